@@ -1,0 +1,83 @@
+"""Test macro-F1 on SST for full text and for rationales of every scorer, with one support model a seed.
+
+python benchmarks/sst.py DATA_DIR [--out FILE.jsonl] [setting=value ...]
+
+DATA_DIR holds the corpus (see `fresh.corpora.sst`). Settings are those of `fresh train`, for example seed=1
+encoder=mpnet. The scorers that read many variants of a document (occlusion, lime, kernel_shap) are left out
+unless they are named: --scorers occlusion,lime.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fresh.config import from_mapping, parse_assignments
+from fresh.corpora import find_corpus
+from fresh.data import Splits
+from fresh.document import Example
+from fresh.extractor import SaliencyExtractor
+from fresh.methods.fresh import FreshConfig, build_scorer, cut_all, learned, score_all
+from fresh.metrics import accuracy, macro_f1
+from fresh.predictor import Predictor
+from fresh.progress import Terminal
+from fresh.rationale import Prediction
+from fresh.support import Support
+from fresh.training import Watch
+
+QUICK = ("attention", "gradient", "integrated_gradients", "attention_gradient", "random")
+
+
+def measure(examples: Sequence[Example], predictions: Sequence[Prediction], labels: Sequence[str]) -> dict[str, float]:
+    """Compare answers with gold labels."""
+    gold, answers = [item.label for item in examples], [item.label for item in predictions]
+    return {"macro_f1": macro_f1(gold, answers, labels), "accuracy": accuracy(gold, answers)}
+
+
+def run_scorer(name: str, support: Support, splits: Splits, config: FreshConfig) -> dict[str, float]:
+    """Make rationales with one scorer, train a predictor on them and test it."""
+    watch = Watch("predictor", Terminal())
+    config = replace(config, scorer=name)
+    scorer = build_scorer(config, support, None)
+    scores = {
+        part: score_all(scorer, getattr(splits, part), watch.progress, f"{name}, {part}")
+        for part in ("train", "dev", "test")
+    }
+    extractor = SaliencyExtractor(scorer, learned(config.make_discretizer(), scores["train"]), support)
+    pairs = {part: cut_all(extractor, getattr(splits, part), scores[part]) for part in scores}
+    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, watch)
+    found = predictor.predict([rationale for rationale, _ in pairs["test"]])
+    n_kept = sum(len(rationale.words) for rationale, _ in pairs["test"])
+    n_words = sum(len(example.document.words) for example in splits.test)
+    return measure(splits.test, found, splits.labels) | {"kept": n_kept / n_words}
+
+
+def main() -> None:
+    """Run all and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data_dir", type=Path)
+    parser.add_argument("settings", nargs="*", metavar="setting=value")
+    parser.add_argument("--scorers", default=",".join(QUICK))
+    parser.add_argument("--corpus", default="sst")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    corpus = find_corpus(args.corpus)
+    splits = corpus.read(args.data_dir)
+    config = from_mapping(FreshConfig, {"ratio": corpus.ratio, **parse_assignments(args.settings)})
+    started = time.perf_counter()
+    support = Support.train(splits.train, splits.dev, config.classifier, Watch("support model", Terminal()))
+    found = support.predict([example.document for example in splits.test])
+    rows = [{"row": "full text"} | measure(splits.test, found, splits.labels) | {"kept": 1.0}]
+    for name in ("full text", *args.scorers.split(",")):
+        if name != "full text":
+            rows.append({"row": name} | run_scorer(name, support, splits, config))
+        rows[-1] |= {"seconds": time.perf_counter() - started, "settings": " ".join(args.settings)}
+        print(json.dumps(rows[-1]), flush=True)
+        if args.out:
+            args.out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

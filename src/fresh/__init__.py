@@ -1,0 +1,1 @@
+"""Text classification that shows exactly the words an answer was made from."""

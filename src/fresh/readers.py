@@ -1,0 +1,288 @@
+"""Rows from files and tables, one by one, each with the place where it stands."""
+
+import csv
+import gzip
+import itertools
+import json
+import math
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from fresh.extras import load_extra
+
+Source = str | os.PathLike[str] | Iterable[Any]
+"""A file, a pandas frame, a datasets.Dataset, or dicts or (text, label) pairs."""
+
+LARGEST_FIELD = 2**31 - 1  # the most that the csv module takes on every system
+
+
+class DataError(ValueError):
+    """Data that cannot be used as it is."""
+
+
+class RowError(DataError):
+    """One row that cannot be used; the others can."""
+
+    def __init__(self, place: str, problem: str, way_out: str) -> None:
+        super().__init__(f"{place}: {problem} {way_out}")
+        self.brief = f"{place}: {problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record and the place where it stands."""
+
+    values: Mapping[str, Any]
+    name: str
+    """The file or table it comes from."""
+    where: str
+    """Its place in there, such as "line 7"."""
+    number: int
+    """Counts the rows from 1."""
+    error: RowError | None = field(default=None, compare=False)
+    """Why the row could not be read."""
+
+    @property
+    def place(self) -> str:
+        """File and line, as errors name them."""
+        return f"{self.name}, {self.where}"
+
+    @property
+    def made_id(self) -> str:
+        """An id for a row that brings none, such as "reviews-17"."""
+        return f"{self.name[: len(self.name) - len(ending_of(self.name))]}-{self.number}"
+
+
+def read_rows(source: Source, name: str = "") -> Iterator[Row]:
+    """Read the rows of a file or table, one at a time.
+
+    :param name: What to call it in errors and ids, if not by the name of the file.
+    """
+    name = name or name_of(source)
+    return refuse_empty(open_source(source, name), name)
+
+
+def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
+    """Pass rows on, and say so if there are none."""
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        raise DataError(f"{name} holds no rows. Give one row for each document.")
+
+
+def name_of(source: Source) -> str:
+    """Name a source in errors and ids."""
+    if isinstance(source, str | os.PathLike):
+        return Path(source).name
+    if is_frame(source):
+        return "frame"
+    return "dataset" if hasattr(source, "column_names") else "list"
+
+
+def is_frame(source: Source) -> bool:
+    """Recognise a pandas frame without loading pandas."""
+    return hasattr(source, "itertuples") and hasattr(source, "columns")
+
+
+def open_source(source: Source, name: str) -> Iterator[Row]:
+    """Choose the reader for a source."""
+    if isinstance(source, str | os.PathLike):
+        return read_file(Path(source), name)
+    return read_records(frame_records(source) if is_frame(source) else source, name)
+
+
+def frame_records(frame: Any) -> Iterator[dict[str, Any]]:
+    """Read the rows of a pandas frame."""
+    columns = [str(column) for column in frame.columns]
+    for cells in frame.itertuples(index=False, name=None):
+        yield dict(zip(columns, cells, strict=True))
+
+
+def read_records(records: Iterable[Any], name: str) -> Iterator[Row]:
+    """Read dicts or (text, label) pairs."""
+    for number, record in enumerate(records, start=1):
+        if isinstance(record, Mapping):
+            values = record
+        elif isinstance(record, tuple | list) and len(record) == 2:
+            values = {"text": record[0], "label": record[1]}
+        else:
+            raise DataError(f"{name}, row {number}: a row is a dict or a (text, label) pair, got {record!r:.60}.")
+        yield Row(values, name, f"row {number}", number)
+
+
+def read_file(path: Path, name: str) -> Iterator[Row]:
+    """Choose the reader for a file by the end of its name."""
+    ending = ending_of(path.name)
+    if path.is_dir():
+        raise DataError(f"{path} is a folder. Name one of the files in it.")
+    if not path.exists():
+        raise DataError(f"{path} does not exist. Look at the spelling and at the folder it is meant to be in.")
+    if not ending:
+        raise DataError(f"{path} is of an unknown type. Save it as one of: {', '.join(READERS)}.")
+    return READERS[ending](path, name)
+
+
+def ending_of(name: str) -> str:
+    """Find the end of a file name that says how to read the file; empty if there is none."""
+    return next((ending for ending in READERS if name.lower().endswith(ending)), "")
+
+
+@contextmanager
+def open_bytes(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open a file, packed or not, and say so when the packing is broken."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        try:
+            yield file  # type: ignore[misc]  # a gzip file reads like any other
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{name}: broken gzip ({error}). Fetch or pack the file again.") from error
+
+
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Decode UTF-8 line by line, so that an error can name its line."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            raise DataError(
+                f"{name}, line {number}: the byte 0x{byte:02x} is not UTF-8. Save the file in the encoding UTF-8."
+            ) from error
+
+
+def read_json_lines(path: Path, name: str) -> Iterator[Row]:
+    """Read a file with one JSON object a line."""
+    with open_bytes(path, name) as file:
+        yield from parse_json_lines(file, name)
+
+
+def parse_json_lines(lines: Iterable[bytes], name: str) -> Iterator[Row]:
+    """Read one JSON object a line; blank lines are passed over."""
+    number = 0
+    for line_number, line in enumerate(decode_lines(lines, name), start=1):
+        if line.strip():
+            number += 1
+            yield parse_json(line, name, f"line {line_number}", number)
+
+
+def parse_json(line: str, name: str, where: str, number: int) -> Row:
+    """Read one JSON object."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        problem = f"broken JSON ({error})."
+    else:
+        if isinstance(values, dict):
+            return Row(values, name, where, number)
+        problem = f"a JSON object is needed, got {line.strip()!r:.60}."
+    way_out = 'Write one object a line, such as {"text": "Good film.", "label": "positive"}.'
+    return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
+
+
+def read_delimited(path: Path, name: str) -> Iterator[Row]:
+    """Read a table whose first line names the columns; commas or tabs stand between them."""
+    # The csv module has one limit for the whole process; reviews can be longer than its default.
+    csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
+    delimiter = "\t" if ending_of(path.name).startswith(".tsv") else ","
+    with open_bytes(path, name) as file:
+        records = parse_delimited(decode_lines(file, name), name, delimiter)
+        _, header = next(records, (0, []))
+        columns = [column.strip() for column in header]
+        check_header(columns, name)
+        for number, (line_number, cells) in enumerate(records, start=1):
+            yield delimited_row(columns, cells, name, line_number, number)
+
+
+def parse_delimited(lines: Iterable[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Read cells with the line they begin in; blank lines are passed over."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    first = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield first, cells
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{name}, line {first}: broken table ({error}). "
+            "Put a cell that holds quotes, separators or line breaks in quotes, and double the quotes inside it."
+        ) from error
+
+
+def check_header(columns: list[str], name: str) -> None:
+    """Refuse two columns of one name: it would be a guess which one is meant."""
+    twice = next((column for column in columns if columns.count(column) > 1), None)
+    if twice is not None:
+        raise DataError(f"{name}, line 1: two columns have the name {twice!r}. Give each column a name of its own.")
+
+
+def delimited_row(columns: list[str], cells: list[str], name: str, line_number: int, number: int) -> Row:
+    """Give each cell the name of its column."""
+    where = f"line {line_number}"
+    if len(cells) == len(columns):
+        return Row(dict(zip(columns, cells, strict=True)), name, where, number)
+    problem = f"there are {len(cells)} cells for {len(columns)} columns."
+    way_out = "Put a cell that holds the separator in quotes."
+    return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
+
+
+def read_parquet(path: Path, name: str) -> Iterator[Row]:
+    """Read a Parquet file, a batch of rows at a time."""
+    pyarrow = load_extra("pyarrow", "data", "Reading Parquet")
+    parquet = load_extra("pyarrow.parquet", "data", "Reading Parquet")
+    try:
+        with parquet.ParquetFile(path) as file:
+            batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=256))
+            yield from read_records(itertools.chain.from_iterable(batches), name)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{name}: broken Parquet ({error}). Fetch or write the file again.") from error
+
+
+def is_null(cell: object) -> bool:
+    """Tell whether a cell is empty: none, blank, not a number, or pandas' word for it."""
+    if isinstance(cell, str):
+        return not cell.strip()
+    nan = isinstance(cell, float | np.floating) and math.isnan(cell)
+    return cell is None or nan or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:
+    """Refuse a span that leaves its document."""
+    if not 0 <= start < end <= size:
+        problem = f"the rationale span ({start}, {end}) does not fit a document of {size} {unit}."
+        raise RowError(place, problem, f"Spans count {unit} from 0 and exclude their end.")
+
+
+def find_split_files(folder: Path) -> dict[str, Path]:
+    """Find the files that a folder holds for train, dev and test."""
+    found: dict[str, Path] = {}
+    for split, stem in STEMS:
+        for path in (folder / f"{stem}{ending}" for ending in READERS):
+            if path.is_file() and split in found:
+                raise DataError(
+                    f"{folder} holds two files for {split}: {found[split].name} and {path.name}. Keep one of them."
+                )
+            if path.is_file():
+                found[split] = path
+    return found
+
+
+STEMS = (("train", "train"), ("dev", "dev"), ("dev", "val"), ("dev", "validation"), ("test", "test"))
+
+READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
+    ".jsonl": read_json_lines,
+    ".jsonl.gz": read_json_lines,
+    ".csv": read_delimited,
+    ".csv.gz": read_delimited,
+    ".tsv": read_delimited,
+    ".tsv.gz": read_delimited,
+    ".parquet": read_parquet,
+}

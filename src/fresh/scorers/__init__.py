@@ -1,0 +1,95 @@
+"""Ways to say how much each word mattered to a support model, one file a method."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+from fresh.config import unknown
+from fresh.document import Document, Saliency
+from fresh.scorers.attention import Attention
+from fresh.scorers.attention_gradient import AttentionGradient
+from fresh.scorers.gradient import Embeddings, Gradient
+from fresh.scorers.integrated_gradients import IntegratedGradients
+from fresh.scorers.occlusion import Occlusion
+from fresh.scorers.perturbation import KernelShap, Lime
+from fresh.scorers.random import Random
+from fresh.support import Support
+
+
+class SaliencyScorer(Protocol):
+    """Says how much each word mattered to the support model."""
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Return one score a word, for the label the support model itself predicts."""
+        ...
+
+
+ScorerFactory = Callable[[Support], SaliencyScorer]
+"""Anything that makes a scorer from the support model it asks, such as a class of your own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerConfig:
+    """What the scorers can be told; each takes what concerns it."""
+
+    embeddings: Embeddings = "words"
+    """What gradient differentiates by: the words' own embeddings, or the whole of them with positions and types, as the
+    authors' code has it."""
+    layer: int = -1
+    """Layer whose attention is read: -1 is the last, -2 the one before it, as the paper's text has it."""
+    steps: int = 20
+    """Points at which integrated gradients are taken."""
+    samples: int = 200
+    """Variants of a document that lime and kernel_shap read."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "samples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+
+
+def check_scorer(name: str) -> None:
+    """Refuse a name that no scorer has."""
+    if name not in SCORERS:
+        raise ValueError(unknown(name, "a scorer", SCORERS))
+
+
+def needs_support(name: str) -> bool:
+    """Say whether a scorer asks a support model at all."""
+    return "support" in settings_of_scorer(name)
+
+
+def make_scorer(name: str, support: Support | None, settings: Mapping[str, Any]) -> SaliencyScorer:
+    """Make a scorer by its name; of the settings it takes those that concern it."""
+    values = {"support": support, **settings}
+    scorer: SaliencyScorer = SCORERS[name](**{key: values[key] for key in settings_of_scorer(name) if key in values})
+    return scorer
+
+
+def scorer_to_dict(scorer: SaliencyScorer) -> dict[str, Any]:
+    """Write down a scorer's name and settings; of a scorer of somebody's own, only what it is called."""
+    for name, kind in SCORERS.items():
+        if type(scorer) is kind:
+            settings = {key: getattr(scorer, key) for key in settings_of_scorer(name) if key != "support"}
+            return {"name": name, **settings}
+    return {"name": CUSTOM, "class": f"{type(scorer).__module__}.{type(scorer).__qualname__}"}
+
+
+def settings_of_scorer(name: str) -> list[str]:
+    """List what a scorer is made from."""
+    check_scorer(name)
+    return [field.name for field in fields(SCORERS[name])]
+
+
+CUSTOM = "custom"
+
+SCORERS: dict[str, type[Any]] = {
+    "attention": Attention,
+    "gradient": Gradient,
+    "attention_gradient": AttentionGradient,
+    "integrated_gradients": IntegratedGradients,
+    "occlusion": Occlusion,
+    "lime": Lime,
+    "kernel_shap": KernelShap,
+    "random": Random,
+}

@@ -1,0 +1,67 @@
+"""How strongly the predicted probability reacts to each word."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from fresh.classifier import Output
+from fresh.document import Document, Saliency
+from fresh.encoding import Batch, sum_by_word
+from fresh.support import Scores, Support, normalised
+
+Embeddings = Literal["words", "whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """Size of word embedding times gradient (the paper's gradient scores).
+
+    The scores of a document are not negative and sum to 1. The support model is in evaluation mode, so they are
+    the same each time.
+    """
+
+    support: Support
+    embeddings: Embeddings = "words"
+    """By what to differentiate: the words' own embeddings, or all that enters the first layer."""
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Return one score a word, for the label the support model predicts."""
+        with torch.enable_grad():
+            return self.support.score(documents, self.score_batch)
+
+    def score_batch(self, batch: Batch) -> Scores:
+        """Differentiate the probability of the predicted label by the embeddings."""
+        classifier = self.support.classifier
+        encoder = classifier.encoder
+        module = encoder.word_embeddings if self.embeddings == "words" else encoder.embeddings
+        with replaced(module, lambda output: output.detach().requires_grad_()) as leaves:
+            probabilities, targets = predicted(classifier(batch))
+        [gradient] = torch.autograd.grad(probabilities.sum(), leaves)
+        by_piece = (leaves[0] * gradient).sum(-1).abs()  # (batch, pieces)
+        return [normalised(scores) for scores in sum_by_word(by_piece, batch)], targets.tolist()
+
+
+def predicted(output: Output) -> tuple[Tensor, Tensor]:
+    """Take the probability and the number of the label that is most probable. Shapes: (batch,)."""
+    # In double precision, since the gradient of a probability that rounds to 1 would be 0.
+    return output.logits.double().softmax(-1).max(-1)
+
+
+@contextmanager
+def replaced(module: nn.Module, replace: Callable[[Tensor], Tensor]) -> Iterator[list[Tensor]]:
+    """Put something in the place of what a module puts out, and collect it, for as long as the block lasts."""
+    put: list[Tensor] = []
+
+    def hook(_module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+        put.append(replace(output))
+        return put[-1]
+
+    handle = module.register_forward_hook(hook)
+    try:
+        yield put
+    finally:
+        handle.remove()

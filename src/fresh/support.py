@@ -1,0 +1,66 @@
+"""The support model: reads whole documents and is asked only where to look."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fresh.classifier import Classifier, ClassifierConfig, predictions, train_classifier
+from fresh.document import Document, Example, Saliency
+from fresh.encoding import Batch, Text
+from fresh.progress import SILENT, Progress
+from fresh.rationale import Prediction
+from fresh.training import Watch
+
+WATCH = Watch("support model")
+
+Scores = tuple[list[NDArray[np.float64]], list[int]]
+"""One array a text with one score a word, and the number of the label that they explain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A classifier of whole documents."""
+
+    classifier: Classifier
+
+    @classmethod
+    def train(
+        cls, train: Sequence[Example], dev: Sequence[Example], config: ClassifierConfig, watch: Watch = WATCH
+    ) -> Self:
+        """Train it on whole documents."""
+        labels = sorted({example.label for example in train})
+        pairs, dev_pairs = ([(text_of(item.document), item.label) for item in part] for part in (train, dev))
+        return cls(train_classifier(pairs, dev_pairs, labels, config, watch))
+
+    def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:
+        """Classify whole documents."""
+        table = self.classifier.probabilities([text_of(item) for item in documents], progress, "full text")
+        return predictions(table, self.classifier.labels)
+
+    def score(self, documents: Sequence[Document], score: Callable[[Batch], Scores]) -> list[Saliency]:
+        """Have documents scored batch by batch; the scores come in the order of the documents."""
+        found: dict[int, Saliency] = {}
+        for numbers, batch in self.classifier.batches([text_of(document) for document in documents]):
+            for number, values, target, n_read in zip(numbers, *score(batch), batch.n_read, strict=True):
+                found[number] = self.saliency(documents[number], values[:n_read], target)
+        return [found[number] for number in range(len(documents))]
+
+    def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
+        """Give a document its scores; words that were not read come last."""
+        whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
+        whole[: len(scores)] = scores
+        return Saliency(whole, self.classifier.labels[target], document.id)
+
+
+def text_of(document: Document) -> Text:
+    """Take what a network reads of a document."""
+    return Text(document.words, document.query, document.id)
+
+
+def normalised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Make scores that are not negative sum to 1; scores that are all 0 stay so."""
+    total = scores.sum()
+    return scores / total if total > 0 else scores

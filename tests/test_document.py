@@ -1,0 +1,262 @@
+import copy
+import itertools
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.rationale import Prediction, Rationale
+from fresh.words import split_words
+from strategies import documents, flags, masks, saliency, texts, with_other_dropped_words, words
+
+ANSWER = Prediction("pos", {"neg": 0.25, "pos": 0.75})
+FLAGS = st.integers(0, 20).flatmap(flags)
+
+
+def mask(*kept: int) -> Mask:
+    return Mask(np.array(kept, dtype=np.bool_))
+
+
+# Masks
+
+
+@given(FLAGS)
+def test_turning_a_mask_round_twice_gives_it_back(kept: list[bool]) -> None:
+    assert ~~mask(*kept) == mask(*kept)
+    assert (~mask(*kept)).kept.tolist() == [not flag for flag in kept]
+
+
+@given(FLAGS)
+def test_a_mask_is_its_spans(kept: list[bool]) -> None:
+    assert Mask.from_spans(mask(*kept).spans, len(kept)) == mask(*kept)
+
+
+@given(FLAGS)
+def test_spans_are_the_longest_runs(kept: list[bool]) -> None:
+    spans = mask(*kept).spans
+    assert all(start < end for start, end in spans)
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+@given(FLAGS)
+def test_the_ratio_is_the_share_of_kept_words(kept: list[bool]) -> None:
+    assert mask(*kept).ratio == (sum(kept) / len(kept) if kept else 0.0)
+    assert len(mask(*kept)) == len(kept)
+
+
+@given(FLAGS, FLAGS)
+def test_masks_compare_by_value(first: list[bool], second: list[bool]) -> None:
+    assert (mask(*first) == mask(*second)) == (first == second)
+    assert hash(mask(*first)) == hash(mask(*first))
+
+
+def test_masks_by_hand() -> None:
+    assert mask(0, 1, 1, 0, 1).spans == ((1, 3), (4, 5))
+    assert Mask.full(3) == mask(1, 1, 1)
+    assert Mask.from_spans([(0, 2), (1, 3)], 4) == mask(1, 1, 1, 0)
+    assert mask(1, 0) != [True, False]
+
+
+@pytest.mark.parametrize("span", [(0, 4), (-1, 2), (2, 2), (2, 1)])
+def test_a_span_outside_the_document_is_refused(span: tuple[int, int]) -> None:
+    message = (
+        rf"^The rationale span \({span[0]}, {span[1]}\) does not fit a document of 3 words\. "
+        r"Spans count words from 0 and exclude their end\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        Mask.from_spans([span], 3)
+
+
+def test_flags_that_are_not_true_or_false_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^A mask is one row of true or false, got int64 of shape \(2,\)\.$"):
+        Mask(np.array([0, 1], dtype=np.int64))
+    with pytest.raises(ValueError, match=r"^A mask is one row of true or false, got bool of shape \(1, 2\)\.$"):
+        Mask(np.ones((1, 2), dtype=np.bool_))
+
+
+# Nothing changes once made
+
+
+def test_a_mask_and_its_copies_cannot_be_changed() -> None:
+    given = np.array([True, False])
+    made = Mask(given)
+    given[:] = False
+    assert made == mask(1, 0)
+    for one in (made, ~made, copy.copy(made), copy.deepcopy(made)):
+        with pytest.raises(ValueError, match="read-only"):
+            one.kept[0] = True
+    with pytest.raises(FrozenInstanceError):
+        made.kept = given  # type: ignore[misc]
+
+
+def test_scores_and_their_copies_cannot_be_changed() -> None:
+    given = np.array([1.0, 2.0])
+    made = Saliency(given, "pos", "d1")
+    given[:] = 0.0
+    for one in (made, copy.copy(made), copy.deepcopy(made)):
+        assert (one.scores.tolist(), one.target, one.id) == ([1.0, 2.0], "pos", "d1")
+        with pytest.raises(ValueError, match="read-only"):
+            one.scores[0] = 1.0
+    with pytest.raises(FrozenInstanceError):
+        made.scores = given  # type: ignore[misc]
+
+
+def test_a_document_cannot_be_changed() -> None:
+    document = Document.from_words(["a"])
+    with pytest.raises(FrozenInstanceError):
+        document.words = ("b",)  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        Example(document, "pos").label = "neg"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        Explanation(document, mask(1), ANSWER).mask = mask(0)  # type: ignore[misc]
+
+
+# Documents
+
+
+@given(texts(min_size=1), texts(max_size=3), st.sampled_from((Document.from_text, Document.from_tokenised)))
+def test_every_word_stands_where_its_span_says(text: str, query: str, make: Callable[[str, str], Document]) -> None:
+    assume(split_words(text))
+    document = make(text, query)
+    assert [text[start:end] for start, end in document.spans] == list(document.words)
+    assert document.text == text
+    assert not any(character.isspace() for word in (*document.words, *document.query) for character in word)
+
+
+@given(st.lists(words(), min_size=1), st.lists(words()))
+def test_words_are_taken_as_they_are(chosen: list[str], query: list[str]) -> None:
+    document = Document.from_words(chosen, query, "d1")
+    assert (document.words, document.query, document.id) == (tuple(chosen), tuple(query), "d1")
+    assert document.text == " ".join(chosen)
+    assert [document.text[start:end] for start, end in document.spans] == chosen
+
+
+def test_raw_text_is_split_as_a_reader_would() -> None:
+    document = Document.from_text(" It's good, really.", "Is it?", "d1")
+    assert document.words == ("It's", "good", ",", "really", ".")
+    assert document.spans == ((1, 5), (6, 10), (10, 11), (12, 18), (18, 19))
+    assert document.query == ("Is", "it", "?")
+
+
+def test_tokenised_text_is_split_at_spaces() -> None:
+    document = Document.from_tokenised("It 's  good ,", "Is it?")
+    assert document.words == ("It", "'s", "good", ",")
+    assert document.spans == ((0, 2), (3, 5), (7, 11), (12, 13))
+    assert document.query == ("Is", "it?")
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\u200b\ufeff"])
+def test_a_text_without_words_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^Document 'd1' has no words\.$"):
+        Document.from_text(text, id="d1")
+
+
+def test_a_word_that_is_not_at_its_place_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^Document 'd1': characters 0 to 1 are not the word 'b'\.$"):
+        Document("a b", ("b",), ((0, 1),), id="d1")
+    with pytest.raises(ValueError, match=r"^Document 'd1' has 1 words but 2 spans\.$"):
+        Document("a b", ("b",), ((0, 1), (2, 3)), id="d1")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "spans", "place"),
+    [
+        (("b",), ((-1, 3),), "'b' at characters -1 to 3"),
+        (("b", "a"), ((2, 3), (0, 1)), "'a' at characters 0 to 1"),
+        (("a", "a"), ((0, 1), (0, 1)), "'a' at characters 0 to 1"),
+        (("a", ""), ((0, 1), (1, 1)), "'' at characters 1 to 1"),
+    ],
+)
+def test_words_out_of_reading_order_are_refused(
+    chosen: tuple[str, ...], spans: tuple[tuple[int, int], ...], place: str
+) -> None:
+    message = f"^Document 'd1': the word {place} is empty or does not follow the word before it\\.$"
+    with pytest.raises(ValueError, match=message):
+        Document("a b", chosen, spans, id="d1")
+
+
+# The one door
+
+
+def test_a_cut_keeps_the_marked_words_and_the_whole_query() -> None:
+    document = Document.from_words(["not", "a", "good", "film"], ["any", "good"], "d1")
+    rationale = document.cut(mask(1, 0, 1, 0))
+    assert rationale == Rationale(("not", "good"), ("any", "good"))
+    assert rationale.id == "d1"
+
+
+@given(documents(), st.data())
+def test_a_dropped_word_cannot_matter(document: Document, data: st.DataObject) -> None:
+    kept = data.draw(masks(document))
+    other = data.draw(with_other_dropped_words(document, kept))
+    assert document.cut(kept) == other.cut(kept)
+
+
+@given(documents(), documents(), st.data())
+def test_documents_that_agree_on_the_kept_words_give_equal_rationales(
+    first: Document, second: Document, data: st.DataObject
+) -> None:
+    one, other = first.cut(data.draw(masks(first))), second.cut(data.draw(masks(second)))
+    assert (one == other) == ((one.words, first.query) == (other.words, second.query))
+
+
+@given(documents(), st.data())
+def test_the_place_and_number_of_dropped_words_leave_no_trace(document: Document, data: st.DataObject) -> None:
+    kept = data.draw(masks(document))
+    rationale = document.cut(kept)
+    assume(rationale.words)
+    assert Document.from_words(rationale.words, document.query).cut(Mask.full(len(rationale.words))) == rationale
+
+
+def test_a_mask_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^The mask has 2 flags but document 'd1' has 3 words\.$"):
+        Document.from_words(["a", "b", "c"], id="d1").cut(mask(1, 0))
+
+
+# Scores, examples and explanations
+
+
+@pytest.mark.parametrize(("bad", "shown"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")])
+def test_a_score_that_is_no_number_names_the_document(bad: float, shown: str) -> None:
+    message = (
+        rf"^The score of word 1 in document 'd1' is {shown}\. "
+        r"Scores must be finite numbers: mend the scorer, or leave the document out\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        saliency([0.0, bad, np.nan], "d1")
+
+
+def test_scores_in_a_table_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^The scores of document 'd1' must be one a word, got shape \(1, 2\)\.$"):
+        Saliency(np.zeros((1, 2)), "pos", "d1")
+
+
+def test_scores_are_double_precision_whatever_they_were() -> None:
+    assert Saliency(np.array([1, 2], dtype=np.float32), "pos").scores.dtype == np.float64
+    assert len(saliency([1.0, 2.0])) == 2
+
+
+def test_a_human_rationale_that_does_not_fit_is_refused() -> None:
+    document = Document.from_words(["a", "b", "c"], id="d1")
+    assert Example(document, "pos", mask(1, 0, 0)).human == mask(1, 0, 0)
+    with pytest.raises(ValueError, match=r"^The human rationale has 2 flags but document 'd1' has 3 words\.$"):
+        Example(document, "pos", mask(1, 0))
+
+
+def test_an_explanation_shows_where_its_words_stand() -> None:
+    document = Document.from_text("Not  good, I say.")
+    explanation = Explanation(document, mask(1, 1, 0, 0, 1, 1), ANSWER)
+    assert explanation.rationale == Rationale(("Not", "good", "say", "."))
+    assert explanation.spans == ((0, 9), (13, 17))
+
+
+@given(documents(), st.data())
+def test_the_shown_characters_hold_the_kept_words_only(document: Document, data: st.DataObject) -> None:
+    kept = data.draw(masks(document))
+    explanation = Explanation(document, kept, ANSWER)
+    shown = [document.text[start:end] for start, end in explanation.spans]
+    assert " ".join(shown) == " ".join(explanation.rationale.words)

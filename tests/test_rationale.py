@@ -1,0 +1,53 @@
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from fresh.rationale import Prediction, Rationale
+
+
+def test_rationales_with_the_same_words_are_equal_whatever_their_origin() -> None:
+    assert Rationale(("good",), ("why",), "a") == Rationale(("good",), ("why",), "b")
+    assert hash(Rationale(("good",), (), "a")) == hash(Rationale(("good",), (), "b"))
+
+
+def test_rationales_with_other_words_or_another_query_differ() -> None:
+    assert Rationale(("good",)) != Rationale(("bad",))
+    assert Rationale(("good",)) != Rationale(("good",), ("why",))
+    assert Rationale(("a", "b")) != Rationale(("b", "a"))
+
+
+def test_a_rationale_cannot_be_changed() -> None:
+    rationale = Rationale(("good",))
+    with pytest.raises(FrozenInstanceError):
+        rationale.words = ("bad",)  # type: ignore[misc]
+
+
+def test_a_rationale_holds_words_query_and_id_only() -> None:
+    assert Rationale.__slots__ == ("words", "query", "id")
+    with pytest.raises((AttributeError, TypeError)):
+        object.__setattr__(Rationale(("good",)), "positions", (0,))
+
+
+def test_a_prediction_knows_how_probable_its_label_is() -> None:
+    assert Prediction("pos", {"neg": 0.25, "pos": 0.75}).probability == 0.75
+
+
+def test_a_label_without_a_probability_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^The label 'pos' has no probability; there are: neg, mixed\.$"):
+        Prediction("pos", {"neg": 0.5, "mixed": 0.5})
+
+
+def test_probabilities_cannot_be_changed() -> None:
+    given = {"neg": 0.25, "pos": 0.75}
+    prediction = Prediction("pos", given)
+    given["pos"] = 0.0
+    assert prediction.probability == 0.75
+    with pytest.raises(TypeError):
+        prediction.probabilities["pos"] = 0.0  # type: ignore[index]
+    with pytest.raises(FrozenInstanceError):
+        prediction.label = "neg"  # type: ignore[misc]
+
+
+def test_predictions_compare_by_value() -> None:
+    assert Prediction("a", {"a": 1.0}) == Prediction("a", {"a": 1.0})
+    assert Prediction("a", {"a": 1.0}) != Prediction("a", {"a": 0.5})
