@@ -38,7 +38,7 @@ def measure(examples: Sequence[Example], predictions: Sequence[Prediction], labe
 
 def run_scorer(name: str, support: Support, splits: Splits, config: FreshConfig) -> dict[str, float]:
     """Make rationales with one scorer, train a predictor on them and test it."""
-    watch = Watch("predictor", Terminal())
+    watch = Watch("predictor", progress=Terminal())
     config = replace(config, scorer=name)
     scorer = build_scorer(config, support, None)
     scores = {
@@ -67,7 +67,7 @@ def main() -> None:
     splits = corpus.read(args.data_dir)
     config = from_mapping(FreshConfig, {"ratio": corpus.ratio, **parse_assignments(args.settings)})
     started = time.perf_counter()
-    support = Support.train(splits.train, splits.dev, config.classifier, Watch("support model", Terminal()))
+    support = Support.train(splits.train, splits.dev, config.classifier, Watch("support model", progress=Terminal()))
     found = support.predict([example.document for example in splits.test])
     rows = [{"row": "full text"} | measure(splits.test, found, splits.labels) | {"kept": 1.0}]
     for name in ("full text", *args.scorers.split(",")):

@@ -1,1 +1,43 @@
 """Text classification that shows exactly the words an answer was made from."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from fresh.extras import explained
+
+if TYPE_CHECKING:
+    from fresh.document import Document, Explanation, Mask
+    from fresh.progress import SILENT
+    from fresh.rationale import Prediction, Rationale
+    from fresh.rationalizer import Rationalizer
+    from fresh.recipe import train
+
+__all__ = [
+    "SILENT",
+    "Document",
+    "Explanation",
+    "Mask",
+    "Prediction",
+    "Rationale",
+    "Rationalizer",
+    "train",
+]
+
+HOMES = {
+    "Document": "document",
+    "Explanation": "document",
+    "Mask": "document",
+    "Prediction": "rationale",
+    "Rationale": "rationale",
+    "Rationalizer": "rationalizer",
+    "SILENT": "progress",
+    "train": "recipe",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for when it is asked for, so that importing fresh is instant."""
+    if name not in HOMES:
+        raise AttributeError(f"module 'fresh' has no attribute {name!r}")
+    with explained(f"fresh.{name}"):
+        return getattr(importlib.import_module(f"fresh.{HOMES[name]}"), name)

@@ -1,9 +1,10 @@
 """The network over words and a query; it knows neither documents nor rationales."""
 
+import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
@@ -33,7 +34,7 @@ class NetworkConfig:
     encoder: str = "minilm"
     """Pretrained encoder: minilm or mpnet (bundled), a folder, or a name on the Hugging Face hub."""
     pooling: Literal["auto", "start", "mean"] = "start"
-    """What stands for a text: its start token (the paper), the mean of its pieces, or auto: as the encoder was trained."""
+    """What stands for a text: its start token, the mean of its pieces, or auto: as the encoder was trained."""
     long: LongPolicy = "stagger"
     """Texts beyond the encoder's length: stagger (positions repeat, all is read) or truncate (the rest is not read)."""
     max_pieces: int = 4096
@@ -82,7 +83,7 @@ class Classifier(nn.Module):
         self.pooler: nn.Module | None = getattr(encoder.model, "pooler", None) if encoder.pooling == "start" else None
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(encoder.width, len(labels))
-        self.inputs = {"token_type_ids", "position_ids"} & set(encoder.model.forward.__code__.co_varnames)
+        self.inputs = {"token_type_ids", "position_ids"} & inspect.signature(encoder.model.forward).parameters.keys()
         self.freeze()
         self.eval()
 
@@ -158,8 +159,10 @@ class Classifier(nn.Module):
         save_file(
             {name: weight.contiguous() for name, weight in self.head.state_dict().items()}, folder / "head.safetensors"
         )
-        about = {"labels": self.labels, "pooling": self.encoder.pooling, "encoder": self.encoder.name}
-        text = json.dumps(about | {"network": asdict(self.config)}, indent=2, ensure_ascii=False)
+        name = self.encoder.name
+        network = replace(self.config, encoder=Path(name).name if Path(name).is_dir() else name)  # no path of ours
+        about = {"labels": self.labels, "pooling": self.encoder.pooling, "network": asdict(network)}
+        text = json.dumps(about, indent=2, ensure_ascii=False)
         (folder / "classifier.json").write_text(text + "\n", encoding="utf-8")
 
     @classmethod
@@ -167,8 +170,9 @@ class Classifier(nn.Module):
         """Read it back."""
         about = json.loads((folder / "classifier.json").read_text(encoding="utf-8"))
         encoder = load_encoder(str(folder), about["pooling"])
-        encoder.name = about["encoder"]
-        classifier = cls(encoder, about["labels"], NetworkConfig(**about["network"]))
+        network = NetworkConfig(**about["network"])
+        encoder.name = network.encoder
+        classifier = cls(encoder, about["labels"], network)
         classifier.head.load_state_dict(load_file(folder / "head.safetensors"))
         return classifier.to(choose_device(device))
 
@@ -181,8 +185,8 @@ def train_classifier(
     watch: Watch,
 ) -> Classifier:
     """Train a network from its pretrained state; the best dev macro-F1 wins."""
-    encoder = load_encoder(config.network.encoder, config.network.pooling)
-    with seeded(config.train.seed, 0):
+    with seeded(config.train.seed, 0):  # also for weights that an encoder comes without, such as a pooler's
+        encoder = load_encoder(config.network.encoder, config.network.pooling)
         classifier = Classifier(encoder, labels, config.network)
         nn.init.normal_(classifier.head.weight, std=0.02)
         nn.init.zeros_(classifier.head.bias)

@@ -94,11 +94,11 @@ def construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problem
     for item in fields(cls):  # type: ignore[arg-type]
         path, kind = prefix + item.name, hints[item.name]
         if is_dataclass(kind) and isinstance(kind, type):
-            arguments[item.name] = construct(kind, chosen, f"{path}.", problems)
+            inner = construct(kind, chosen, f"{path}.", problems)
+            if inner is not None:  # else the default stands in, so that the outer settings are checked too
+                arguments[item.name] = inner
         elif path in chosen:
             arguments[item.name] = chosen[path]
-    if any(value is None and is_dataclass(hints[name]) for name, value in arguments.items()):
-        return None
     try:
         return cls(**arguments)
     except ValueError as error:
@@ -154,7 +154,7 @@ def attempt(value: Any, kind: Any) -> Any:
     if kind in (int, float) and isinstance(value, int | float | str):
         try:
             number = kind(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return MISSING
         return number if isinstance(value, str) or number == value or math.isnan(number) else MISSING
     return value if isinstance(value, kind) else MISSING

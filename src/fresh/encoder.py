@@ -15,6 +15,7 @@ from typing import Literal
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
@@ -79,14 +80,18 @@ def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") 
     source = str(BUNDLED[name]()) if name in BUNDLED else name
     with quiet():
         try:
-            model = AutoModel.from_pretrained(source, use_safetensors=True, dtype=torch.float32)
-            tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
-        except (OSError, ValueError) as error:
+            model = AutoModel.from_pretrained(
+                source, use_safetensors=True, dtype=torch.float32, trust_remote_code=False
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True, trust_remote_code=False)
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise EncoderError(not_found(name, error)) from error
     if not tokenizer.is_fast:
         raise EncoderError(
             f"The encoder {name} has no fast tokenizer, which is needed to know the words of its pieces."
         )
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
     return Encoder(name, model.eval(), tokenizer, pooling_of(source) if pooling == "auto" else pooling)
 
 

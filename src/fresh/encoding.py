@@ -102,8 +102,8 @@ class WordEncoder:
 
     def leading_space(self) -> str:
         """Find out whether pieces of a word differ after a space (as they do for RoBERTa)."""
-        bare, spaced = (self.backend.encode(text, add_special_tokens=False).ids for text in ("a", " a"))
-        return " " if bare != spaced and len(bare) == len(spaced) else ""
+        one, two = (self.backend.encode(text, add_special_tokens=False).ids for text in ("a", "a a"))
+        return "" if two == one + one else " "
 
     def frame(self, pair: bool) -> Frame:
         """Ask the tokenizer what it puts around one text, or around two."""
@@ -129,7 +129,7 @@ class WordEncoder:
     def learn(self, words: set[str]) -> None:
         """Cut new words into pieces; a word without any becomes an unknown piece."""
         new = sorted(words)
-        encoded = self.backend.encode_batch([self.lead + word for word in new], add_special_tokens=False)
+        encoded = self.backend.encode_batch([self.lead + whole(word) for word in new], add_special_tokens=False)
         for word, found in zip(new, encoded, strict=True):
             self.known[word] = np.array(found.ids or [self.tokenizer.unk_token_id], dtype=np.int64)
 
@@ -153,8 +153,8 @@ class WordEncoder:
 
     def fitting(self, text: Text, room: int) -> Words:
         """Take the words there is room for: all of them, unless truncating was asked for."""
-        ends = np.cumsum([len(self.known[word]) for word in text.words], dtype=np.int64)
-        fits = int(np.searchsorted(ends, room, side="right"))
+        ends = np.cumsum([0, *(len(self.known[word]) for word in text.words)])
+        fits = int(np.searchsorted(ends, room, side="right")) - 1
         if fits == len(text.words) or (self.long == "truncate" and room > 0):
             return text.words[:fits]
         raise TooLongError(
@@ -168,6 +168,11 @@ class WordEncoder:
         if n_pieces > self.n_positions:
             places = places * self.n_positions // n_pieces
         return places + self.first_position
+
+
+def whole(word: str) -> str:
+    """Put a replacement sign for each half of a surrogate pair, which no tokenizer takes."""
+    return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def positions_of(encoder: Encoder) -> tuple[int, int]:

@@ -72,11 +72,11 @@ class BadRows:
     total: int = 0
     messages: list[str] = field(default_factory=list)
 
-    def add(self, error: RowError) -> None:
+    def add(self, reason: str) -> None:
         """Count a row and keep the reason if it is among the first."""
         self.count += 1
         if len(self.messages) < SHOWN:
-            self.messages.append(error.brief)
+            self.messages.append(reason)
 
     def summary(self) -> str:
         """Say what was left out."""
@@ -132,7 +132,7 @@ def usable(
         except RowError as error:
             if not config.skip_bad:
                 raise
-            bad.add(error)
+            bad.add(error.brief)
         else:
             n_made += 1
             yield made

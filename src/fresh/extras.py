@@ -1,7 +1,11 @@
 """Optional packages: load one, or say which extra brings it."""
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+MODELS = ("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub")
 
 
 class MissingExtraError(ImportError):
@@ -20,4 +24,17 @@ def load_extra(module: str, extra: str, purpose: str) -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"{purpose} needs {module.partition('.')[0]}. Install it with: pip install 'fresh-rationales[{extra}]'"
+        ) from error
+
+
+@contextmanager
+def explained(purpose: str) -> Iterator[None]:
+    """Say which extra is missing when an import inside the block fails for want of one."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in MODELS:
+            raise
+        raise MissingExtraError(
+            f"{purpose} needs {error.name}. Install it with: pip install 'fresh-rationales[models]'"
         ) from error

@@ -15,16 +15,23 @@ Advance = Callable[[int, str], None]
 class Progress(Protocol):
     """Shows how far a piece of work has come."""
 
-    def task(self, name: str, total: int) -> AbstractContextManager[Advance]:
-        """Begin a piece of work with so many steps."""
+    def say(self, line: str) -> None:
+        """Tell something worth knowing."""
+        ...
+
+    def task(self, name: str, total: int | None) -> AbstractContextManager[Advance]:
+        """Begin a piece of work with so many steps, if that is known."""
         ...
 
 
 class Silent:
     """Shows nothing."""
 
+    def say(self, line: str) -> None:
+        """Keep it to oneself."""
+
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Advance]:
+    def task(self, name: str, total: int | None) -> Iterator[Advance]:
         """Begin a piece of work that nobody watches."""
         yield lambda _steps, _note: None
 
@@ -35,8 +42,12 @@ class Terminal:
     def __init__(self) -> None:
         self.console = Console(stderr=True)
 
+    def say(self, line: str) -> None:
+        """Print a line."""
+        self.console.print(line, highlight=False, markup=False)
+
     @contextmanager
-    def task(self, name: str, total: int) -> Iterator[Advance]:
+    def task(self, name: str, total: int | None) -> Iterator[Advance]:
         """Begin a piece of work and draw its bar until it ends."""
         columns = (
             TextColumn("{task.description:<28}"),

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from pathlib import Path
+from typing import Any, Self, overload
 
-from huggingface_hub import ModelHubMixin
+from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+from fresh.card import card_text
 from fresh.document import Document, Explanation
 from fresh.extractor import Extractor, extract_with_scores
+from fresh.model_folder import CARD, ModelError, read_folder, write_folder, written_at_once
 from fresh.predictor import Predictor
+from fresh.scorers import ScorerFactory
 
 Input = str | Document
 """What can be explained: raw text, or a document."""
@@ -82,3 +87,54 @@ class Rationalizer(
                 group = []
         if group:
             yield from self.explain(group)
+
+    def save_pretrained(
+        self, save_directory: str | Path, *, overwrite: bool = False, name: str = "", **_hub: Any
+    ) -> str | None:
+        """Write everything to one folder, in one move: safetensors and JSON, and a card.
+
+        :param overwrite: Replace a model that is there already.
+        :param name: What the card calls it; the folder's name if not given.
+        """
+        folder = Path(save_directory)
+        about = {"asks": self.asks, "settings": dict(self.settings), "report": dict(self.report)}
+        with written_at_once(folder, overwrite) as place:
+            write_folder(place, self.extractor, self.predictor, about)
+            self.generate_model_card(name=name or folder.name).save(place / CARD)
+        return None
+
+    def generate_model_card(self, *_args: Any, name: str = "model", **_template: Any) -> ModelCard:
+        """Write the card, with what was measured."""
+        data = self._hub_mixin_info.model_card_data
+        text = card_text(name, self.labels, self.asks, self.settings, self.report)
+        return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}", ignore_metadata_errors=True)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        device: str = "auto",
+        scorer: ScorerFactory | None = None,
+        **hub: Any,
+    ) -> Self:
+        """Read a model from a folder, or fetch it from the hub by its name.
+
+        :param device: Where to compute: auto, cpu, cuda, ...
+        :param scorer: Makes the scorer, if the model was trained with one of your own.
+        :param hub: revision, token, cache_dir, local_files_only or force_download, for the hub.
+        """
+        folder = find_folder(pretrained_model_name_or_path, hub)
+        extractor, predictor, about = read_folder(folder, device, scorer)
+        return cls(extractor, predictor, about["settings"], about["asks"], about["report"])
+
+
+def find_folder(name: str | Path, hub: Mapping[str, Any]) -> Path:
+    """Find a model on this machine, or else on the hub."""
+    if Path(name).exists():
+        return Path(name)
+    try:
+        return Path(snapshot_download(str(name), **hub))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelError(f"There is no folder {name}, and the model hub did not give it: {reason}") from error

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from fresh.extras import load_extra
 Source = str | os.PathLike[str] | Iterable[Any]
 """A file, a pandas frame, a datasets.Dataset, or dicts or (text, label) pairs."""
 
+STANDARD_INPUT = "-"
 LARGEST_FIELD = 2**31 - 1  # the most that the csv module takes on every system
 
 
@@ -81,6 +83,8 @@ def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
 
 def name_of(source: Source) -> str:
     """Name a source in errors and ids."""
+    if source == STANDARD_INPUT:
+        return "standard input"
     if isinstance(source, str | os.PathLike):
         return Path(source).name
     if is_frame(source):
@@ -94,10 +98,30 @@ def is_frame(source: Source) -> bool:
 
 
 def open_source(source: Source, name: str) -> Iterator[Row]:
-    """Choose the reader for a source."""
+    """Choose the reader for a source; "-" is standard input, as JSON lines."""
+    if source == STANDARD_INPUT:
+        return parse_json_lines(sys.stdin.buffer, name)
     if isinstance(source, str | os.PathLike):
         return read_file(Path(source), name)
-    return read_records(frame_records(source) if is_frame(source) else source, name)
+    return read_records(records_of(source), name)
+
+
+def records_of(source: Iterable[Any]) -> Iterable[Any]:
+    """Take the records of a table; classes that a datasets.Dataset numbers get their names."""
+    if is_frame(source):
+        return frame_records(source)
+    features = getattr(source, "features", None) or {}
+    names = {column: kind.names for column, kind in features.items() if hasattr(kind, "int2str")}
+    return named_classes(source, names) if names else source
+
+
+def named_classes(records: Iterable[Any], names: Mapping[str, list[str]]) -> Iterator[dict[str, Any]]:
+    """Put the name of a class in the place of its number; a number below 0 stands for no label."""
+    for record in records:
+        yield {
+            column: value if value is None or column not in names else names[column][value] if value >= 0 else None
+            for column, value in record.items()
+        }
 
 
 def frame_records(frame: Any) -> Iterator[dict[str, Any]]:

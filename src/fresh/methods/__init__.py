@@ -1,0 +1,1 @@
+"""Ways to train, one file each: all return a Rationalizer."""

@@ -1,0 +1,148 @@
+"""What the folder of a saved model holds: written in one move, checked when read."""
+
+import contextlib
+import importlib.metadata
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fresh.classifier import Classifier
+from fresh.discretize import discretizer_from_dict, discretizer_to_dict
+from fresh.encoder import digest_of
+from fresh.extractor import Extractor, KeepAll, SaliencyExtractor
+from fresh.predictor import Predictor
+from fresh.scorers import CUSTOM, SCORERS, ScorerFactory, make_scorer, scorer_to_dict
+from fresh.support import Support
+
+FORMAT = 1
+MANIFEST = "config.json"
+CARD = "README.md"
+
+
+class ModelError(ValueError):
+    """A model folder that cannot be read or must not be written."""
+
+
+@contextlib.contextmanager
+def written_at_once(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """Give a place to write a model to; it becomes the folder only when all is written."""
+    check_writable(folder, overwrite)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
+        new, old = Path(place) / "new", Path(place) / "old"
+        new.mkdir()
+        yield new
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+
+
+def check_writable(folder: Path, overwrite: bool) -> None:
+    """Refuse to replace a model unless asked to, and anything else in any case."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is a file. Choose a folder for the model.")
+    if (folder / MANIFEST).is_file() and read_json(folder / MANIFEST).get("library") == "fresh":
+        if not overwrite:
+            raise ModelError(f"{folder} already holds a model. Choose another folder, or replace it: --overwrite.")
+    elif any(folder.iterdir()):
+        raise ModelError(f"{folder} holds other files, which are not touched. Choose another folder for the model.")
+
+
+def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
+    """Write both halves, and last the manifest with the digest of each file."""
+    record = extractor_to_dict(extractor)
+    if isinstance(extractor, SaliencyExtractor) and extractor.support is not None:
+        extractor.support.classifier.save(folder / "extractor")
+    predictor.classifier.save(folder / "predictor")
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    manifest = {
+        "library": "fresh",
+        "format": FORMAT,
+        "version": importlib.metadata.version("fresh-rationales"),
+        "labels": predictor.classifier.labels,
+        "chosen_by": record,
+        **about,
+        "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
+    """Check a folder and read both halves and the manifest."""
+    manifest = check_folder(folder)
+    extractor = read_extractor(folder, manifest["chosen_by"], device, scorer)
+    return extractor, Predictor(Classifier.load(folder / "predictor", device)), manifest
+
+
+def check_folder(folder: Path) -> dict[str, Any]:
+    """Refuse a folder that is no model, is from a newer version, or has changed since it was written."""
+    if not (folder / MANIFEST).is_file():
+        raise ModelError(f"{folder} is no saved model: it has no {MANIFEST}. Name the folder that `fresh train` wrote.")
+    manifest = read_json(folder / MANIFEST)
+    if manifest.get("library") != "fresh":
+        raise ModelError(f"{folder} is no model of fresh: its {MANIFEST} was written by something else.")
+    if manifest.get("format", 0) > FORMAT:
+        raise ModelError(
+            f"{folder} was written by a newer version of fresh (format {manifest['format']}, this one reads {FORMAT}). "
+            "Bring it up to date: pip install -U fresh-rationales"
+        )
+    for name, digest in manifest["files"].items():
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder} is damaged: {name} is missing. Copy the model again, or train it again.")
+        if digest_of(folder / name) != digest:
+            raise ModelError(f"{folder} is damaged: {name} has changed. Copy the model again, or train it again.")
+    return manifest
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a manifest."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is damaged: {error}. Copy the model again, or train it again.") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} is damaged: it holds no object. Copy the model again, or train it again.")
+    return found
+
+
+def extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
+    """Write down how words are chosen."""
+    if isinstance(extractor, KeepAll):
+        return {"kind": "keep_all"}
+    if isinstance(extractor, SaliencyExtractor):
+        return {
+            "kind": "saliency",
+            "scorer": scorer_to_dict(extractor.scorer),
+            "discretizer": discretizer_to_dict(extractor.discretizer),
+        }
+    raise ModelError(f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, KeepAll.")
+
+
+def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
+    """Read back how words are chosen."""
+    if record["kind"] == "keep_all":
+        return KeepAll()
+    place = folder / "extractor"
+    support = Support(Classifier.load(place, device)) if place.is_dir() else None
+    discretizer = discretizer_from_dict(record["discretizer"])
+    settings = {key: value for key, value in record["scorer"].items() if key != "name"}
+    if scorer is not None and support is not None:
+        return SaliencyExtractor(scorer(support), discretizer, support)
+    if record["scorer"]["name"] == CUSTOM:
+        raise ModelError(
+            f"{folder} was trained with a scorer of its own, {settings['class']}, which is not saved with it. "
+            "Give it: Rationalizer.from_pretrained(folder, scorer=...)."
+        )
+    if record["scorer"]["name"] not in SCORERS:
+        raise ModelError(f"{folder} uses the scorer {record['scorer']['name']}, which this version does not know.")
+    return SaliencyExtractor(make_scorer(record["scorer"]["name"], support, settings), discretizer, support)
+
+
+def drop_folder(folder: Path) -> None:
+    """Remove a folder of ours that is no longer needed."""
+    shutil.rmtree(folder, ignore_errors=True)

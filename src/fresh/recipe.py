@@ -1,0 +1,178 @@
+"""From data to a trained, measured and saved model: what `fresh train` and `fresh.train` do."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
+from fresh.corpora import CORPORA, find_corpus
+from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
+from fresh.evaluate import evaluate
+from fresh.lengths import fitting
+from fresh.methods.fresh import FreshConfig
+from fresh.methods.fresh import train as train_fresh
+from fresh.model_folder import check_writable, drop_folder
+from fresh.progress import Progress, Terminal
+from fresh.rationalizer import Rationalizer
+from fresh.scorers import ScorerFactory
+from fresh.training import Watch
+
+FREE = ("epochs", "patience", "device")
+"""Settings that may change when a broken-off training goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """All settings of a training run."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    method: FreshConfig = field(default_factory=FreshConfig)
+    baseline: bool = True
+    """Also train a predictor on random words, to compare with."""
+
+
+def train(
+    data: Any,
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    data_dir: str | Path | None = None,
+    config: str | Path | None = None,
+    scorer: str | ScorerFactory | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Rationalizer:
+    """Train a classifier that shows the words its answers are made from.
+
+    :param data: A file or several, a folder, a pandas frame, a datasets.Dataset or DatasetDict, a list of
+        (text, label) pairs or of dicts, Splits, or, with ``data_dir``, the name of a corpus.
+    :param out: Folder to save the model in; training that was broken off goes on from there.
+    :param overwrite: Replace a model that is there already.
+    :param data_dir: Folder that holds the files of a named corpus.
+    :param config: Settings file (TOML); what is given here goes before it.
+    :param scorer: Name of a scorer, or what makes a scorer of your own from the support model.
+    :param progress: Shows how far it has come; bars in the terminal if not given, ``SILENT`` for nothing.
+    :param settings: Any other setting by its name, such as ``ratio=0.1, epochs=3``.
+    :return: The model, with what was measured on the test documents in ``report``.
+    """
+    if isinstance(scorer, str):
+        settings["scorer"] = scorer
+    progress = progress or Terminal()
+    run = resolve(data, data_dir, config, settings)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        check_writable(folder, overwrite)
+    splits = fitting(read_splits(data, data_dir, run, progress), run.method.network, run.data.skip_bad, progress)
+    own = scorer if callable(scorer) else None
+    partial = None if folder is None else begin(folder, overwrite, identity(run, splits, own), progress)
+    model = train_and_measure(splits, run, Watch(progress=progress, folder=partial), own)
+    if folder is not None:
+        model.save_pretrained(folder, overwrite=overwrite)
+        drop_folder(partial_of(folder))
+    return model
+
+
+def train_and_measure(splits: Splits, run: RunConfig, watch: Watch, scorer: ScorerFactory | None) -> Rationalizer:
+    """Train the model, and one on random words beside it, and test both."""
+    model = train_fresh(splits, run.method, watch, scorer)
+    random = None
+    if run.baseline:
+        random = train_fresh(splits, replace(run.method, scorer="random"), replace(watch, prefix="random words: "))
+    report = evaluate(model, splits.test, watch.progress, random)
+    return Rationalizer(model.extractor, model.predictor, model.settings, model.asks, report.to_dict())
+
+
+def resolve(
+    data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]
+) -> RunConfig:
+    """Put settings together: those given, before those of the file, before those of a corpus, before the defaults."""
+    values: dict[str, Any] = {} if config is None else dict(flatten(read_toml(Path(config))))
+    given = {name.rpartition(".")[2] for name in (*values, *settings)}
+    if data_dir is not None:
+        corpus = find_corpus(corpus_name(data))
+        values |= {name: getattr(corpus, name) for name in ("ratio", "long") if name not in given}
+    return from_mapping(RunConfig, {**values, **settings})
+
+
+def corpus_name(data: Any) -> str:
+    """Take the one name that stands for a corpus."""
+    [name, *more] = [data] if isinstance(data, str) else list(data)
+    if more or not isinstance(name, str):
+        raise DataError(f"With a data folder, the data is the name of one corpus: {', '.join(CORPORA)}.")
+    return name
+
+
+def read_splits(data: Any, data_dir: str | Path | None, run: RunConfig, progress: Progress) -> Splits:
+    """Read the data and say what it is."""
+    if data_dir is not None:
+        splits = find_corpus(corpus_name(data)).read(Path(data_dir))
+    else:
+        bad = BadRows()
+        splits = load_splits(named_corpus_needs_folder(data), run.data, run.method.train.seed, bad)
+        if bad.count:
+            progress.say(bad.summary())
+    sizes = ", ".join(f"{len(getattr(splits, part)):,} {part}" for part in ("train", "dev", "test"))
+    progress.say(f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.")
+    return splits
+
+
+def named_corpus_needs_folder(data: Any) -> Any:
+    """Tell a corpus's name from a file that is missing."""
+    names = [data] if isinstance(data, str) else data
+    if isinstance(names, Sequence) and len(names) == 1 and names[0] in CORPORA and not Path(names[0]).exists():
+        raise DataError(f"{names[0]} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+    return data
+
+
+def identity(run: RunConfig, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
+    """Write down what makes a training run the same as another."""
+    digest = hashlib.sha256()
+    for part in (splits.train, splits.dev, splits.test):
+        for example in part:
+            words = (example.label, "", *example.document.words, "", *example.document.query, "\n")
+            digest.update("\x00".join(words).encode("utf-8", "surrogatepass"))
+    settings = {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
+    own = {} if scorer is None else {"scorer": getattr(scorer, "__qualname__", type(scorer).__qualname__)}
+    return {**settings, **own, "data": digest.hexdigest()[:16]}
+
+
+def partial_of(folder: Path) -> Path:
+    """Name the folder that keeps an unfinished training."""
+    return folder.with_name(f"{folder.name}.partial")
+
+
+def begin(folder: Path, overwrite: bool, wanted: Mapping[str, Any], progress: Progress) -> Path:
+    """Make the folder for unfinished work, or go on with the one that is there if it is of the same run."""
+    partial = partial_of(folder)
+    note = partial / "run.json"
+    if note.is_file():
+        found = json.loads(note.read_text(encoding="utf-8"))
+        if found == wanted:
+            progress.say(f"Going on with the training that was broken off. {unfinished(folder)}")
+            return partial
+        if not overwrite:
+            changed = ", ".join(sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key)))
+            raise ConfigError(
+                f"{partial} holds a training that was broken off and differs in: {changed}. "
+                "Finish that one first, choose another folder, or discard it: --overwrite."
+            )
+    drop_folder(partial)
+    partial.mkdir(parents=True)
+    note.write_text(json.dumps(wanted), encoding="utf-8")
+    return partial
+
+
+def unfinished(folder: Path) -> str:
+    """Say what is kept of a training that was broken off."""
+    kept: list[str] = []
+    for path in sorted(partial_of(folder).glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
+        with safe_open(path, "np") as file:
+            scores = json.loads(file.metadata()["scores"])
+        name = path.stem.replace("_", " ")
+        kept.append(f"{name}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
+    return f"Kept: {'; '.join(kept)}." if kept else "No epoch was finished, so nothing is kept."

@@ -1,0 +1,69 @@
+"""Explanations and reports in a terminal, and explanations as JSON."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fresh.document import Explanation
+from fresh.report import Report
+
+READ = "bold underline green"
+
+
+def highlighted(explanation: Explanation, plain: bool) -> Text:
+    """Show a document with the words that were read; in plain text, between brackets."""
+    text = explanation.document.text
+    shown = Text()
+    after = 0
+    for start, end in explanation.spans:
+        shown.append(text[after:start], style="dim")
+        shown.append(f"[{text[start:end]}]" if plain else text[start:end], style=READ)
+        after = end
+    shown.append(text[after:], style="dim")
+    return shown
+
+
+def show_explanation(console: Console, explanation: Explanation, gold: str | None = None) -> None:
+    """Print the answer and the document with the words it was made from."""
+    prediction = explanation.prediction
+    line = Text.assemble((prediction.label, "bold"), f" (probability {prediction.probability:.2f})")
+    if gold is not None:
+        line.append(" right" if gold == prediction.label else f" wrong: it is {gold}", style="italic")
+    kept = int(explanation.mask.kept.sum())
+    line.append(f", from {kept} of {len(explanation.mask)} words:", style="dim")
+    console.print(line)
+    console.print(highlighted(explanation, plain=not console.is_terminal), soft_wrap=True)
+    console.print()
+
+
+def show_report(console: Console, report: Report) -> None:
+    """Print a table of what was measured."""
+    table = Table(title=f"{report.n_documents:,} test documents", title_justify="left")
+    table.add_column("what is read")
+    for name in ("macro-F1", "accuracy", "words kept"):
+        table.add_column(name, justify="right")
+    for row in report.rows:
+        table.add_row(row.name, f"{row.macro_f1:.3f}", f"{row.accuracy:.3f}", f"{row.kept:.1%}")
+    console.print(table)
+
+
+def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:
+    """Turn an explanation into plain values, for JSON.
+
+    :param scores: Add all words and the scores that the rationale was cut from.
+    """
+    text = explanation.document.text
+    record: dict[str, Any] = {
+        "id": explanation.document.id,
+        "label": explanation.prediction.label,
+        "probability": explanation.prediction.probability,
+        "probabilities": dict(explanation.prediction.probabilities),
+        "rationale": [{"start": start, "end": end, "text": text[start:end]} for start, end in explanation.spans],
+        "ratio": explanation.mask.ratio,
+    }
+    if scores and explanation.saliency is not None:
+        record["words"] = list(explanation.document.words)
+        record["scores"] = explanation.saliency.scores.tolist()
+    return record

@@ -1,0 +1,96 @@
+"""The same thing as a scikit-learn estimator."""
+
+from collections.abc import Iterable, Sequence
+from inspect import Parameter, Signature
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from fresh.config import from_mapping, settings_of, unknown
+from fresh.data import DataError, Splits, cut_off
+from fresh.document import Document, Example, Explanation
+from fresh.methods.fresh import FreshConfig, train
+from fresh.progress import SILENT, Terminal
+from fresh.training import Watch
+
+SETTINGS = {setting.name: setting.default for setting in settings_of(FreshConfig)}
+PARAMETERS = {**SETTINGS, "dev_share": 0.1, "verbose": False}
+
+
+class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A text classifier whose answers show the words they were made from.
+
+    Documents are texts, or pairs of a text and a query. All settings of ``fresh train`` that concern the method are
+    parameters, such as ``scorer``, ``ratio``, ``encoder`` and ``epochs``; besides them ``dev_share``, the share of the
+    training documents by which the best epoch is chosen, and ``verbose``, which shows progress bars.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        for name in settings:
+            if name not in PARAMETERS:
+                raise TypeError(unknown(name, "a parameter of FreshClassifier", PARAMETERS))
+        for name, default in PARAMETERS.items():
+            setattr(self, name, settings.get(name, default))
+
+    # scikit-learn reads the parameters off the signature.
+    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
+        + [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in PARAMETERS.items()]
+    )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that documents are text."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Iterable[Any], y: ArrayLike) -> Self:  # noqa: N803
+        """Train on documents and their labels."""
+        documents, labels = read(X), np.asarray(y)
+        if len(documents) != len(labels):
+            raise DataError(f"There are {len(documents)} documents but {len(labels)} labels. Give one for each.")
+        self.classes_ = np.unique(labels)
+        examples = tuple(map(Example, documents, (str(label) for label in labels)))
+        config = from_mapping(FreshConfig, {name: getattr(self, name) for name in SETTINGS})
+        n_dev = max(len(self.classes_), round(self.dev_share * len(examples)))
+        rest, dev, _ = cut_off(examples, n_dev, 0, config.train.seed)
+        watch = Watch(progress=Terminal() if self.verbose else SILENT)
+        self.model_ = train(Splits(rest, dev, dev), config, watch)
+        return self
+
+    def explain(self, X: Iterable[Any]) -> list[Explanation]:  # noqa: N803
+        """Classify documents and say from which words."""
+        check_is_fitted(self)
+        return self.model_.explain(read(X))
+
+    def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:  # noqa: N803
+        """Say how probable each class is. Shape: (documents, classes)."""
+        explanations = self.explain(X)
+        return np.array([[item.prediction.probabilities[str(name)] for name in self.classes_] for item in explanations])
+
+    def predict(self, X: Iterable[Any]) -> NDArray[Any]:  # noqa: N803
+        """Classify documents."""
+        found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        return found
+
+
+def read(documents: Iterable[Any]) -> Sequence[Document]:
+    """Make documents of texts, of pairs of a text and a query, or of documents."""
+    return [read_one(item, number) for number, item in enumerate(documents)]
+
+
+def read_one(item: Any, number: int) -> Document:
+    """Make one document; its id is its number."""
+    if isinstance(item, Document):
+        return item
+    if isinstance(item, str):
+        return Document.from_text(item, id=str(number))
+    if isinstance(item, list | tuple | np.ndarray) and len(item) == 2:
+        text, query = map(str, item)
+        return Document.from_text(text, query, str(number))
+    raise DataError(f"Document {number} must be a text or a pair of a text and a query, got {item!r:.60}.")
