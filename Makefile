@@ -5,7 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: env demo test test-slow format clean
+.PHONY: env demo test test-slow docs format clean
 
 env: .venv/ready
 
@@ -26,10 +26,14 @@ test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadfile
+	@# one thread a worker: threads that wait for each other on two cores are slower than one
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: .venv/ready
 	$(BIN)/pytest -m slow
+
+docs: .venv/ready
+	$(BIN)/python docs/reference/make_settings.py
 
 format: .venv/ready
 	$(BIN)/ruff format .

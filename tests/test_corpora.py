@@ -239,7 +239,7 @@ def test_every_corpus_states_its_settings(corpus: Any) -> None:
 
 def test_the_demo_is_balanced_and_drawn_by_its_seed() -> None:
     splits = read_demo()
-    for part, size in zip(parts(splits), (4000, 600, 800), strict=True):
+    for part, size in zip(parts(splits), (2400, 400, 600), strict=True):
         assert Counter(e.label for e in part) == {"negative": size // 2, "positive": size // 2}
     ids = [e.document.id for part in parts(splits) for e in part]
     assert len(set(ids)) == 5400

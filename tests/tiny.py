@@ -22,7 +22,6 @@ N_POSITIONS = 64
 WIDTH = 16
 
 
-
 def wordpiece(special: Sequence[str], unknown: str, frame: Callable[[Tokenizer], Any]) -> Tokenizer:
     """BERT's way: lower case, whole words that are known, letters of all others."""
     vocabulary = [*special, *WORDS, *LETTERS, *("##" + letter for letter in LETTERS)]
@@ -105,7 +104,9 @@ def roberta_tokenizer() -> PreTrainedTokenizerFast:
 
 def modernbert_tokenizer() -> PreTrainedTokenizerFast:
     """Byte pairs with BERT's special pieces, all at the end."""
-    backend = byte_pairs([], list(BERT_SPECIAL.values()), template("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", "[CLS]", "[SEP]"))
+    backend = byte_pairs(
+        [], list(BERT_SPECIAL.values()), template("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", "[CLS]", "[SEP]")
+    )
     return PreTrainedTokenizerFast(tokenizer_object=backend, **BERT_SPECIAL)
 
 
@@ -115,7 +116,7 @@ SHAPE: dict[str, Any] = {
     "num_attention_heads": 2,
     "intermediate_size": 32,
     "max_position_embeddings": N_POSITIONS,
-    "initializer_range": 0.2,
+    "initializer_range": 0.05,
 }
 
 
@@ -143,7 +144,7 @@ TOKENIZERS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
     "modernbert": modernbert_tokenizer,
 }
 
-MODELS: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
+MODELS: dict[str, tuple[Callable[..., PreTrainedConfig], Callable[[Any], PreTrainedModel]]] = {
     "bert": (transformers.BertConfig, transformers.BertModel),
     "roberta": (transformers.RobertaConfig, transformers.RobertaModel),
     "distilbert": (transformers.DistilBertConfig, transformers.DistilBertModel),

@@ -9,7 +9,7 @@ from tiny import BAD, FILLERS, GOOD
 CASES = (("good", ""), ("bad", ""), ("great", ""), ("awful", ""))
 ASKED_CASES = (("good", "praise"), ("bad", "praise"), ("great", "praise"), ("good", "blame"))
 DECIDING = frozenset((*GOOD, *BAD))
-SIZES = {"train": 256, "dev": 32, "test": 32}
+SIZES = {"train": 192, "dev": 32, "test": 32}
 
 
 def toy_splits(asks: bool) -> Splits:

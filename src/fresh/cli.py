@@ -1,6 +1,7 @@
 """The command `fresh`: a function a command; what they need is loaded when they run."""
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from fresh.extras import MissingExtraError, explained
 
 if TYPE_CHECKING:
     from fresh.data import DataConfig
+    from fresh.document import Explanation
 
 INTERRUPTED = 130
 ABOUT = """\
@@ -34,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
         print(f"fresh {args.command}: {error}", file=sys.stderr)
         return 1
@@ -187,6 +192,7 @@ def explain_file(args: argparse.Namespace) -> int:
     from fresh.rationalizer import Rationalizer
     from fresh.show import to_record
 
+    check_output(args.output, args.input, args.overwrite)
     bad, done = BadRows(), 0
     documents = read_documents(args.input, reading(args), bad)
     model = Rationalizer.from_pretrained(args.model, device=args.device)
@@ -194,8 +200,9 @@ def explain_file(args: argparse.Namespace) -> int:
         documents = leave_out_too_long(documents, model, bad)
     progress = SILENT if args.output == "-" else Terminal()
     try:
-        with opened(args.output, args.overwrite) as output, progress.task("explaining", None) as advance:
-            for explanation in model.explain_stream(documents):
+        explanations = begun(model.explain_stream(documents))
+        with opened(args.output) as output, progress.task("explaining", None) as advance:
+            for explanation in explanations:
                 output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
                 done += 1
                 advance(1, "")
@@ -226,15 +233,29 @@ def reading(args: argparse.Namespace) -> "DataConfig":
     )
 
 
+def check_output(name: str, source: str, overwrite: bool) -> None:
+    """Refuse to replace a file unless asked to, and the file that is read in any case."""
+    if name == "-" or not Path(name).exists():
+        return
+    if not overwrite:
+        raise ValueError(f"{name} is there already. Choose another file, or replace it: --overwrite.")
+    if Path(source).exists() and Path(name).samefile(source):
+        raise ValueError(f"{name} is the input. Choose another file for the output.")
+
+
+def begun(explanations: Iterator["Explanation"]) -> Iterator["Explanation"]:
+    """Make the first explanation now, so that an input that cannot be read leaves no output behind."""
+    first = list(itertools.islice(explanations, 1))
+    return itertools.chain(first, explanations)
+
+
 @contextmanager
-def opened(name: str, overwrite: bool) -> Iterator[IO[str]]:
+def opened(name: str) -> Iterator[IO[str]]:
     """Open the file to write to, or standard output."""
     if name == "-":
         yield sys.stdout
         sys.stdout.flush()
         return
-    if Path(name).exists() and not overwrite:
-        raise ValueError(f"{name} is there already. Choose another file, or replace it: --overwrite.")
     with Path(name).open("w", encoding="utf-8") as file:
         yield file
 
@@ -245,15 +266,19 @@ def run_evaluate(args: argparse.Namespace) -> int:
 
     from fresh.data import BadRows, read_examples
     from fresh.evaluate import evaluate
+    from fresh.lengths import count_read
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
     from fresh.show import show_report
 
     bad = BadRows()
     examples = list(read_examples(args.data, reading(args), bad))
+    model = Rationalizer.from_pretrained(args.model, device=args.device)
+    if args.skip_bad:
+        words = model.predictor.classifier.words
+        examples = [item for item in examples if count_read(item.document, words, bad) is not None]
     if bad.count:
         print(bad.summary(), file=sys.stderr)
-    model = Rationalizer.from_pretrained(args.model, device=args.device)
     report = evaluate(model, examples, Terminal())
     show_report(Console(), report)
     if args.json:

@@ -1,5 +1,6 @@
 """Words to pieces and back; the only user of tokenizers."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -88,7 +89,7 @@ class WordEncoder:
 
     def __init__(self, encoder: Encoder, long: LongPolicy, max_pieces: int) -> None:
         self.tokenizer = encoder.tokenizer
-        self.backend: Any = encoder.tokenizer._tokenizer
+        self.backend: Any = copy.deepcopy(encoder.tokenizer._tokenizer)  # others may change the settings of theirs
         self.backend.no_truncation()
         self.backend.no_padding()
         self.backend.encode_special_tokens = True  # a "[SEP]" in a text is text

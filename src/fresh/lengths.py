@@ -7,7 +7,6 @@ from fresh.data import BadRows, Splits
 from fresh.document import Document, Example
 from fresh.encoder import load_encoder
 from fresh.encoding import TooLongError, WordEncoder
-from fresh.extractor import SaliencyExtractor
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.support import text_of
@@ -52,8 +51,7 @@ def count_read(document: Document, words: WordEncoder, bad: BadRows | None) -> i
 
 def leave_out_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRows) -> Iterator[Document]:
     """Pass on the documents that a model can read, and count the others."""
-    extractor = model.extractor
-    support = extractor.support if isinstance(extractor, SaliencyExtractor) else None
+    words = model.predictor.classifier.words  # what both halves read is as long
     for document in documents:
-        if support is None or count_read(document, support.classifier.words, bad) is not None:
+        if count_read(document, words, bad) is not None:
             yield document

@@ -20,6 +20,8 @@ from fresh.support import Support
 FORMAT = 1
 MANIFEST = "config.json"
 CARD = "README.md"
+NEEDED = ("format", "labels", "chosen_by", "asks", "settings", "report", "files")
+"""What a manifest says of a model."""
 
 
 class ModelError(ValueError):
@@ -37,7 +39,12 @@ def written_at_once(folder: Path, overwrite: bool) -> Iterator[Path]:
         yield new
         if folder.exists():
             folder.rename(old)
-        new.rename(folder)
+        try:
+            new.rename(folder)
+        except BaseException:
+            if old.exists():
+                old.rename(folder)
+            raise
 
 
 def check_writable(folder: Path, overwrite: bool) -> None:
@@ -91,6 +98,11 @@ def check_folder(folder: Path) -> dict[str, Any]:
             f"{folder} was written by a newer version of fresh (format {manifest['format']}, this one reads {FORMAT}). "
             "Bring it up to date: pip install -U fresh-rationales"
         )
+    missing = [name for name in NEEDED if name not in manifest]
+    if missing:
+        raise ModelError(
+            f"{folder / MANIFEST} is damaged: {missing[0]} is missing. Copy the model again, or train it again."
+        )
     for name, digest in manifest["files"].items():
         if not (folder / name).is_file():
             raise ModelError(f"{folder} is damaged: {name} is missing. Copy the model again, or train it again.")
@@ -141,6 +153,18 @@ def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer:
     if record["scorer"]["name"] not in SCORERS:
         raise ModelError(f"{folder} uses the scorer {record['scorer']['name']}, which this version does not know.")
     return SaliencyExtractor(make_scorer(record["scorer"]["name"], support, settings), discretizer, support)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Read all files of a folder, by their names inside it."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files that were read from a folder to another."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def drop_folder(folder: Path) -> None:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 Advance = Callable[[int, str], None]
@@ -50,11 +50,10 @@ class Terminal:
     def task(self, name: str, total: int | None) -> Iterator[Advance]:
         """Begin a piece of work and draw its bar until it ends."""
         columns = (
-            TextColumn("{task.description:<28}"),
-            BarColumn(bar_width=24),
+            TextColumn("{task.description:<23}"),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[note]}"),
         )
         with Bars(*columns, console=self.console) as bars:

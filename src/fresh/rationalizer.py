@@ -1,5 +1,6 @@
 """Rationalizer: an extractor and a predictor, frozen; explains, is saved and loaded."""
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from fresh.card import card_text
 from fresh.document import Document, Explanation
 from fresh.extractor import Extractor, extract_with_scores
-from fresh.model_folder import CARD, ModelError, read_folder, write_folder, written_at_once
+from fresh.model_folder import CARD, ModelError, files_in, read_folder, write_files, write_folder, written_at_once
 from fresh.predictor import Predictor
 from fresh.scorers import ScorerFactory
 
@@ -88,20 +89,38 @@ class Rationalizer(
         if group:
             yield from self.explain(group)
 
-    def save_pretrained(
-        self, save_directory: str | Path, *, overwrite: bool = False, name: str = "", **_hub: Any
-    ) -> str | None:
+    def save_pretrained(  # type: ignore[override]  # to share a model, push_to_hub
+        self,
+        save_directory: str | Path,
+        *,
+        overwrite: bool = False,
+        config: None = None,
+        model_card_kwargs: Mapping[str, str] | None = None,
+    ) -> None:
         """Write everything to one folder, in one move: safetensors and JSON, and a card.
 
         :param overwrite: Replace a model that is there already.
-        :param name: What the card calls it; the folder's name if not given.
+        :param config: Given by the hub, and of no meaning here.
+        :param model_card_kwargs: What the card says; ``name`` is what it calls the model, else by the folder's name.
         """
         folder = Path(save_directory)
         about = {"asks": self.asks, "settings": dict(self.settings), "report": dict(self.report)}
         with written_at_once(folder, overwrite) as place:
             write_folder(place, self.extractor, self.predictor, about)
-            self.generate_model_card(name=name or folder.name).save(place / CARD)
-        return None
+            self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
+
+    def push_to_hub(self, repo_id: str, **hub: Any) -> str:
+        """Upload it to the hub, with a card that calls it by its name there.
+
+        :param hub: commit_message, private, token, branch, create_pr and the like, for the hub.
+        """
+        return super().push_to_hub(repo_id, **{"model_card_kwargs": {"name": repo_id}, **hub})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Networks that were asked for attention cannot be pickled; a saved model's files can.
+        with tempfile.TemporaryDirectory() as place:
+            self.save_pretrained(Path(place) / "model")
+            return unpacked, (files_in(Path(place) / "model"), str(self.predictor.classifier.device))
 
     def generate_model_card(self, *_args: Any, name: str = "model", **_template: Any) -> ModelCard:
         """Write the card, with what was measured."""
@@ -127,6 +146,13 @@ class Rationalizer(
         folder = find_folder(pretrained_model_name_or_path, hub)
         extractor, predictor, about = read_folder(folder, device, scorer)
         return cls(extractor, predictor, about["settings"], about["asks"], about["report"])
+
+
+def unpacked(files: Mapping[str, bytes], device: str) -> Rationalizer:
+    """Read a model from the files that it was saved in."""
+    with tempfile.TemporaryDirectory() as place:
+        write_files(files, Path(place))
+        return Rationalizer.from_pretrained(place, device=device)
 
 
 def find_folder(name: str | Path, hub: Mapping[str, Any]) -> Path:

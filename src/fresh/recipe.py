@@ -14,7 +14,7 @@ from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
 from fresh.evaluate import evaluate
 from fresh.lengths import fitting
-from fresh.methods.fresh import FreshConfig
+from fresh.methods.fresh import FreshConfig, name_of_factory
 from fresh.methods.fresh import train as train_fresh
 from fresh.model_folder import check_writable, drop_folder
 from fresh.progress import Progress, Terminal
@@ -62,6 +62,11 @@ def train(
     """
     if isinstance(scorer, str):
         settings["scorer"] = scorer
+    elif scorer is not None and not callable(scorer):
+        raise TypeError(
+            f"scorer must be a name, or what makes a scorer from the support model, such as its class; "
+            f"got a {type(scorer).__name__}."
+        )
     progress = progress or Terminal()
     run = resolve(data, data_dir, config, settings)
     folder = None if out is None else Path(out)
@@ -124,8 +129,9 @@ def read_splits(data: Any, data_dir: str | Path | None, run: RunConfig, progress
 def named_corpus_needs_folder(data: Any) -> Any:
     """Tell a corpus's name from a file that is missing."""
     names = [data] if isinstance(data, str) else data
-    if isinstance(names, Sequence) and len(names) == 1 and names[0] in CORPORA and not Path(names[0]).exists():
-        raise DataError(f"{names[0]} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+    name = names[0] if isinstance(names, Sequence) and len(names) == 1 else None
+    if isinstance(name, str) and name in CORPORA and not Path(name).exists():
+        raise DataError(f"{name} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
     return data
 
 
@@ -137,7 +143,7 @@ def identity(run: RunConfig, splits: Splits, scorer: ScorerFactory | None) -> di
             words = (example.label, "", *example.document.words, "", *example.document.query, "\n")
             digest.update("\x00".join(words).encode("utf-8", "surrogatepass"))
     settings = {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
-    own = {} if scorer is None else {"scorer": getattr(scorer, "__qualname__", type(scorer).__qualname__)}
+    own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {**settings, **own, "data": digest.hexdigest()[:16]}
 
 
@@ -161,6 +167,11 @@ def begin(folder: Path, overwrite: bool, wanted: Mapping[str, Any], progress: Pr
                 f"{partial} holds a training that was broken off and differs in: {changed}. "
                 "Finish that one first, choose another folder, or discard it: --overwrite."
             )
+    elif partial.exists() and (partial.is_file() or any(partial.iterdir())):
+        raise ConfigError(
+            f"{partial} is where unfinished training is kept, but it holds other files, which are not touched. "
+            "Choose another folder for the model."
+        )
     drop_folder(partial)
     partial.mkdir(parents=True)
     note.write_text(json.dumps(wanted), encoding="utf-8")

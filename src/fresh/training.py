@@ -1,6 +1,7 @@
 """The one training loop, its settings, and how a broken-off training goes on."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -132,7 +133,7 @@ def fit(
             model.eval()
             best.add(validate(), model)
             keep(watch.kept, model, optimizer, best)
-            advance(0, f"dev macro-F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}")
+            advance(0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}")
     model.load_state_dict(best.weights, strict=False)
     model.eval()
     return tuple(best.scores)
@@ -161,7 +162,8 @@ def seeded(seed: int, epoch: int) -> Iterator[None]:
     """Draw all that is random inside the block from a seed, repeatably, and leave no trace of it outside."""
     strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     devices = list(range(torch.cuda.device_count()))
-    with torch.random.fork_rng(devices=devices):
+    with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*deterministic")  # what has no repeatable form is used as it is
         torch.manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0]))
         torch.use_deterministic_algorithms(True, warn_only=True)
         try:

@@ -10,7 +10,7 @@ from fresh.readers import read_rows
 LABELS = {"0": "negative", "1": "positive"}
 
 
-def read_demo(seed: int = 0, n_train: int = 4000, n_dev: int = 600, n_test: int = 800) -> Splits:
+def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int = 600) -> Splits:
     """Draw sentences for each split, with the same share of both classes.
 
     :param seed: Draws the sentences.

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
 
 from fresh.classifier import ClassifierConfig, NetworkConfig
 from fresh.config import to_mapping, unknown
@@ -77,7 +79,23 @@ def train(
     train_pairs = cut_all(extractor, splits.train, saliencies)
     dev_pairs = cut_all(extractor, splits.dev, score_all(asked, splits.dev, watch.progress, "scores of dev"))
     predictor = Predictor.train(train_pairs, dev_pairs, config.classifier, watch.named("predictor"))
-    return Rationalizer(extractor, predictor, settings=to_mapping(config), asks=bool(splits.train[0].document.query))
+    asks = bool(splits.train[0].document.query)
+    return Rationalizer(extractor, predictor, settings=written_down(config, scorer), asks=asks)
+
+
+def written_down(config: FreshConfig, scorer: ScorerFactory | None) -> dict[str, Any]:
+    """Turn settings into plain values for a card: no path of this machine, and a scorer of one's own by its name."""
+    settings = to_mapping(config)
+    if Path(config.network.encoder).is_dir():
+        settings["network"]["encoder"] = Path(config.network.encoder).resolve().name
+    if scorer is not None:
+        settings["scorer"] = name_of_factory(scorer)
+    return settings
+
+
+def name_of_factory(scorer: ScorerFactory) -> str:
+    """Say what makes a scorer of one's own."""
+    return str(getattr(scorer, "__qualname__", type(scorer).__qualname__))
 
 
 def build_scorer(config: FreshConfig, support: Support | None, factory: ScorerFactory | None) -> SaliencyScorer:

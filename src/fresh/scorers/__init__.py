@@ -62,7 +62,8 @@ def needs_support(name: str) -> bool:
 def make_scorer(name: str, support: Support | None, settings: Mapping[str, Any]) -> SaliencyScorer:
     """Make a scorer by its name; of the settings it takes those that concern it."""
     values = {"support": support, **settings}
-    scorer: SaliencyScorer = SCORERS[name](**{key: values[key] for key in settings_of_scorer(name) if key in values})
+    chosen = {key: values[key] for key in settings_of_scorer(name) if key in values}
+    scorer: SaliencyScorer = SCORERS[name](**chosen)
     return scorer
 
 

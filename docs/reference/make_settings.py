@@ -1,0 +1,38 @@
+"""Write docs/reference/settings.md from the settings themselves; --check only says whether it is up to date."""
+
+import sys
+from pathlib import Path
+
+from fresh.config import settings_of
+from fresh.recipe import RunConfig
+
+HEAD = """\
+# Settings
+
+Every setting is defined once and serves the command line (`--learning-rate 5e-5`), Python
+(`fresh.train(..., learning_rate=5e-5)`), settings files (`learning_rate = 5e-5`, alone or under its section) and
+`FreshClassifier` (all but the section *data*). A misspelt setting is an error that proposes the nearest one; all
+mistakes are told at once. What is given on the command line goes before the file, the file before a corpus's own
+settings, and those before the defaults. This page is made by `make docs`.
+"""
+
+
+def page() -> str:
+    """Lay out a table for each section."""
+    sections: dict[str, list[str]] = {}
+    for setting in settings_of(RunConfig):
+        section = setting.path.rpartition(".")[0].rpartition(".")[2] or "run"
+        default = "" if setting.default in ("", None) else f"`{setting.default}`"
+        sections.setdefault(section, []).append(f"| `{setting.name}` | {default} | {setting.help} |")
+    tables = (
+        f"## {name}\n\n| name | default | meaning |\n| --- | --- | --- |\n" + "\n".join(rows)
+        for name, rows in sections.items()
+    )
+    return HEAD + "\n" + "\n\n".join(tables) + "\n"
+
+
+if __name__ == "__main__":
+    target = Path(__file__).with_name("settings.md")
+    if "--check" in sys.argv:
+        sys.exit(0 if target.read_text(encoding="utf-8") == page() else "settings.md is out of date: make docs")
+    target.write_text(page(), encoding="utf-8")

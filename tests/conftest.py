@@ -1,0 +1,83 @@
+"""What many tests share: tiny encoders, toy corpora, and networks trained on them once."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fresh.classifier import ClassifierConfig
+    from fresh.data import Splits
+    from fresh.predictor import Predictor
+    from fresh.rationale import Rationale
+    from fresh.support import Support
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # a test that asks a hub must fail, at once
+os.environ["OMP_NUM_THREADS"] = "1"  # matrices this small are slower on two cores, and sums depend on the number
+
+
+@pytest.fixture(scope="session")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One folder an architecture, each with a tiny encoder."""
+    from tiny import ARCHITECTURES, build
+
+    place = tmp_path_factory.mktemp("encoders")
+    return {name: build(name, place / name) for name in ARCHITECTURES}
+
+
+@pytest.fixture(scope="session")
+def toy() -> "Splits":
+    """Documents in which one word decides the label."""
+    from toy import toy_splits
+
+    return toy_splits(asks=False)
+
+
+@pytest.fixture(scope="session")
+def toy_pairs() -> "Splits":
+    """Documents whose label depends on the query too."""
+    from toy import toy_splits
+
+    return toy_splits(asks=True)
+
+
+@pytest.fixture(scope="session")
+def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
+    """Settings that train the tiny BERT to the end in two seconds."""
+    from fresh.classifier import ClassifierConfig, NetworkConfig
+    from fresh.training import TrainConfig
+
+    network = NetworkConfig(str(encoders["bert"]), layers="all", dropout=0.0)
+    return ClassifierConfig(network, TrainConfig(epochs=8, batch_size=16, learning_rate=3e-3, device="cpu"))
+
+
+@pytest.fixture(scope="session")
+def support(toy: "Splits", quick: "ClassifierConfig") -> "Support":
+    """A support model that knows which words decide."""
+    from fresh.support import Support
+
+    return Support.train(toy.train, toy.dev, quick)
+
+
+@pytest.fixture(scope="session")
+def pair_support(toy_pairs: "Splits", quick: "ClassifierConfig") -> "Support":
+    """A support model that reads queries."""
+    from fresh.support import Support
+
+    return Support.train(toy_pairs.train, toy_pairs.dev, quick)
+
+
+@pytest.fixture(scope="session")
+def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
+    """A predictor that was trained on the words that people marked, and on some that nobody did."""
+    from fresh.document import Mask
+    from fresh.predictor import Predictor
+
+    def pairs(part: str) -> list[tuple["Rationale", str]]:
+        return [
+            (example.document.cut(example.human or Mask.full(len(example.document.words))), example.label)
+            for example in getattr(toy, part)
+        ]
+
+    return Predictor.train(pairs("train"), pairs("dev"), quick)

@@ -1,0 +1,221 @@
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.encoder import load_encoder
+from fresh.encoding import (
+    NO_WORD,
+    LongPolicy,
+    Pieces,
+    Text,
+    TooLongError,
+    WordEncoder,
+    batches_by_budget,
+    collate,
+    sum_by_word,
+)
+from tiny import ARCHITECTURES
+
+BYTE_LEVEL = ("roberta", "modernbert")
+WORDPIECE = tuple(name for name in ARCHITECTURES if name not in BYTE_LEVEL)
+TEXT = Text(("The", "café", "was", "GREAT", "!", "unheard-of"))
+FIRST_POSITION = {"roberta": 2, "mpnet": 2}
+
+WordEncoders = dict[str, WordEncoder]
+
+
+@pytest.fixture(scope="module")
+def word_encoders(encoders: dict[str, Path]) -> WordEncoders:
+    """One an architecture."""
+    return {name: word_encoder(folder) for name, folder in encoders.items()}
+
+
+def word_encoder(folder: Path, long: LongPolicy = "stagger", max_pieces: int = 256) -> WordEncoder:
+    return WordEncoder(load_encoder(str(folder)), long, max_pieces)
+
+
+def names(encoder: WordEncoder, pieces: Pieces) -> list[str]:
+    return list(encoder.tokenizer.convert_ids_to_tokens(pieces.ids.tolist()))
+
+
+@pytest.mark.parametrize("architecture", WORDPIECE)
+def test_words_give_the_pieces_of_the_joined_text(architecture: str, word_encoders: WordEncoders) -> None:
+    encoder = word_encoders[architecture]
+    [pieces] = encoder([TEXT])
+    assert pieces.ids.tolist() == encoder.tokenizer(" ".join(TEXT.words)).input_ids
+
+
+@pytest.mark.parametrize("architecture", BYTE_LEVEL)
+def test_every_word_bears_the_mark_of_its_space(architecture: str, word_encoders: WordEncoders) -> None:
+    encoder = word_encoders[architecture]
+    [pieces] = encoder([TEXT])
+    assert pieces.ids.tolist() == encoder.tokenizer(" " + " ".join(TEXT.words)).input_ids
+    firsts = [names(encoder, pieces)[pieces.word_of.tolist().index(word)] for word in range(len(TEXT.words))]
+    assert firsts == ["Ġ", "Ġ", "Ġwas", "Ġ", "Ġ", "Ġ"]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_query_comes_second_as_the_tokenizer_has_it(architecture: str, word_encoders: WordEncoders) -> None:
+    encoder = word_encoders[architecture]
+    lead = " " if architecture in BYTE_LEVEL else ""
+    [pieces] = encoder([Text(("good", "old", "film"), ("praise", "it"))])
+    expected = encoder.tokenizer(f"{lead}good old film", f"{lead}praise it", return_token_type_ids=True)
+    assert pieces.ids.tolist() == expected.input_ids
+    assert pieces.types.tolist() == expected.token_type_ids
+    rest = len(pieces) - 4
+    assert pieces.word_of.tolist() == [NO_WORD, 0, 1, 2, *[NO_WORD] * rest]
+
+
+def test_the_pair_layout_by_hand(word_encoders: WordEncoders) -> None:
+    text = Text(("good", "xy"), ("praise",))
+    [bert], [roberta] = (word_encoders[name]([text]) for name in ("bert", "roberta"))
+    assert names(word_encoders["bert"], bert) == ["[CLS]", "good", "x", "##y", "[SEP]", "praise", "[SEP]"]
+    assert bert.types.tolist() == [0, 0, 0, 0, 0, 1, 1]
+    assert bert.word_of.tolist() == [-1, 0, 1, 1, -1, -1, -1]
+    assert names(word_encoders["roberta"], roberta) == [
+        *("<s>", "Ġgood", "Ġ", "x", "y", "</s>", "</s>", "Ġpraise", "</s>"),
+    ]
+    assert roberta.types.tolist() == [0] * 9
+    assert roberta.word_of.tolist() == [-1, 0, 1, 1, 1, -1, -1, -1, -1]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_positions_begin_where_the_encoder_begins(architecture: str, word_encoders: WordEncoders) -> None:
+    [pieces] = word_encoders[architecture]([Text(("good", "film"))])
+    first = FIRST_POSITION.get(architecture, 0)
+    assert pieces.positions.tolist() == [first, first + 1, first + 2, first + 3]
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+@pytest.mark.parametrize("n_words", [62, 63, 126, 200])
+def test_positions_repeat_in_a_long_text(architecture: str, n_words: int, word_encoders: WordEncoders) -> None:
+    [pieces] = word_encoders[architecture]([Text(("good",) * n_words)])
+    n_pieces, first = n_words + 2, FIRST_POSITION.get(architecture, 0)
+    assert pieces.n_read == n_words
+    assert pieces.positions.tolist() == [
+        first + (place * 64 // n_pieces if n_pieces > 64 else place) for place in range(n_pieces)
+    ]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("word", ["[SEP]", "[CLS]", "<s>", "</s>", "<mask>", "[PAD]"])
+def test_a_special_string_in_a_text_is_text(architecture: str, word: str, word_encoders: WordEncoders) -> None:
+    encoder = word_encoders[architecture]
+    encoder.tokenizer("somebody else uses the tokenizer, which changes its settings")
+    [pieces] = encoder([Text((word,), (word,))])
+    special = set(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
+    assert sum(id in special for id in pieces.ids.tolist()) == len(encoder.pair)
+    assert not special & set(pieces.ids[pieces.word_of == 0].tolist())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("word", ["\u200b", "\ufffd", "👍🏽", "中", "\ud800", "\x00", "n\u0303"])
+def test_every_word_has_a_piece(architecture: str, word: str, word_encoders: WordEncoders) -> None:
+    [pieces] = word_encoders[architecture]([Text(("good", word, "film"))])
+    owners = pieces.word_of[pieces.word_of != NO_WORD]
+    assert owners.tolist() == sorted(owners.tolist())
+    assert set(owners.tolist()) == {0, 1, 2}
+
+
+def test_a_word_without_pieces_is_unknown(word_encoders: WordEncoders) -> None:
+    encoder = word_encoders["bert"]
+    [pieces] = encoder([Text(("good", "\u200b", "👍🏽"))])
+    assert names(encoder, pieces) == ["[CLS]", "good", "[UNK]", "[UNK]", "[SEP]"]
+
+
+def test_a_text_without_words_is_its_frame(word_encoders: WordEncoders) -> None:
+    [alone, asked] = word_encoders["bert"]([Text(()), Text((), ("praise",))])
+    assert names(word_encoders["bert"], alone) == ["[CLS]", "[SEP]"]
+    assert names(word_encoders["bert"], asked) == ["[CLS]", "[SEP]", "praise", "[SEP]"]
+    assert asked.types.tolist() == [0, 0, 1, 1]
+    assert (alone.n_words, alone.n_read) == (0, 0)
+
+
+def test_truncating_keeps_whole_words_and_the_query(encoders: dict[str, Path]) -> None:
+    encoder = word_encoder(encoders["bert"], long="truncate")
+    text = Text((*("good",) * 59, "xy", "film"), ("praise",))  # 64 - 3 special - 1 query: room for 60 pieces
+    [pieces] = encoder([text])
+    assert (pieces.n_words, pieces.n_read, len(pieces)) == (61, 59, 63)
+    assert names(encoder, pieces)[-4:] == ["good", "[SEP]", "praise", "[SEP]"]
+    assert pieces.word_of.max() == 58
+    [whole] = encoder([Text(("good",) * 62)])
+    assert (whole.n_read, len(whole)) == (62, 64)
+
+
+def test_a_text_beyond_all_room_is_refused(encoders: dict[str, Path]) -> None:
+    encoder = word_encoder(encoders["bert"], max_pieces=16)
+    encoder([Text(("good",) * 14)])
+    with pytest.raises(TooLongError) as caught:
+        encoder([Text(("good",) * 13 + ("xy",), id="a-7")])
+    assert str(caught.value) == (
+        "Text 'a-7' has 14 words, or 15 pieces, but only 14 can be read. "
+        "Split it, read only its beginning (long=truncate), or allow more (max_pieces): time grows with the square."
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("good",)])
+@pytest.mark.parametrize("long", ["stagger", "truncate"])
+def test_a_query_that_leaves_no_room_is_refused(
+    words: tuple[str, ...], long: LongPolicy, encoders: dict[str, Path]
+) -> None:
+    encoder = word_encoder(encoders["bert"], long, max_pieces=64)
+    with pytest.raises(
+        TooLongError, match=rf"^Text 'q' has {len(words)} words, or {len(words)} pieces, but only 0 can"
+    ):
+        encoder([Text(words, ("praise",) * 70, "q")])
+
+
+# Batches
+
+LENGTHS = st.lists(st.integers(2, 80), max_size=40)
+
+
+@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
+def test_batches_are_a_partition_within_two_budgets(lengths: list[int], budget: int, squared: int) -> None:
+    batches = list(batches_by_budget(lengths, budget, squared))
+    assert sorted(int(number) for batch in batches for number in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[number] for number in batch)
+        assert len(batch) == 1 or (len(batch) * longest <= budget and len(batch) * longest**2 <= squared)
+
+
+@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
+def test_no_two_neighbouring_batches_would_fit_into_one(lengths: list[int], budget: int, squared: int) -> None:
+    batches = list(batches_by_budget(lengths, budget, squared))
+    for batch, following in itertools.pairwise(batches):
+        n_pieces = (len(batch) + 1) * lengths[following[0]]
+        assert n_pieces > budget or n_pieces * lengths[following[0]] > squared
+
+
+def pieces_of(word_of: Sequence[int], n_words: int) -> Pieces:
+    places = np.arange(len(word_of))
+    return Pieces(places + 10, places % 2, places + 2, np.array(word_of), n_words, n_words)
+
+
+def test_shorter_texts_are_filled_up() -> None:
+    batch = collate([pieces_of([-1, 0, 0, -1], 1), pieces_of([-1, -1], 0)], padding=9)
+    assert batch.ids.tolist() == [[10, 11, 12, 13], [10, 11, 9, 9]]
+    assert batch.types.tolist() == [[0, 1, 0, 1], [0, 1, 0, 0]]
+    assert batch.positions.tolist() == [[2, 3, 4, 5], [2, 3, 2, 2]]
+    assert batch.word_of.tolist() == [[-1, 0, 0, -1], [-1, -1, -1, -1]]
+    assert batch.mask.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+    assert (batch.n_words, batch.n_read) == ((1, 0), (1, 0))
+
+
+@given(st.lists(st.lists(st.integers(1, 3), max_size=6), min_size=1, max_size=5), st.integers(0, 9))
+def test_pieces_add_up_to_words(texts: list[list[int]], seed: int) -> None:
+    owners = [[-1, *(word for word, n in enumerate(sizes) for _ in range(n)), -1] for sizes in texts]
+    batch = collate([pieces_of(row, len(sizes)) for row, sizes in zip(owners, texts, strict=True)], padding=0)
+    values = torch.randint(-50, 50, batch.ids.shape, generator=torch.Generator().manual_seed(seed)).float()
+    for row, sizes, found in zip(range(len(texts)), texts, sum_by_word(values, batch), strict=True):
+        expected = [0.0] * len(sizes)
+        for place, owner in enumerate(owners[row]):
+            if owner != NO_WORD:
+                expected[owner] += values[row, place].item()
+        assert found.tolist() == expected

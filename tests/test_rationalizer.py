@@ -1,0 +1,216 @@
+import math
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import small
+from fresh.config import from_mapping
+from fresh.data import Splits
+from fresh.discretize import Contiguous, TopK
+from fresh.document import Document, Explanation, Mask
+from fresh.extractor import KeepAll
+from fresh.methods.fresh import FreshConfig, train
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.scorers import SCORERS
+from fresh.support import Support
+from toy import DECIDING
+
+TEXT = "The film, was good and it plays in the sea."
+
+
+@pytest.fixture(scope="module")
+def model(support: Support, predictor: Predictor) -> Rationalizer:
+    return small.rationalizer(support, predictor, TopK(0.2))
+
+
+@pytest.fixture(scope="module")
+def asking(pair_support: Support, toy_pairs: Splits, quick: object) -> Rationalizer:
+    pairs = [(e.document.cut(Mask.full(len(e.document.words))), e.label) for e in toy_pairs.dev]
+    from fresh.classifier import ClassifierConfig
+
+    assert isinstance(quick, ClassifierConfig)
+    predictor = Predictor.train(pairs, pairs, quick)
+    pair = small.rationalizer(pair_support, predictor, TopK(0.2))
+    return Rationalizer(pair.extractor, pair.predictor, asks=True)
+
+
+@pytest.fixture(scope="module")
+def documents(toy: Splits) -> list[Document]:
+    """Documents of many lengths, raw ones and one that was seen in no training among them."""
+    strange = Document.from_text("Étonnant 😀 naïve-ish: it's GOOD, [SEP] 3.5/5!", id="strange")
+    long = Document.from_words(["the", "film"] * 60 + ["awful"], id="long")
+    return [*(example.document for example in toy.test), strange, long]
+
+
+def test_one_text_gives_one_explanation(model: Rationalizer) -> None:
+    explanation = model.explain(TEXT)
+    assert isinstance(explanation, Explanation)
+    assert explanation.document == Document.from_text(TEXT)
+
+
+def test_a_document_gives_the_same_as_its_text(model: Rationalizer) -> None:
+    from_text, from_document = model.explain(TEXT), model.explain(Document.from_text(TEXT))
+    assert from_text.prediction == from_document.prediction
+    assert from_text.mask == from_document.mask
+
+
+def test_a_list_gives_a_list_in_its_order(model: Rationalizer) -> None:
+    found = model.explain([Document.from_text("it was awful", id="x"), TEXT, "a great story"])
+    assert [item.document.text for item in found] == ["it was awful", TEXT, "a great story"]
+    assert found[0].document.id == "x"
+
+
+def test_no_documents_give_no_explanations(model: Rationalizer) -> None:
+    assert model.explain([]) == []
+
+
+def test_an_explanation_holds_together(model: Rationalizer, documents: list[Document]) -> None:
+    for document, found in zip(documents, model.explain(documents), strict=True):
+        n_words = len(document.words)
+        assert found.document is document
+        assert set(found.prediction.probabilities) == set(model.labels) == {"neg", "pos"}
+        assert sum(found.prediction.probabilities.values()) == pytest.approx(1, abs=1e-9)
+        assert found.prediction.label == max(found.prediction.probabilities, key=found.prediction.probabilities.get)  # type: ignore[arg-type]
+        assert found.prediction.probability == max(found.prediction.probabilities.values())
+        assert int(found.mask.kept.sum()) == math.ceil(n_words / 5)
+        assert found.rationale == document.cut(found.mask)
+        shown = " ".join(document.text[start:end] for start, end in found.spans)
+        assert "".join(shown.split()) == "".join(found.rationale.words)
+        assert found.saliency is not None
+        assert len(found.saliency) == n_words
+        lowest_kept = found.saliency.scores[found.mask.kept].min()
+        assert lowest_kept >= found.saliency.scores[~found.mask.kept].max()
+
+
+def test_the_word_that_decides_is_kept_and_the_label_right(model: Rationalizer, toy: Splits) -> None:
+    found = model.explain([example.document for example in toy.test])
+    right = [item.prediction.label == example.label for item, example in zip(found, toy.test, strict=True)]
+    kept = [bool(DECIDING & set(item.rationale.words)) for item in found]
+    assert np.mean(right) > 0.95
+    assert np.mean(kept) > 0.95
+
+
+def test_a_model_that_keeps_all_has_no_scores(predictor: Predictor) -> None:
+    found = Rationalizer(KeepAll(), predictor).explain(TEXT)
+    assert found.saliency is None
+    assert found.mask.ratio == 1
+    assert found.rationale.words == found.document.words
+
+
+def test_a_stream_gives_what_a_list_gives(model: Rationalizer, documents: list[Document]) -> None:
+    streamed = list(model.explain_stream(iter(documents), at_once=7))
+    for one, other in zip(streamed, model.explain(documents), strict=True):
+        assert_same(one, other)
+
+
+def test_a_stream_reads_no_further_than_it_must(model: Rationalizer, documents: list[Document]) -> None:
+    taken: list[str] = []
+
+    def reading() -> Iterator[Document]:
+        for document in documents:
+            taken.append(document.id)
+            yield document
+
+    stream = model.explain_stream(reading(), at_once=4)
+    assert not taken
+    for number in range(1, 9):
+        next(stream)
+        assert len(taken) == 4 * math.ceil(number / 4)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 21, 34, 64])
+def test_groups_do_not_matter(model: Rationalizer, documents: list[Document], size: int) -> None:
+    alone = [model.explain(document) for document in documents]
+    for one, other in zip(alone, model.explain_stream(iter(documents), at_once=size), strict=True):
+        assert_same(one, other)
+
+
+def test_the_order_does_not_matter(model: Rationalizer, documents: list[Document]) -> None:
+    order = np.random.default_rng(0).permutation(len(documents))
+    together = model.explain(documents)
+    shuffled = model.explain([documents[number] for number in order])
+    for number, other in zip(order, shuffled, strict=True):
+        assert_same(together[number], other)
+
+
+def assert_same(one: Explanation, other: Explanation) -> None:
+    """Masks and labels are equal; sums in batches of other shapes may differ in their last digits."""
+    assert one.document == other.document
+    assert one.mask == other.mask
+    assert one.prediction.label == other.prediction.label
+    for label, probability in one.prediction.probabilities.items():
+        assert other.prediction.probabilities[label] == pytest.approx(probability, abs=1e-5)
+
+
+def test_a_query_must_be_given_where_one_was_trained(asking: Rationalizer) -> None:
+    expected = "Document 'x' has no query, but this model was trained with queries: give one."
+    with pytest.raises(ValueError, match=f"^{expected}$"):
+        asking.explain(Document.from_text("a good film", id="x"))
+
+
+def test_a_query_is_refused_where_none_was_trained(model: Rationalizer) -> None:
+    expected = "Document '' has a query, but this model was trained without: leave it out."
+    with pytest.raises(ValueError, match=f"^{expected}$"):
+        model.explain("a good film", query="praise?")
+
+
+def test_a_query_reaches_the_predictor(asking: Rationalizer) -> None:
+    found = asking.explain("the film was good", query="Any praise?")
+    assert found.rationale.query == ("Any", "praise", "?")
+    other = asking.explain("the film was good", query="blame")
+    assert found.prediction.probabilities != other.prediction.probabilities
+
+
+def test_a_rationalizer_is_frozen(model: Rationalizer, predictor: Predictor) -> None:
+    with pytest.raises(
+        AttributeError, match=r"^A rationalizer is frozen: predictor cannot be changed\. Make another one\.$"
+    ):
+        model.predictor = predictor
+    with pytest.raises(FrozenInstanceError):
+        model.predictor.classifier = predictor.classifier  # type: ignore[misc]
+
+
+def quick_config(encoders: dict[str, Path], **others: object) -> FreshConfig:
+    """Train for one epoch."""
+    return from_mapping(FreshConfig, small.settings(encoders["bert"], **{"epochs": 1, **others}))
+
+
+def test_one_seed_gives_one_model_and_another_seed_another(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+        train(small.some(toy), quick_config(encoders, seed=seed)).save_pretrained(tmp_path / name)
+    one, same, other = (small.digests(tmp_path / name) for name in ("one", "same", "other"))
+    assert one == same
+    changed = {file for file in one if one[file] != other[file]}
+    assert changed == {
+        f"{half}/{file}.safetensors" for half in ("extractor", "predictor") for file in ("model", "head")
+    }
+
+
+@pytest.mark.parametrize("discretizer", ["top_k", "contiguous"])
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_what_was_dropped_cannot_matter(scorer: str, discretizer: str, toy: Splits, encoders: dict[str, Path]) -> None:
+    config = quick_config(encoders, scorer=scorer, discretizer=discretizer, ratio=0.3, samples=10, steps=4)
+    model = train(small.some(toy, 24, 8), config)
+    assert type(model.extractor.discretizer) is {"top_k": TopK, "contiguous": Contiguous}[discretizer]  # type: ignore[attr-defined]
+    generator = np.random.default_rng(0)
+    for found in model.explain([example.document for example in toy.test]):
+        other = with_other_words(found.document, found.mask, generator)
+        assert other.text != found.document.text
+        [again] = model.predictor.predict([other.cut(found.mask)])
+        assert dict(again.probabilities) == dict(found.prediction.probabilities)
+
+
+def with_other_words(document: Document, mask: Mask, generator: np.random.Generator) -> Document:
+    """Replace what was dropped by words of other lengths, some of which would decide."""
+    others = ["good", "awful", "x", "incomprehensibilities", "[SEP]"]
+    words = [
+        word if kept else generator.choice([other for other in others if len(other) != len(word)])
+        for word, kept in zip(document.words, mask.kept, strict=True)
+    ]
+    return Document.from_words([str(word) for word in words], id=document.id)

@@ -1,0 +1,225 @@
+"""The contract of all scorers, over every name there is."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fresh.classifier import Classifier, NetworkConfig
+from fresh.data import Splits
+from fresh.discretize import TopK
+from fresh.document import Document, Saliency
+from fresh.encoder import Pooling, load_encoder
+from fresh.extras import MissingExtraError
+from fresh.scorers import SCORERS, SaliencyScorer, ScorerConfig, make_scorer, needs_support, scorer_to_dict
+from fresh.scorers.attention import Attention
+from fresh.scorers.occlusion import grouped
+from fresh.support import Support
+from tiny import ARCHITECTURES, WORDS
+from toy import DECIDING
+
+FEW: dict[str, Any] = {"samples": 40, "steps": 4}
+SLOW = ("lime", "kernel_shap")
+
+
+def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> Support:
+    """A support model that was not trained, but is not indifferent either; exact, so that scores can be compared."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        classifier = Classifier(load_encoder(str(folder), pooling), ("neg", "pos"), NetworkConfig(**settings))
+        nn.init.normal_(classifier.head.weight)
+    # ModernBERT computes its attention in single precision, whatever it is given.
+    return Support(classifier if folder.name == "modernbert" else classifier.double())
+
+
+def documents(n_documents: int, longest: int = 12) -> list[Document]:
+    generator = np.random.default_rng(1)
+    return [
+        Document.from_words(
+            [*generator.choice(WORDS, size).tolist(), "unheard-of"], ("praise",) if number % 2 else (), str(number)
+        )
+        for number, size in enumerate(generator.integers(0, longest, n_documents))
+    ]
+
+
+def assert_same(first: Sequence[Saliency], second: Sequence[Saliency], tolerance: float) -> None:
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=tolerance, rtol=0)
+        assert (one.target, one.id) == (other.target, other.id)
+    assert TopK(0.2).select(first) == TopK(0.2).select(second)
+
+
+@pytest.fixture(scope="module")
+def supports(encoders: dict[str, Path]) -> dict[tuple[str, Pooling], Support]:
+    poolings: tuple[Pooling, ...] = ("start", "mean")
+    return {(name, pooling): support_of(encoders[name], pooling) for name in ARCHITECTURES for pooling in poolings}
+
+
+Case = tuple[str, Pooling]
+CASES: list[tuple[str, str, Pooling]] = [
+    (name, architecture, pooling)
+    for name in SCORERS
+    for architecture in (ARCHITECTURES if name not in SLOW else ("bert",))
+    for pooling in (("start", "mean") if name not in SLOW else ("start",))
+]
+
+
+@pytest.mark.parametrize(("name", "architecture", "pooling"), CASES)
+def test_every_word_has_one_score_for_the_predicted_label(
+    name: str, architecture: str, pooling: Pooling, supports: dict[Case, Support]
+) -> None:
+    support, items = supports[architecture, pooling], documents(4)
+    found = make_scorer(name, support, FEW).score(items)
+    assert [len(saliency) for saliency in found] == [len(document.words) for document in items]
+    assert all(np.isfinite(saliency.scores).all() for saliency in found)
+    assert any(np.ptp(saliency.scores) > 0 for saliency in found)
+    assert [saliency.id for saliency in found] == [document.id for document in items]
+    predicted = [prediction.label for prediction in support.predict(items)]
+    assert [saliency.target for saliency in found] == (predicted if needs_support(name) else [""] * 4)
+
+
+@pytest.mark.parametrize(("name", "architecture", "pooling"), CASES)
+def test_neighbours_and_order_do_not_matter(
+    name: str, architecture: str, pooling: Pooling, supports: dict[Case, Support]
+) -> None:
+    scorer, items = make_scorer(name, supports[architecture, pooling], FEW), documents(6)
+    alone = [saliency for document in items for saliency in scorer.score([document])]
+    tolerance = 2e-5 if architecture == "modernbert" else 1e-6
+    assert_same(scorer.score(items), alone, tolerance)
+    assert_same(scorer.score(items[::-1])[::-1], alone, tolerance)
+    assert scorer.score([]) == []
+
+
+def trace(classifier: Classifier) -> dict[str, object]:
+    """All that a scorer could leave behind."""
+    return {
+        "hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in classifier.modules()],
+        "backward hooks": [len(part._backward_hooks) for part in classifier.modules()],
+        "gradients": [weight.grad is None for weight in classifier.parameters()],
+        "trained": [weight.requires_grad for weight in classifier.parameters()],
+        "mode": [part.training for part in classifier.modules()],
+        "attention": classifier.body.config._attn_implementation,
+        "weights": [weight.detach().double().sum().item() for weight in classifier.parameters()],
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": np.random.get_state()[1].tolist(),  # type: ignore[index]  # noqa: NPY002
+        "differentiating": torch.is_grad_enabled(),
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_scoring_leaves_no_trace_not_even_when_it_fails(
+    name: str, architecture: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    support = support_of(encoders[architecture], layers=1)
+    items = documents(1, longest=4)
+    Attention(support).score(items)  # transformers hangs its own recorders in at the first call, and leaves them
+    before = trace(support.classifier)
+    scorer = make_scorer(name, support, FEW | {"samples": 8})
+    scorer.score(items)
+    assert trace(support.classifier) == before
+
+    def broken(*_arguments: object, **_more: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(support.classifier.encoder.layers[1], "forward", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        scorer.score(items)
+    assert trace(support.classifier) == before
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+def test_every_scorer_finds_the_word_that_decides(name: str, support: Support, toy: Splits) -> None:
+    items = [example.document for example in toy.test][: 12 if name in SLOW else None]
+    masks = TopK(0.2).select(make_scorer(name, support, {"samples": 60}).score(items))
+    found = [not DECIDING.isdisjoint(item.cut(mask).words) for item, mask in zip(items, masks, strict=True)]
+    assert np.mean(found) >= 0.75  # by chance, less than 0.3
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+def test_words_that_were_not_read_come_last(name: str, encoders: dict[str, Path]) -> None:
+    support = support_of(encoders["bert"], long="truncate")
+    document = Document.from_words(WORDS * 5)  # 100 words, of which 62 are read
+    [saliency] = make_scorer(name, support, FEW | {"samples": 80}).score([document])
+    read, unread = saliency.scores[:62], saliency.scores[62:]
+    assert len(set(unread.tolist())) == 1
+    assert unread[0] == min(0.0, read.min())
+    assert np.ptp(read) > 0
+    [mask] = TopK(0.5).select([saliency])
+    assert not mask.kept[62:].any()
+
+
+def test_random_scores_are_those_of_the_document_and_the_seed() -> None:
+    first, second = Document.from_words(["good", "film"], id="1"), Document.from_words(["bad", "film"], id="2")
+    [one, two], [again] = (
+        make_scorer("random", None, {}).score([first, second]),
+        make_scorer("random", None, {}).score([first]),
+    )
+    [other] = make_scorer("random", None, {"seed": 1}).score([first])
+    assert one.scores.tolist() == again.scores.tolist()
+    assert len({*one.scores, *two.scores, *other.scores}) == 6
+    assert 0 <= min(one.scores) <= max(one.scores) < 1
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_sampling_depends_on_the_seed_alone(name: str, support: Support) -> None:
+    items = documents(2)
+
+    def score(seed: int) -> list[list[float]]:
+        return [
+            found.scores.tolist() for found in make_scorer(name, support, {"samples": 20, "seed": seed}).score(items)
+        ]
+
+    assert score(0) == score(0)
+    assert score(0) != score(1)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_missing_extra_is_named(name: str, support: Support, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "captum.attr", None)
+    with pytest.raises(MissingExtraError) as caught:
+        make_scorer(name, support, {}).score(documents(1))
+    assert str(caught.value) == (
+        f"The scorer {name} needs captum. Install it with: pip install 'fresh-rationales[captum]'"
+    )
+
+
+def test_a_scorer_takes_the_settings_that_concern_it(support: Support) -> None:
+    settings = {"embeddings": "whole", "layer": -2, "steps": 7, "samples": 9, "seed": 4}
+    written = {name: scorer_to_dict(make_scorer(name, support, settings)) for name in SCORERS}
+    assert written == {
+        "attention": {"name": "attention", "layer": -2},
+        "gradient": {"name": "gradient", "embeddings": "whole"},
+        "attention_gradient": {"name": "attention_gradient", "layer": -2},
+        "integrated_gradients": {"name": "integrated_gradients", "steps": 7},
+        "occlusion": {"name": "occlusion"},
+        "lime": {"name": "lime", "samples": 9, "seed": 4},
+        "kernel_shap": {"name": "kernel_shap", "samples": 9, "seed": 4},
+        "random": {"name": "random", "seed": 4},
+    }
+
+
+def test_a_scorer_by_a_wrong_name_gets_its_neighbour() -> None:
+    with pytest.raises(ValueError, match=r"^gradiant is not a scorer\. Did you mean gradient\?$"):
+        make_scorer("gradiant", None, {})
+
+
+@pytest.mark.parametrize("name", ["steps", "samples"])
+def test_nothing_is_sampled_less_than_once(name: str) -> None:
+    make: Callable[..., ScorerConfig] = ScorerConfig
+    with pytest.raises(ValueError, match=rf"^{name} must be at least 1, got 0\.$"):
+        make(**{name: 0})
+
+
+def test_documents_are_grouped_by_what_their_variants_cost() -> None:
+    items = [Document.from_words(["good"] * size) for size in (1500, 500, 49, 3000, 1)]
+    assert [[len(item.words) for item in group] for group in grouped(items)] == [[1500, 500], [49], [3000], [1]]
+
+
+def test_every_scorer_keeps_the_protocol(support: Support) -> None:
+    scorers: list[SaliencyScorer] = [make_scorer(name, support, {}) for name in SCORERS]
+    assert all(callable(scorer.score) for scorer in scorers)

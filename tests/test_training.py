@@ -1,0 +1,277 @@
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from fresh import training
+from fresh.classifier import ClassifierConfig
+from fresh.data import Splits
+from fresh.support import Support
+from fresh.training import TrainConfig, Watch, choose_device, fit, seeded, shuffled
+
+CONFIG = TrainConfig(epochs=4, batch_size=8, learning_rate=0.05, device="cpu")
+INPUTS = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+TARGETS = (INPUTS[:, 0] > 0).float()
+
+Step = Callable[[NDArray[np.int64]], Tensor]
+
+
+def network() -> nn.Sequential:
+    """Something to train, with dropout, so that randomness matters."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+    model[0].bias.requires_grad_(False)
+    return model
+
+
+def stepping(model: nn.Module) -> Step:
+    def step(numbers: NDArray[np.int64]) -> Tensor:
+        loss: Tensor = nn.functional.binary_cross_entropy_with_logits(model(INPUTS[numbers])[:, 0], TARGETS[numbers])
+        return loss
+
+    return step
+
+
+def train(config: TrainConfig = CONFIG, scores: list[float] | None = None, watch: Watch | None = None) -> nn.Sequential:
+    model = network()
+    left = iter(scores or [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    fit(model, [3] * 40, stepping(model), lambda: next(left), config, watch or Watch())
+    return model
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    return copy.deepcopy(model.state_dict())
+
+
+def same(first: nn.Module, second: nn.Module) -> bool:
+    return all(torch.equal(weight, second.state_dict()[name]) for name, weight in first.state_dict().items())
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    assert same(train(), train())
+    assert not same(train(), network())
+    assert not same(train(), train(replace(CONFIG, seed=1)))
+
+
+def test_the_global_state_does_not_matter() -> None:
+    first = train()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(12345)
+        assert same(first, train())
+
+
+def test_what_is_frozen_stays() -> None:
+    assert torch.equal(train().state_dict()["0.bias"], network().state_dict()["0.bias"])
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"), [([0.1, 0.5, 0.3, 0.4], 2), ([0.5, 0.5, 0.5, 0.5], 1), ([0.1, 0.2, 0.3, 0.4], 4)]
+)
+def test_the_best_epoch_is_left_the_earliest_where_they_tie(scores: list[float], best: int) -> None:
+    assert same(train(scores=scores), train(replace(CONFIG, epochs=best)))
+
+
+def test_patience_ends_training() -> None:
+    model = network()
+    left = iter([0.3, 0.5, 0.4, 0.5, 0.6])
+    found = fit(model, [3] * 40, stepping(model), lambda: next(left), replace(CONFIG, epochs=5, patience=2), Watch())
+    assert found == (0.3, 0.5, 0.4, 0.5)  # two epochs without a better one than the second
+    assert not model.training
+
+
+def test_every_text_is_seen_once_an_epoch() -> None:
+    seen: list[int] = []
+    model = network()
+    plain = stepping(model)
+
+    def step(numbers: NDArray[np.int64]) -> Tensor:
+        seen.extend(numbers.tolist())
+        return plain(numbers)
+
+    fit(model, [3] * 40, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
+    assert sorted(seen) == sorted(2 * list(range(40)))
+    assert seen[:40] != seen[40:]
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
+def test_shuffling_deals_out_everything_once(lengths: list[int], batch_size: int, seed: int, epoch: int) -> None:
+    batches = list(shuffled(lengths, batch_size, seed, epoch))
+    assert sorted(number for batch in batches for number in batch.tolist()) == list(range(len(lengths)))
+    sizes = sorted(len(batch) for batch in batches)
+    assert sizes[1:] == [batch_size] * (len(sizes) - 1)
+    again = list(shuffled(lengths, batch_size, seed, epoch))
+    assert all(np.array_equal(first, second) for first, second in zip(batches, again, strict=True))
+
+
+def test_texts_of_like_length_meet() -> None:
+    lengths = np.random.default_rng(0).integers(1, 500, 400)
+    spread = [np.ptp(lengths[batch]) for batch in shuffled(lengths.tolist(), 8, 0, 0)]
+    assert np.mean(spread) < 20
+
+
+class Stopped:
+    """Watches no one, and breaks off at some step."""
+
+    def __init__(self, model: nn.Module, at: int) -> None:
+        self.plain, self.left = stepping(model), at
+
+    def __call__(self, numbers: NDArray[np.int64]) -> Tensor:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return self.plain(numbers)
+
+
+@pytest.mark.parametrize("at", [0, 5, 8, 12, 19])
+def test_a_broken_off_training_goes_on_as_if_nothing_had_happened(at: int, tmp_path: Path) -> None:
+    scores = [0.1, 0.5, 0.2, 0.3]
+    watch = Watch("support model", folder=tmp_path / "kept")
+    model, left = network(), iter(scores)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, [3] * 40, Stopped(model, at), lambda: next(left), CONFIG, watch)
+    assert (tmp_path / "kept" / "support_model.safetensors").is_file() == (at >= 5)
+    resumed = train(scores=scores[at // 5 :], watch=watch)  # five steps an epoch
+    assert same(resumed, train(scores=scores))
+
+
+def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
+    watch = Watch(folder=tmp_path)
+    first = train(watch=watch)
+    model = network()
+    scores = fit(model, [3] * 40, Stopped(model, 0), lambda: pytest.fail("validated"), CONFIG, watch)
+    assert scores == (0.1, 0.2, 0.3, 0.4)
+    assert same(model, first)
+
+
+def test_the_state_is_kept_in_one_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch(folder=tmp_path)
+    train(replace(CONFIG, epochs=1), watch=watch)
+    before = (tmp_path / "network.safetensors").read_bytes()
+
+    def half(_tensors: object, path: Path, _about: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(training, "save_file", half)
+    with pytest.raises(OSError, match="disk full"):
+        train(replace(CONFIG, epochs=2), watch=watch)
+    assert (tmp_path / "network.safetensors").read_bytes() == before
+
+
+def test_a_damaged_state_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "network.safetensors"
+    train(watch=Watch(folder=tmp_path))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"The state kept in .* is damaged") as caught:
+        train(watch=Watch(folder=tmp_path))
+    assert str(caught.value) == (
+        f"The state kept in {path} is damaged: Error while deserializing header: incomplete metadata, file not fully "
+        "covered. Delete the file to begin anew."
+    )
+
+
+def test_a_state_without_scores_is_damaged(tmp_path: Path) -> None:
+    save_file({"now/x": torch.zeros(1)}, tmp_path / "network.safetensors")
+    with pytest.raises(ValueError, match=r" is damaged: .*\. Delete the file to begin anew\.$"):
+        train(watch=Watch(folder=tmp_path))
+
+
+def test_the_state_of_another_network_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.safetensors"
+    train(watch=Watch(folder=tmp_path))
+    tensors = load_file(path)
+    del tensors["now/0.weight"]
+    save_file(tensors, path, {"scores": json.dumps([0.1])})
+    with pytest.raises(ValueError, match="is of another network") as caught:
+        train(watch=Watch(folder=tmp_path))
+    assert str(caught.value) == f"The state kept in {path} is of another network. Delete the file to begin anew."
+
+
+@pytest.mark.parametrize("at", [3, 100])
+@pytest.mark.parametrize("strict", [False, True])
+def test_training_leaves_no_trace(at: int, strict: bool) -> None:
+    torch.use_deterministic_algorithms(strict)
+    try:
+        state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
+        model = network()
+        try:
+            fit(model, [3] * 40, Stopped(model, at), lambda: 1.0, CONFIG, Watch())
+        except KeyboardInterrupt:
+            assert at == 3
+        assert torch.equal(torch.get_rng_state(), state)
+        assert np.array_equal(np.random.get_state()[1], legacy)  # type: ignore[index]  # noqa: NPY002
+        assert torch.are_deterministic_algorithms_enabled() is strict
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_a_seed_and_an_epoch_make_the_numbers() -> None:
+    drawn = []
+    for seed, epoch in ((0, 0), (0, 0), (0, 1), (1, 0)):
+        with seeded(seed, epoch):
+            assert torch.are_deterministic_algorithms_enabled()
+            drawn.append(torch.rand(3).tolist())
+    assert drawn[0] == drawn[1]
+    assert len({tuple(numbers) for numbers in drawn}) == 3
+
+
+def test_devices_by_name() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type in ("cpu", "cuda", "mps")
+
+
+@pytest.mark.parametrize("name", ["cuda:x", "hpu", ""])
+def test_a_device_that_cannot_be_used_is_named(name: str) -> None:
+    reasons = {
+        "cuda:x": "Invalid device string: 'cuda:x'",
+        "hpu": "No module named 'torch.hpu'",
+        "": "Device string must not be empty",
+    }
+    with pytest.raises(ValueError, match="cannot be used here") as caught:
+        choose_device(name)
+    assert str(caught.value) == f"device {name!r} cannot be used here: {reasons[name]}. Try --device auto."
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^device 'cuda:7' cannot be used here: \w[^\n]*[^.]\. Try --device auto\.$"):
+        choose_device("cuda:7")
+
+
+# The same for real networks
+
+
+def test_a_support_model_trained_twice_is_the_same(toy: Splits, quick: ClassifierConfig, tmp_path: Path) -> None:
+    config = ClassifierConfig(replace(quick.network, dropout=0.2), replace(quick.train, epochs=2))
+    first = Support.train(toy.train[:48], toy.dev, config)
+    broken = ClassifierConfig(config.network, replace(config.train, epochs=1))
+    Support.train(toy.train[:48], toy.dev, broken, Watch(folder=tmp_path))
+    resumed = Support.train(toy.train[:48], toy.dev, config, Watch(folder=tmp_path))
+    other = Support.train(toy.train[:48], toy.dev, ClassifierConfig(config.network, replace(config.train, seed=1)))
+    assert same(first.classifier, resumed.classifier)
+    assert not same(first.classifier, other.classifier)
+
+
+def test_the_query_is_learnt(pair_support: Support, toy_pairs: Splits) -> None:
+    documents = [example.document for example in toy_pairs.test]
+    right = [
+        prediction.label == example.label
+        for prediction, example in zip(pair_support.predict(documents), toy_pairs.test, strict=True)
+    ]
+    assert np.mean(right) > 0.9
+    good = [document for document in documents if {"good", "great"} & set(document.words)]
+    for asked, label in (("praise", "pos"), ("blame", "neg")):
+        answers = pair_support.predict([replace(document, query=(asked,)) for document in good])
+        assert np.mean([answer.label == label for answer in answers]) > 0.9

@@ -1,0 +1,182 @@
+"""What is shown is what was read: five times over."""
+
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import grimp
+import mypy.api
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fresh.classifier import ClassifierConfig
+from fresh.document import Document, Example, Mask
+from fresh.predictor import Predictor
+from fresh.rationale import Rationale
+from strategies import masks, with_other_dropped_words
+from tiny import WORDS
+
+ROOT = Path(__file__).parent.parent
+FILM = Document.from_words(("a", "good", "film"), ("praise",), "film")
+
+
+# 1. The type
+
+
+def test_a_rationale_holds_kept_words_and_the_query_and_nothing_else() -> None:
+    assert [field.name for field in fields(Rationale)] == ["words", "query", "id"]
+    assert not hasattr(FILM.cut(Mask.full(3)), "__dict__")
+
+
+# 2. The checker
+
+SNIPPET = """\
+from fresh.document import Document, Example, Mask
+from fresh.predictor import Predictor
+
+def ask(predictor: Predictor, example: Example, mask: Mask) -> None:
+    predictor.predict([example.document.cut(mask)])
+    predictor.predict([example.document])
+    predictor.predict([example])
+    predictor.predict(["good"])
+"""
+
+SETTINGS = """\
+[mypy]
+strict = true
+follow_imports = silent
+[mypy-torch.*,transformers.*,tokenizers.*,safetensors.*,numpy.*,rich.*]
+follow_imports = skip
+"""
+
+
+def test_the_checker_lets_through_rationales_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "snippet.py").write_text(SNIPPET, encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text(SETTINGS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MYPYPATH", str(ROOT / "src"))
+    out, errors, status = mypy.api.run(["snippet.py"])
+    expected = [
+        f'snippet.py:{line}: error: List item 0 has incompatible type "{kind}"; expected "Rationale"  [list-item]'
+        for line, kind in ((6, "Document"), (7, "Example"), (8, "str"))
+    ]
+    assert (out.splitlines(), errors, status) == (
+        [*expected, "Found 3 errors in 1 file (checked 1 source file)"],
+        "",
+        1,
+    )
+
+
+# 3. Run time
+
+
+@dataclass(frozen=True)
+class Duck:
+    """Has all that a rationale has."""
+
+    words: tuple[str, ...] = ("good",)
+    query: tuple[str, ...] = ()
+    id: str = ""
+
+
+Heir = type("Heir", (Rationale,), {})
+STRANGERS = [FILM, Example(FILM, "pos"), "good", ("good",), Duck(), Heir(("good",)), None]
+
+
+@pytest.mark.parametrize("stranger", STRANGERS, ids=lambda stranger: type(stranger).__name__)
+def test_a_predictor_reads_rationales_only(
+    stranger: object, predictor: Predictor, quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = (
+        f"A predictor reads rationales only, got {type(stranger).__name__}. Choose words first: document.cut(mask)."
+    )
+    good, bad = (Rationale(("good",)), "pos"), (Rationale(("bad",)), "neg")
+    mixed: list[Rationale] = [Rationale(("good",)), stranger]  # type: ignore[list-item]
+    wrong: list[tuple[Rationale, str]] = [good, bad, (stranger, "pos")]  # type: ignore[list-item]
+    monkeypatch.setattr(Predictor, "__init__", lambda *_arguments: pytest.fail("trained all the same"))
+    for attempt in (
+        lambda: predictor.predict(mixed),
+        lambda: Predictor.train(wrong, [good], quick),
+        lambda: Predictor.train([good, bad], wrong, quick),
+    ):
+        with pytest.raises(TypeError) as caught:
+            attempt()
+        assert str(caught.value) == message
+
+
+# 4. Imports
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("fresh", cache_dir=None)
+
+
+def contract() -> tuple[list[str], list[str]]:
+    """The modules that may not reach others, and the others, as the linter has them."""
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [wall] = [item for item in about["tool"]["importlinter"]["contracts"] if item["name"].startswith("The wall")]
+    return wall["source_modules"], wall["forbidden_modules"]
+
+
+def reached(graph: grimp.ImportGraph, module: str) -> set[str]:
+    """The forbidden modules that a module can reach, however indirectly."""
+    _, forbidden = contract()
+    return {
+        name
+        for name in forbidden
+        if name != module and graph.chain_exists(importer=module, imported=name, as_packages=True)
+    }
+
+
+def test_the_linter_keeps_the_wall() -> None:
+    sources, forbidden = contract()
+    assert sources == ["fresh.predictor"]
+    parts = ("document", "data", "corpora", "support", "scorers", "discretize", "extractor")
+    assert {f"fresh.{name}" for name in parts} <= set(forbidden)
+
+
+def test_a_predictor_reaches_no_document(graph: grimp.ImportGraph) -> None:
+    assert reached(graph, "fresh.predictor") == set()
+
+
+def test_the_search_for_imports_finds_some(graph: grimp.ImportGraph) -> None:
+    assert "fresh.document" in reached(graph, "fresh.support")
+    graph.add_import(importer="fresh.training", imported="fresh.discretize")
+    try:
+        assert {"fresh.discretize", "fresh.document"} <= reached(graph, "fresh.predictor")
+    finally:
+        graph.remove_import(importer="fresh.training", imported="fresh.discretize")
+
+
+def test_a_predictor_runs_without_the_forbidden_modules() -> None:
+    code = "import sys, fresh.predictor; print(*sorted(name for name in sys.modules if name.startswith('fresh.')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "fresh.classifier" in loaded
+    assert not any(name == other or name.startswith(f"{other}.") for name in loaded for other in contract()[1])
+
+
+# 5. The test of it
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_dropped_word_cannot_matter(predictor: Predictor, words: list[str], data: st.DataObject) -> None:
+    document = Document.from_words(words, ("praise",), "one")
+    mask = data.draw(masks(document))
+    other = data.draw(with_other_dropped_words(document, mask))
+    assert document.cut(mask) == other.cut(mask)
+    [answer], [same] = predictor.predict([document.cut(mask)]), predictor.predict([other.cut(mask)])
+    assert answer == same
+
+
+def test_a_kept_word_matters(predictor: Predictor) -> None:
+    good, bad = Rationale(("good",)), Rationale(("bad",))
+    answers = predictor.predict([good, bad])
+    assert [answer.label for answer in answers] == ["pos", "neg"]
+    assert np.isclose(sum(answers[0].probabilities.values()), 1)
