@@ -115,7 +115,7 @@ def test_a_special_string_in_a_text_is_text(architecture: str, word: str, word_e
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("word", ["\u200b", "\ufffd", "👍🏽", "中", "\ud800", "\x00", "n\u0303"])
+@pytest.mark.parametrize("word", ["\u200b", "👍🏽", "中", "\ud800", "\x00", "n\u0303"])
 def test_every_word_has_a_piece(architecture: str, word: str, word_encoders: WordEncoders) -> None:
     [pieces] = word_encoders[architecture]([Text(("good", word, "film"))])
     owners = pieces.word_of[pieces.word_of != NO_WORD]

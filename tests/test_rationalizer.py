@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import small
+from fresh.classifier import ClassifierConfig
 from fresh.config import from_mapping
 from fresh.data import Splits
 from fresh.discretize import Contiguous, TopK
@@ -28,11 +29,8 @@ def model(support: Support, predictor: Predictor) -> Rationalizer:
 
 
 @pytest.fixture(scope="module")
-def asking(pair_support: Support, toy_pairs: Splits, quick: object) -> Rationalizer:
+def asking(pair_support: Support, toy_pairs: Splits, quick: ClassifierConfig) -> Rationalizer:
     pairs = [(e.document.cut(Mask.full(len(e.document.words))), e.label) for e in toy_pairs.dev]
-    from fresh.classifier import ClassifierConfig
-
-    assert isinstance(quick, ClassifierConfig)
     predictor = Predictor.train(pairs, pairs, quick)
     pair = small.rationalizer(pair_support, predictor, TopK(0.2))
     return Rationalizer(pair.extractor, pair.predictor, asks=True)
@@ -86,7 +84,8 @@ def test_an_explanation_holds_together(model: Rationalizer, documents: list[Docu
         assert lowest_kept >= found.saliency.scores[~found.mask.kept].max()
 
 
-def test_the_word_that_decides_is_kept_and_the_label_right(model: Rationalizer, toy: Splits) -> None:
+def test_the_method_finds_the_word_that_decides(toy: Splits, quick: ClassifierConfig) -> None:
+    model = train(toy, FreshConfig(network=quick.network, train=quick.train))
     found = model.explain([example.document for example in toy.test])
     right = [item.prediction.label == example.label for item, example in zip(found, toy.test, strict=True)]
     kept = [bool(DECIDING & set(item.rationale.words)) for item in found]
@@ -199,11 +198,12 @@ def test_what_was_dropped_cannot_matter(scorer: str, discretizer: str, toy: Spli
     model = train(small.some(toy, 24, 8), config)
     assert type(model.extractor.discretizer) is {"top_k": TopK, "contiguous": Contiguous}[discretizer]  # type: ignore[attr-defined]
     generator = np.random.default_rng(0)
-    for found in model.explain([example.document for example in toy.test]):
-        other = with_other_words(found.document, found.mask, generator)
-        assert other.text != found.document.text
-        [again] = model.predictor.predict([other.cut(found.mask)])
-        assert dict(again.probabilities) == dict(found.prediction.probabilities)
+    explained = model.explain([example.document for example in toy.test[:16]])
+    others = [with_other_words(item.document, item.mask, generator) for item in explained]
+    assert all(item.document.text != other.text for item, other in zip(explained, others, strict=True))
+    rationales = [other.cut(item.mask) for item, other in zip(explained, others, strict=True)]
+    for item, again in zip(explained, model.predictor.predict(rationales), strict=True):
+        assert again == item.prediction
 
 
 def with_other_words(document: Document, mask: Mask, generator: np.random.Generator) -> Document:

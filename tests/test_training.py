@@ -104,6 +104,19 @@ def test_every_text_is_seen_once_an_epoch() -> None:
     assert seen[:40] != seen[40:]
 
 
+def test_every_epoch_drops_out_other_numbers() -> None:
+    drawn: list[float] = []
+    model = network()
+    plain = stepping(model)
+
+    def step(numbers: NDArray[np.int64]) -> Tensor:
+        drawn.append(torch.rand(1).item())
+        return plain(numbers)
+
+    fit(model, [3] * 40, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
+    assert drawn[0] != drawn[5]  # five steps an epoch
+
+
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
 def test_shuffling_deals_out_everything_once(lengths: list[int], batch_size: int, seed: int, epoch: int) -> None:
     batches = list(shuffled(lengths, batch_size, seed, epoch))

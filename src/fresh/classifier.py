@@ -15,7 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fresh.encoder import Encoder, load_encoder, quiet
+from fresh.config import below, refuse
+from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
 from fresh.encoding import Batch, LongPolicy, Pieces, Text, WordEncoder, batches_by_budget, collate
 from fresh.metrics import macro_f1
 from fresh.progress import SILENT, Progress
@@ -45,12 +46,14 @@ class NetworkConfig:
     """Dropout before the head."""
 
     def __post_init__(self) -> None:
-        if self.layers != "all" and self.layers < 0:
-            raise ValueError(f"layers must be 0 or more, or all, got {self.layers}.")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout}.")
-        if self.max_pieces < 16:
-            raise ValueError(f"max_pieces must be at least 16, got {self.max_pieces}.")
+        refuse(
+            misspelt_bundled(self.encoder),
+            f"layers must be 0 or more, or all, got {self.layers}."
+            if self.layers != "all" and self.layers < 0
+            else None,
+            f"dropout must be at least 0 and below 1, got {self.dropout}." if not 0 <= self.dropout < 1 else None,
+            *below(16, max_pieces=self.max_pieces),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +135,12 @@ class Classifier(nn.Module):
             return self.pooler(hidden)  # type: ignore[no-any-return]
         return hidden[:, 0]
 
-    def batches(self, texts: Sequence[Text]) -> Iterator[tuple[NDArray[np.int64], Batch]]:
+    def batches(
+        self, texts: Sequence[Text], pieces_at_once: int = PIECES_AT_ONCE
+    ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
         """Encode texts and group those of like length, with their numbers."""
         pieces = self.words(texts)
-        for numbers in batches_by_budget([len(item) for item in pieces], PIECES_AT_ONCE, SQUARED_PIECES_AT_ONCE):
+        for numbers in batches_by_budget([len(item) for item in pieces], pieces_at_once, SQUARED_PIECES_AT_ONCE):
             yield numbers, self.collate([pieces[number] for number in numbers])
 
     def collate(self, pieces: Sequence[Pieces]) -> Batch:

@@ -51,6 +51,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     train = commands.add_parser("train", help="train a model on labelled text", formatter_class=shape)
+    train.usage = "fresh train DATA [DATA ...] --out MODEL [options]"
     train.description = TRAIN
     train.set_defaults(run=run_train)
     train.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
@@ -136,7 +137,8 @@ def add_settings(parser: argparse.ArgumentParser, settings: type) -> None:
             group.add_argument(flag, dest=setting.path, action=action, default=argparse.SUPPRESS, help=text)
         else:
             shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
-            group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar="VALUE", help=text + shown)
+            metavar = {int: "N", float: "X"}.get(setting.kind, "NAME")
+            group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
 
 
 def run_train(args: argparse.Namespace) -> int:

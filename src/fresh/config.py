@@ -106,6 +106,18 @@ def construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problem
         return None
 
 
+def refuse(*problems: str | None) -> None:
+    """Raise all that is wrong with some settings at once; None stands for a setting that is right."""
+    found = [problem for problem in problems if problem is not None]
+    if found:
+        raise ValueError("\n".join(found))
+
+
+def below(least: float, **values: float) -> Iterator[str]:
+    """Name the values that are below the least that is allowed."""
+    return (f"{name} must be at least {least}, got {value}." for name, value in values.items() if not value >= least)
+
+
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Turn nested tables into dotted names."""
     for name, value in values.items():

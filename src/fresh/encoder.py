@@ -1,6 +1,7 @@
 """An encoder by name: bundled package, folder or hub; its digest checked; how it pools."""
 
 import contextlib
+import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -15,6 +16,7 @@ from typing import Literal
 
 import torch
 import transformers
+from huggingface_hub.utils import logging as hub_logging
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
@@ -70,6 +72,13 @@ class Encoder:
         found = getattr(self.model, "embeddings", None)
         return found if isinstance(found, nn.Module) else self.model.get_input_embeddings()
 
+    def below(self, layer: int) -> nn.Module:
+        """Find the module whose output enters a layer."""
+        n_layers = len(self.layers)
+        if not -n_layers <= layer < n_layers:
+            raise ValueError(f"layer must lie between {-n_layers} and {n_layers - 1} for this encoder, got {layer}.")
+        return self.layers[layer % n_layers - 1] if layer % n_layers else self.embeddings
+
 
 def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") -> Encoder:
     """Load an encoder.
@@ -93,6 +102,14 @@ def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") 
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
     return Encoder(name, model.eval(), tokenizer, pooling_of(source) if pooling == "auto" else pooling)
+
+
+def misspelt_bundled(name: str) -> str | None:
+    """Recognise a bundled encoder's name with a slip, before the hub is asked for it."""
+    near = difflib.get_close_matches(name, BUNDLED, n=1, cutoff=0.8)
+    if name in BUNDLED or not near or Path(name).exists():
+        return None
+    return unknown(name, "an encoder", BUNDLED)
 
 
 def not_found(name: str, error: Exception) -> str:
@@ -125,15 +142,18 @@ def pooling_of(source: str) -> Pooling:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the loading bars and reports of transformers off the screen."""
+    """Keep the loading bars and reports of other libraries off the screen."""
     level = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
+    hub_level = hub_logging.get_verbosity()
+    hub_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         transformers_logging.set_verbosity(level)
+        hub_logging.set_verbosity(hub_level)
         if bars:
             transformers_logging.enable_progress_bar()
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from fresh.config import refuse
 from fresh.document import Document, Example, Mask, words_at
 from fresh.rationale import Words
 from fresh.readers import DataError, Row, RowError, Source, check_span, is_null, read_rows
@@ -48,20 +49,28 @@ class DataConfig:
     """Leave out rows that cannot be used, and count them."""
 
     def __post_init__(self) -> None:
+        refuse(*self.wrong_columns(), *self.wrong_shares())
+
+    def wrong_columns(self) -> Iterator[str]:
+        """Say which columns are not named, or named twice."""
         named = [(name, getattr(self, name)) for name in ("text", "label", "query", "id", "rationale")]
         for name, column in named:
             if not column and name in ("text", "label"):
-                raise ValueError(f"{name} must name a column, got {column!r}.")
+                yield f"{name} must name a column, got {column!r}."
         for (name, column), (other, same) in itertools.combinations(named, 2):
             if column and column == same:
-                raise ValueError(f"{name} and {other} both name the column {column!r}. Give each its own.")
-        for name in ("dev_share", "test_share"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}.")
-        if self.dev_share + self.test_share >= 1:
-            raise ValueError(
-                f"dev_share and test_share must leave rows to train on, got {self.dev_share} and {self.test_share}."
-            )
+                yield f"{name} and {other} both name the column {column!r}. Give each its own."
+
+    def wrong_shares(self) -> Iterator[str]:
+        """Say which shares leave a split empty."""
+        shares = {"dev_share": self.dev_share, "test_share": self.test_share}
+        wrong = [
+            f"{name} must lie between 0 and 1, got {share}." for name, share in shares.items() if not 0 < share < 1
+        ]
+        yield from wrong
+        if not wrong and sum(shares.values()) >= 1:
+            given = f"{self.dev_share} and {self.test_share}"
+            yield f"dev_share and test_share must leave rows to train on, got {given}."
 
 
 @dataclass(slots=True)

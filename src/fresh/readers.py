@@ -83,7 +83,7 @@ def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
 
 def name_of(source: Source) -> str:
     """Name a source in errors and ids."""
-    if source == STANDARD_INPUT:
+    if isinstance(source, str) and source == STANDARD_INPUT:
         return "standard input"
     if isinstance(source, str | os.PathLike):
         return Path(source).name
@@ -99,7 +99,7 @@ def is_frame(source: Source) -> bool:
 
 def open_source(source: Source, name: str) -> Iterator[Row]:
     """Choose the reader for a source; "-" is standard input, as JSON lines."""
-    if source == STANDARD_INPUT:
+    if isinstance(source, str) and source == STANDARD_INPUT:
         return parse_json_lines(sys.stdin.buffer, name)
     if isinstance(source, str | os.PathLike):
         return read_file(Path(source), name)

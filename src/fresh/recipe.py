@@ -75,10 +75,14 @@ def train(
     splits = fitting(read_splits(data, data_dir, run, progress), run.method.network, run.data.skip_bad, progress)
     own = scorer if callable(scorer) else None
     partial = None if folder is None else begin(folder, overwrite, identity(run, splits, own), progress)
-    model = train_and_measure(splits, run, Watch(progress=progress, folder=partial), own)
-    if folder is not None:
-        model.save_pretrained(folder, overwrite=overwrite)
-        drop_folder(partial_of(folder))
+    try:
+        model = train_and_measure(splits, run, Watch(progress=progress, folder=partial), own)
+        if folder is not None:
+            model.save_pretrained(folder, overwrite=overwrite)
+            drop_folder(partial_of(folder))
+    finally:
+        if partial is not None and not any(partial.glob("*.safetensors")):
+            drop_folder(partial)
     return model
 
 

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.classifier import Classifier, ClassifierConfig, predictions, train_classifier
+from fresh.classifier import PIECES_AT_ONCE, Classifier, ClassifierConfig, predictions, train_classifier
 from fresh.document import Document, Example, Saliency
 from fresh.encoding import Batch, Text
 from fresh.progress import SILENT, Progress
@@ -40,10 +40,13 @@ class Support:
         table = self.classifier.probabilities([text_of(item) for item in documents], progress, "full text")
         return predictions(table, self.classifier.labels)
 
-    def score(self, documents: Sequence[Document], score: Callable[[Batch], Scores]) -> list[Saliency]:
+    def score(
+        self, documents: Sequence[Document], score: Callable[[Batch], Scores], pieces_at_once: int = PIECES_AT_ONCE
+    ) -> list[Saliency]:
         """Have documents scored batch by batch; the scores come in the order of the documents."""
         found: dict[int, Saliency] = {}
-        for numbers, batch in self.classifier.batches([text_of(document) for document in documents]):
+        texts = [text_of(document) for document in documents]
+        for numbers, batch in self.classifier.batches(texts, pieces_at_once):
             for number, values, target, n_read in zip(numbers, *score(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], values[:n_read], target)
         return [found[number] for number in range(len(documents))]

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from fresh.config import below, refuse
 from fresh.progress import SILENT, Progress
 
 Weights = dict[str, Tensor]
@@ -42,16 +43,12 @@ class TrainConfig:
     """Where to compute: auto, cpu, cuda, cuda:1, mps."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("learning_rate", "max_grad_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}.")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must not be negative, got {self.weight_decay}.")
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative, got {self.seed}.")
+        above = {"learning_rate": self.learning_rate, "max_grad_norm": self.max_grad_norm}
+        refuse(
+            *below(1, epochs=self.epochs, batch_size=self.batch_size, patience=self.patience),
+            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
+            *below(0, weight_decay=self.weight_decay, seed=self.seed),
+        )
 
 
 @dataclass(frozen=True, slots=True)

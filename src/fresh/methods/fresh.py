@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from fresh.classifier import ClassifierConfig, NetworkConfig
-from fresh.config import to_mapping, unknown
+from fresh.config import refuse, to_mapping, unknown
 from fresh.data import Splits
-from fresh.discretize import DISCRETIZERS, Discretizer, GlobalContiguous, GlobalTopK
+from fresh.discretize import DISCRETIZERS, Discretizer, GlobalContiguous, GlobalTopK, TopK
 from fresh.document import Example, Saliency
+from fresh.encoder import load_encoder
 from fresh.extractor import SaliencyExtractor, checked_scores
+from fresh.extras import load_extra
 from fresh.predictor import Predictor
 from fresh.progress import Progress
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
-from fresh.scorers import SaliencyScorer, ScorerConfig, ScorerFactory, check_scorer, make_scorer, needs_support
+from fresh.scorers import SaliencyScorer, ScorerConfig, ScorerFactory, make_scorer, needs_support, unknown_scorer
 from fresh.support import Support
 from fresh.training import TrainConfig, Watch
 
@@ -43,11 +45,18 @@ class FreshConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self) -> None:
-        check_scorer(self.scorer)
+        refuse(unknown_scorer(self.scorer), self.wrong_cut())
+
+    def wrong_cut(self) -> str | None:
+        """Say what is wrong with the way scores are cut, if anything."""
         if self.discretizer not in DISCRETIZERS:
-            raise ValueError(unknown(self.discretizer, "a discretizer", DISCRETIZERS))
-        DISCRETIZERS["top_k"](self.ratio)
-        self.make_discretizer()
+            return unknown(self.discretizer, "a discretizer", DISCRETIZERS)
+        try:
+            TopK(self.ratio)
+            self.make_discretizer()
+        except ValueError as error:
+            return str(error)
+        return None
 
     @property
     def classifier(self) -> ClassifierConfig:
@@ -70,6 +79,7 @@ def train(
     :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
     """
     watch = watch or Watch()
+    check_ready(config)
     support = None
     if scorer is not None or needs_support(config.scorer):
         support = Support.train(splits.train, splits.dev, config.classifier, watch.named("support model"))
@@ -96,6 +106,14 @@ def written_down(config: FreshConfig, scorer: ScorerFactory | None) -> dict[str,
 def name_of_factory(scorer: ScorerFactory) -> str:
     """Say what makes a scorer of one's own."""
     return str(getattr(scorer, "__qualname__", type(scorer).__qualname__))
+
+
+def check_ready(config: FreshConfig) -> None:
+    """Find out before any training whether the scorer will be able to work afterwards."""
+    if config.scorer in ("attention", "attention_gradient"):
+        load_encoder(config.network.encoder, config.network.pooling).below(config.scoring.layer)
+    if config.scorer in ("lime", "kernel_shap"):
+        load_extra("captum.attr", "captum", f"The scorer {config.scorer}")
 
 
 def build_scorer(config: FreshConfig, support: Support | None, factory: ScorerFactory | None) -> SaliencyScorer:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
-from fresh.config import unknown
+from fresh.config import below, refuse, unknown
 from fresh.document import Document, Saliency
 from fresh.scorers.attention import Attention
 from fresh.scorers.attention_gradient import AttentionGradient
@@ -43,15 +43,12 @@ class ScorerConfig:
     """Variants of a document that lime and kernel_shap read."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "samples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        refuse(*below(1, steps=self.steps, samples=self.samples))
 
 
-def check_scorer(name: str) -> None:
-    """Refuse a name that no scorer has."""
-    if name not in SCORERS:
-        raise ValueError(unknown(name, "a scorer", SCORERS))
+def unknown_scorer(name: str) -> str | None:
+    """Say so if no scorer has this name."""
+    return None if name in SCORERS else unknown(name, "a scorer", SCORERS)
 
 
 def needs_support(name: str) -> bool:
@@ -78,7 +75,7 @@ def scorer_to_dict(scorer: SaliencyScorer) -> dict[str, Any]:
 
 def settings_of_scorer(name: str) -> list[str]:
     """List what a scorer is made from."""
-    check_scorer(name)
+    refuse(unknown_scorer(name))
     return [field.name for field in fields(SCORERS[name])]
 
 

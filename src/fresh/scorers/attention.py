@@ -25,6 +25,7 @@ class Attention:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
+        self.support.classifier.encoder.below(self.layer)
         with eager_attention(self.support.classifier), torch.inference_mode():
             return self.support.score(documents, self.score_batch)
 

@@ -32,7 +32,7 @@ class AttentionGradient:
     def score_batch(self, batch: Batch) -> Scores:
         """Differentiate the probability of the predicted label by the attention of one layer."""
         classifier = self.support.classifier
-        with replaced(classifier.encoder.embeddings, lambda output: output.detach().requires_grad_()):
+        with replaced(classifier.encoder.below(self.layer), lambda output: output.detach().requires_grad_()):
             output = classifier(batch, attentions=True)
         probabilities, targets = predicted(output)
         weights = output.attentions[self.layer]  # (batch, heads, pieces, pieces)

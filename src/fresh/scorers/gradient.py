@@ -15,6 +15,9 @@ from fresh.support import Scores, Support, normalised
 
 Embeddings = Literal["words", "whole"]
 
+PIECES_AT_ONCE = 2048
+"""Fewer than for reading, since all that the layers put out is kept for the way back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
@@ -31,7 +34,7 @@ class Gradient:
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         with torch.enable_grad():
-            return self.support.score(documents, self.score_batch)
+            return self.support.score(documents, self.score_batch, PIECES_AT_ONCE)
 
     def score_batch(self, batch: Batch) -> Scores:
         """Differentiate the probability of the predicted label by the embeddings."""
@@ -56,9 +59,10 @@ def replaced(module: nn.Module, replace: Callable[[Tensor], Tensor]) -> Iterator
     """Put something in the place of what a module puts out, and collect it, for as long as the block lasts."""
     put: list[Tensor] = []
 
-    def hook(_module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
-        put.append(replace(output))
-        return put[-1]
+    def hook(_module: nn.Module, _inputs: object, output: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+        first, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
+        put.append(replace(first))
+        return put[-1] if rest is None else (put[-1], *rest)
 
     handle = module.register_forward_hook(hook)
     try:

@@ -10,7 +10,7 @@ from torch import Tensor
 from fresh.classifier import Classifier
 from fresh.document import Document, Saliency
 from fresh.encoding import NO_WORD, Batch, sum_by_word
-from fresh.scorers.gradient import replaced
+from fresh.scorers.gradient import PIECES_AT_ONCE, replaced
 from fresh.support import Scores, Support
 
 
@@ -29,7 +29,7 @@ class IntegratedGradients:
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         with torch.enable_grad():
-            return self.support.score(documents, self.score_batch)
+            return self.support.score(documents, self.score_batch, PIECES_AT_ONCE)
 
     def score_batch(self, batch: Batch) -> Scores:
         """Differentiate the predicted label's probability at each point of the way."""

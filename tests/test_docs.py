@@ -1,0 +1,59 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fresh
+import small
+from fresh.data import Splits
+from fresh.rationalizer import Rationalizer
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_every_link_leads_somewhere(page: Path) -> None:
+    targets = [link.partition("#")[0] for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    inside = [target for target in targets if target and "://" not in target]
+    assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    script = ROOT / "docs/reference/make_settings.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_readme_names_every_module() -> None:
+    tree = (ROOT / "README.md").read_text(encoding="utf-8").partition("## The tree")[2]
+    modules = [path.name for path in (ROOT / "src/fresh").glob("*.py") if path.name != "__init__.py"]
+    folders = [f"{path.parent.name}/" for path in (ROOT / "src/fresh").glob("*/__init__.py")]
+    assert [name for name in (*modules, *folders) if not re.search(rf"(^|\s){re.escape(name)}", tree)] == []
+    assert [name for name in re.findall(r"\b(\w+\.py)\b", tree) if name not in modules] == []
+
+
+def test_the_scorer_of_the_guide_is_short_and_runs(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [code] = BLOCK.findall((ROOT / "docs/how-to/own-scorer.md").read_text(encoding="utf-8"))
+    scorer = code[code.index("class LongWords") : code.index("model = fresh.train")].rstrip()
+    assert len(scorer.splitlines()) <= 10
+    real = fresh.train
+
+    def quickly(data: str, **settings: Any) -> Rationalizer:
+        quick = small.settings(encoders["bert"], epochs=1, baseline=False)
+        return real(data, progress=fresh.SILENT, **quick, **settings)
+
+    small.write_csv(tmp_path / "reviews.csv", small.rows(small.some(toy).train))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fresh, "train", quickly, raising=False)
+    names: dict[str, Any] = {"__name__": "guide"}
+    exec(compile(code, "own-scorer.md", "exec"), names)  # noqa: S102
+    found = names["model"].explain("it was a preposterously bad film of two")
+    assert found.rationale.words == ("preposterously", "film")

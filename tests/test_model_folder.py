@@ -1,0 +1,219 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.hub_mixin
+import pytest
+from huggingface_hub import ModelCard
+
+import fresh.rationalizer
+import small
+from fresh.discretize import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK, TopK
+from fresh.document import Document, Explanation, Mask, Saliency
+from fresh.extractor import KeepAll, SaliencyExtractor
+from fresh.model_folder import ModelError
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.support import Support
+
+TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
+
+
+class LongWords:
+    """A scorer of somebody's own."""
+
+    def __init__(self, support: Support) -> None:
+        self.support = support
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        return [Saliency([len(word) for word in item.words], "pos", item.id) for item in documents]  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def model(support: Support, predictor: Predictor) -> Rationalizer:
+    return small.rationalizer(support, predictor, TopK(0.2))
+
+
+@pytest.fixture
+def folder(model: Rationalizer, tmp_path: Path) -> Path:
+    model.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def assert_equal(some: Sequence[Explanation], others: Sequence[Explanation]) -> None:
+    """The same to the last bit."""
+    for one, other in zip(some, others, strict=True):
+        assert one.prediction == other.prediction
+        assert one.mask == other.mask
+        assert one.saliency is not None
+        assert other.saliency is not None
+        assert one.saliency.scores.tolist() == other.saliency.scores.tolist()
+        assert one.saliency.target == other.saliency.target
+
+
+def test_a_loaded_model_explains_as_before_to_the_bit(model: Rationalizer, folder: Path) -> None:
+    loaded = Rationalizer.from_pretrained(folder, device="cpu")
+    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
+    assert loaded.labels == model.labels
+    assert loaded.settings == {"ratio": 0.2}
+
+
+def test_saving_a_loaded_model_changes_nothing(folder: Path, tmp_path: Path) -> None:
+    Rationalizer.from_pretrained(folder).save_pretrained(tmp_path / "again")
+    assert small.digests(tmp_path / "again") == small.digests(folder)
+
+
+def test_nothing_but_text_and_safetensors_is_written(folder: Path) -> None:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} <= {".json", ".txt", ".md", ".safetensors"}
+    listed = {"config.json", "README.md", *small.digests(folder)}
+    assert {path.relative_to(folder).as_posix() for path in files} == listed
+
+
+def test_no_path_of_this_machine_is_written(folder: Path, encoders: dict[str, Path]) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix != ".safetensors":
+            text = path.read_text(encoding="utf-8")
+            assert str(encoders["bert"].parent) not in text
+            assert str(folder.parent) not in text
+            assert str(Path.home()) + "/" not in text
+
+
+def test_a_model_loads_offline_from_elsewhere(model: Rationalizer, folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    shutil.move(folder, place / "copy")
+    code = (
+        "import json, fresh\n"
+        "model = fresh.Rationalizer.from_pretrained('copy', device='cpu')\n"
+        f"print(json.dumps([dict(item.prediction.probabilities) for item in model.explain({TEXTS!r})]))"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(place / "no-cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == [dict(item.prediction.probabilities) for item in model.explain(TEXTS)]
+
+
+class Recorder:
+    """Stands in for the hub: keeps a copy of what is uploaded."""
+
+    place: Path
+    asked: dict[str, Any]
+
+    def __init__(self, token: str | None = None) -> None:
+        self.token = token
+
+    def create_repo(self, repo_id: str, **asked: Any) -> Any:
+        Recorder.asked = asked
+        return type("Repository", (), {"repo_id": repo_id})
+
+    def upload_folder(self, repo_id: str, folder_path: Path, **_asked: Any) -> str:
+        shutil.copytree(folder_path, self.place / repo_id)
+        return f"https://hub/{repo_id}"
+
+
+def test_what_is_pushed_can_be_loaded(model: Rationalizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
+    monkeypatch.setattr(Recorder, "place", tmp_path, raising=False)
+    assert model.push_to_hub("you/my-model", private=True) == "https://hub/you/my-model"
+    assert Recorder.asked["private"] is True
+    assert_equal(model.explain(TEXTS), Rationalizer.from_pretrained(tmp_path / "you/my-model").explain(TEXTS))
+    card = (tmp_path / "you/my-model/README.md").read_text(encoding="utf-8")
+    assert 'Rationalizer.from_pretrained("you/my-model")' in card
+
+
+def test_a_model_is_fetched_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def fetch(name: str, **options: Any) -> str:
+        asked.update(options, name=name)
+        return str(folder)
+
+    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", fetch)
+    assert Rationalizer.from_pretrained("you/my-model", revision="v1").labels == ("neg", "pos")
+    assert asked == {"name": "you/my-model", "revision": "v1"}
+
+
+def test_a_misspelt_option_of_saving_is_refused(model: Rationalizer, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="overwrit"):
+        model.save_pretrained(tmp_path / "model", overwrit=True)  # type: ignore[call-arg]
+
+
+def test_the_card_says_what_a_reader_must_know(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+    pair = small.rationalizer(support, predictor, TopK(0.2))
+    row = {"name": "FRESH (occlusion)", "macro_f1": 0.91, "accuracy": 0.92, "kept": 0.213, "classes": []}
+    report = {"n_documents": 32, "rows": [row]}
+    settings = {"ratio": 0.2, "train": {"epochs": 8}}
+    Rationalizer(pair.extractor, predictor, settings, True, report).save_pretrained(tmp_path / "reviews")
+    card = ModelCard.load(tmp_path / "reviews" / "README.md")
+    assert card.data.library_name == "fresh"
+    assert card.data.license == "mit"
+    assert card.data.pipeline_tag == "text-classification"
+    assert {"rationales", "faithful-explanations"} <= set(card.data.tags)
+    for line in (
+        "# reviews",
+        "Labels: `neg`, `pos`. Each document comes with a query.",
+        'explanation = model.explain("Some text.", query="A question?")',
+        "On 32 test documents:",
+        "| FRESH (occlusion) | 0.910 | 0.920 | 21.3% |",
+        "- `train.epochs`: 8",
+    ):
+        assert line in card.text.splitlines()
+
+
+def test_a_card_without_figures_says_so(folder: Path) -> None:
+    assert "Nothing was measured when it was saved." in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+    model = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
+    model.save_pretrained(tmp_path / "own")
+    loaded = Rationalizer.from_pretrained(tmp_path / "own", scorer=LongWords)
+    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
+    with pytest.raises(ModelError) as caught:
+        Rationalizer.from_pretrained(tmp_path / "own")
+    assert str(caught.value) == (
+        f"{tmp_path / 'own'} was trained with a scorer of its own, test_model_folder.LongWords, which is not saved "
+        "with it. Give it: Rationalizer.from_pretrained(folder, scorer=...)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "kind"), [(GlobalTopK(0.3), LearnedTopK), (GlobalContiguous(0.3), LearnedContiguous)]
+)
+def test_a_learned_cutoff_survives(
+    budget: GlobalTopK, kind: type, support: Support, predictor: Predictor, tmp_path: Path
+) -> None:
+    documents = [Document.from_text(text) for text in TEXTS]
+    learned = budget.learn(small.rationalizer(support, predictor, budget).extractor.score(documents))  # type: ignore[attr-defined]
+    model = small.rationalizer(support, predictor, learned)
+    model.save_pretrained(tmp_path / "model")
+    loaded = Rationalizer.from_pretrained(tmp_path / "model")
+    assert isinstance(loaded.extractor, SaliencyExtractor)
+    assert isinstance(loaded.extractor.discretizer, kind)
+    assert loaded.extractor.discretizer == learned
+    assert_equal(model.explain(TEXTS), loaded.explain(TEXTS))
+
+
+def test_a_model_that_keeps_all_survives(predictor: Predictor, tmp_path: Path) -> None:
+    Rationalizer(KeepAll(), predictor).save_pretrained(tmp_path / "model")
+    loaded = Rationalizer.from_pretrained(tmp_path / "model")
+    assert loaded.extractor == KeepAll()
+    assert not (tmp_path / "model/extractor").exists()
+
+
+def test_an_unknown_extractor_is_not_saved(predictor: Predictor, tmp_path: Path) -> None:
+    class Nothing:
+        def extract(self, documents: Sequence[Document]) -> list[Mask]:
+            return [Mask.full(len(document.words)) for document in documents]
+
+    expected = r"^Nothing cannot be saved\. There are: SaliencyExtractor, KeepAll\.$"
+    with pytest.raises(ModelError, match=expected):
+        Rationalizer(Nothing(), predictor).save_pretrained(tmp_path / "model")
+    assert not list(tmp_path.iterdir())

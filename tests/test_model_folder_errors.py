@@ -1,0 +1,200 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fresh.rationalizer
+import small
+from fresh.discretize import TopK
+from fresh.model_folder import ModelError
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.support import Support
+
+WAY_OUT = "Copy the model again, or train it again."
+FILES = [
+    f"{half}/{name}"
+    for half in ("extractor", "predictor")
+    for name in (
+        "classifier.json",
+        "config.json",
+        "head.safetensors",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def model(support: Support, predictor: Predictor) -> Rationalizer:
+    return small.rationalizer(support, predictor, TopK(0.2))
+
+
+@pytest.fixture
+def folder(model: Rationalizer, tmp_path: Path) -> Path:
+    model.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """All that a folder holds, hidden files too."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the manifest."""
+    path = folder / "config.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    change(manifest)
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def refused(folder: Path, message: str) -> None:
+    """Check the words with which a folder is refused."""
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        Rationalizer.from_pretrained(folder)
+
+
+def test_there_is_no_such_folder(tmp_path: Path) -> None:
+    expected = f"There is no folder {tmp_path / 'none'}, and the model hub did not give it: "
+    with pytest.raises(ModelError, match=f"^{re.escape(expected)}."):
+        Rationalizer.from_pretrained(tmp_path / "none")
+
+
+def test_a_name_is_not_found_offline() -> None:
+    with pytest.raises(
+        ModelError, match=r"^There is no folder you/none, and the model hub did not give it: ."
+    ) as caught:
+        Rationalizer.from_pretrained("you/none")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
+    refused(
+        tmp_path,
+        f"{tmp_path} is no saved model: it has no config.json. Name the folder that `fresh train` wrote.",
+    )
+
+
+def test_a_model_of_something_else_is_refused(encoders: dict[str, Path]) -> None:
+    place = encoders["bert"]
+    refused(place, f"{place} is no model of fresh: its config.json was written by something else.")
+
+
+def test_a_model_of_a_newer_version_is_refused(folder: Path) -> None:
+    edit(folder, lambda manifest: manifest.update(format=2))
+    refused(
+        folder,
+        f"{folder} was written by a newer version of fresh (format 2, this one reads 1). "
+        "Bring it up to date: pip install -U fresh-rationales",
+    )
+
+
+def test_all_files_are_listed(folder: Path) -> None:
+    assert sorted(small.digests(folder)) == FILES
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_noticed(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    refused(folder, f"{folder} is damaged: {name} is missing. {WAY_OUT}")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_byte_is_noticed(folder: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    refused(folder, f"{folder} is damaged: {name} has changed. {WAY_OUT}")
+
+
+def test_a_truncated_manifest_is_noticed(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ModelError, match=f"^{re.escape(str(path))} is damaged: .*{re.escape(WAY_OUT)}$"):
+        Rationalizer.from_pretrained(folder)
+
+
+def test_a_manifest_must_be_an_object(folder: Path) -> None:
+    (folder / "config.json").write_text("[]", encoding="utf-8")
+    refused(folder, f"{folder / 'config.json'} is damaged: it holds no object. {WAY_OUT}")
+
+
+@pytest.mark.parametrize("name", ["labels", "chosen_by", "asks", "settings", "report", "files"])
+def test_a_manifest_must_be_complete(folder: Path, name: str) -> None:
+    edit(folder, lambda manifest: manifest.pop(name))
+    refused(folder, f"{folder / 'config.json'} is damaged: {name} is missing. {WAY_OUT}")
+
+
+def test_an_unknown_scorer_is_named(folder: Path) -> None:
+    edit(folder, lambda manifest: manifest["chosen_by"]["scorer"].update(name="crystal_ball"))
+    refused(folder, f"{folder} uses the scorer crystal_ball, which this version does not know.")
+
+
+def test_a_model_is_replaced_only_when_asked(model: Rationalizer, folder: Path, predictor: Predictor) -> None:
+    before = snapshot(folder)
+    message = f"{folder} already holds a model. Choose another folder, or replace it: --overwrite."
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        model.save_pretrained(folder)
+    assert snapshot(folder) == before
+    Rationalizer(model.extractor, predictor, {"ratio": 0.9}).save_pretrained(folder, overwrite=True)
+    assert Rationalizer.from_pretrained(folder).settings == {"ratio": 0.9}
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_other_files_are_never_touched(model: Rationalizer, tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    message = f"{tmp_path} holds other files, which are not touched. Choose another folder for the model."
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        model.save_pretrained(tmp_path, overwrite=overwrite)
+    assert snapshot(tmp_path) == {"notes.txt": b"mine"}
+
+
+def test_a_file_is_no_folder(model: Rationalizer, tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    target.write_text("mine", encoding="utf-8")
+    with pytest.raises(ModelError, match=f"^{re.escape(str(target))} is a file\\. Choose a folder for the model\\.$"):
+        model.save_pretrained(target, overwrite=True)
+    assert target.read_text(encoding="utf-8") == "mine"
+
+
+def test_an_empty_folder_may_become_a_model(model: Rationalizer, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    model.save_pretrained(tmp_path / "model")
+    assert Rationalizer.from_pretrained(tmp_path / "model").labels == model.labels
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_failure_while_writing_leaves_the_old_model(
+    model: Rationalizer, folder: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_arguments: object, **_settings: object) -> None:
+        raise error
+
+    before = snapshot(folder.parent)
+    monkeypatch.setattr(fresh.rationalizer, "card_text", fail)
+    with pytest.raises(type(error)):
+        model.save_pretrained(folder, overwrite=True)
+    assert snapshot(folder.parent) == before
+
+
+def test_a_failure_of_the_last_move_brings_the_old_model_back(
+    model: Rationalizer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = Path.rename
+
+    def fail_for_new(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise OSError("no more links")
+        return move(self, target)
+
+    before = snapshot(folder.parent)
+    monkeypatch.setattr(Path, "rename", fail_for_new)
+    with pytest.raises(OSError, match="no more links"):
+        model.save_pretrained(folder, overwrite=True)
+    assert snapshot(folder.parent) == before

@@ -1,0 +1,163 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fresh.training
+import small
+from fresh.config import ConfigError
+from fresh.data import Splits
+from fresh.progress import SILENT, Silent
+from fresh.recipe import train, unfinished
+
+EPOCHS = 3
+BATCHES = 6
+
+
+class Saying(Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture(scope="module")
+def splits(toy: Splits) -> Splits:
+    return small.some(toy, 48, 8)
+
+
+@pytest.fixture(scope="module")
+def settings(encoders: dict[str, Path]) -> dict[str, Any]:
+    return {**small.settings(encoders["bert"], epochs=EPOCHS, dropout=0.3), "progress": SILENT}
+
+
+@pytest.fixture(scope="module")
+def unbroken(splits: Splits, settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was trained in one go."""
+    place = tmp_path_factory.mktemp("unbroken") / "model"
+    train(splits, out=place, **settings)
+    return place
+
+
+@pytest.fixture
+def broken_off(
+    splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[int], Path]:
+    """Break training off in the middle of an epoch."""
+
+    def broken(n_batches: int) -> Path:
+        left = iter(range(n_batches))
+        real = fresh.training.shuffled
+
+        def shuffled(*arguments: Any) -> Any:
+            for batch in real(*arguments):
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+                yield batch
+
+        with monkeypatch.context() as patch:
+            patch.setattr(fresh.training, "shuffled", shuffled)
+            with pytest.raises(KeyboardInterrupt):
+                train(splits, out=tmp_path / "model", **settings)
+        return tmp_path / "model"
+
+    return broken
+
+
+def state(folder: Path) -> tuple[bytes, bytes]:
+    """All that tells two saved models apart: the manifest has every file's digest."""
+    return (folder / "config.json").read_bytes(), (folder / "README.md").read_bytes()
+
+
+NETWORKS = ("support model", "predictor", "random words: predictor")
+
+
+@pytest.mark.parametrize("network", range(3), ids=NETWORKS)
+def test_a_training_that_goes_on_ends_the_same_to_the_bit(
+    network: int,
+    unbroken: Path,
+    splits: Splits,
+    settings: dict[str, Any],
+    broken_off: Callable[[int], Path],
+) -> None:
+    folder = broken_off(network * EPOCHS * BATCHES + BATCHES + 2)
+    assert not folder.exists()
+    said = Saying()
+    train(splits, out=folder, **{**settings, "progress": said})
+    assert state(folder) == state(unbroken)
+    [line] = [line for line in said.lines if line.startswith("Going on")]
+    epochs = [*([EPOCHS] * network), 1]
+    kept = "; ".join(
+        f"{name}: {n} epochs, best dev macro-F1 [0-9.]+" for name, n in zip(NETWORKS, epochs, strict=False)
+    )
+    assert re.fullmatch(f"Going on with the training that was broken off. Kept: {kept}.", line)
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["model"]
+
+
+def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int], Path]) -> None:
+    assert unfinished(broken_off(2)) == "No epoch was finished, so nothing is kept."
+
+
+def test_another_run_must_not_go_on(
+    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int], Path]
+) -> None:
+    folder = broken_off(BATCHES + 1)
+    expected = (
+        f"{folder}.partial holds a training that was broken off and differs in: ratio, train.seed. "
+        "Finish that one first, choose another folder, or discard it: --overwrite."
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+        train(splits, out=folder, **settings, ratio=0.5, seed=7)
+    other = Splits(splits.train[1:], splits.dev, splits.test)
+    with pytest.raises(ConfigError, match=r"broken off and differs in: data\. Finish"):
+        train(other, out=folder, **settings)
+
+
+def test_overwriting_discards_what_another_run_left(
+    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int], Path], unbroken: Path, tmp_path: Path
+) -> None:
+    folder = broken_off(BATCHES + 1)
+    train(splits, out=folder, overwrite=True, **{**settings, "ratio": 0.5, "baseline": False})
+    train(splits, out=tmp_path / "fresh", **{**settings, "ratio": 0.5, "baseline": False})
+    assert state(folder)[0] == state(tmp_path / "fresh")[0]
+    assert state(folder)[0] != state(unbroken)[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "model"]
+
+
+def test_fewer_epochs_make_do_with_what_is_done(
+    splits: Splits,
+    settings: dict[str, Any],
+    broken_off: Callable[[int], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = broken_off(EPOCHS * BATCHES + 2 * BATCHES + 1)
+    real, epochs = fresh.training.shuffled, []
+
+    def shuffled(lengths: Any, batch_size: int, seed: int, epoch: int) -> Any:
+        epochs.append(epoch)
+        return real(lengths, batch_size, seed, epoch)
+
+    monkeypatch.setattr(fresh.training, "shuffled", shuffled)
+    model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
+    assert epochs == []
+    assert model.settings["train"]["epochs"] == 2
+    assert np.isfinite(model.report["rows"][1]["macro_f1"])
+
+
+def test_a_folder_of_somebody_elses_is_not_discarded(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    notes = tmp_path / "model.partial" / "notes.txt"
+    notes.parent.mkdir()
+    notes.write_text("mine", encoding="utf-8")
+    expected = (
+        f"{notes.parent} is where unfinished training is kept, but it holds other files, which are not touched. "
+        "Choose another folder for the model."
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+        train(splits, out=tmp_path / "model", overwrite=True, **settings)
+    assert notes.read_text(encoding="utf-8") == "mine"

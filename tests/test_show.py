@@ -1,0 +1,82 @@
+import io
+import json
+
+import numpy as np
+from rich.console import Console
+
+from fresh.document import Document, Explanation, Mask, Saliency
+from fresh.rationale import Prediction
+from fresh.report import Report, Row
+from fresh.show import highlighted, show_explanation, show_report, to_record
+
+TEXT = "A [bold] film:\n  “très” lovely 😀, but long."
+
+
+def explanation(scores: bool = True) -> Explanation:
+    """Keep the third and the last three but one words."""
+    document = Document.from_text(TEXT, id="r-1")
+    kept = np.array([word in ("bold", "très", "lovely", "😀") for word in document.words])
+    saliency = Saliency(kept * 0.25, "good", "r-1") if scores else None
+    return Explanation(document, Mask(kept), Prediction("good", {"bad": 0.125, "good": 0.875}), saliency)
+
+
+def printed(terminal: bool, gold: str | None = None, width: int = 80) -> str:
+    """Show the explanation on a console of our own."""
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system="standard")
+    show_explanation(console, explanation(), gold)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_plain_output_puts_brackets_around_what_was_read() -> None:
+    n_words = len(explanation().document.words)
+    assert printed(terminal=False) == (
+        f"good (probability 0.88), from 4 of {n_words} words:\nA [[bold]] film:\n  “[très]” [lovely 😀], but long.\n\n"
+    )
+
+
+def test_a_long_text_is_not_cut_into_lines() -> None:
+    assert "“[très]” [lovely 😀], but long." in printed(terminal=False, width=12)
+
+
+def test_a_terminal_underlines_what_was_read() -> None:
+    shown = printed(terminal=True)
+    assert "\x1b[1;4;32mlovely 😀\x1b[0m" in shown
+    assert "[lovely" not in shown
+
+
+def test_an_answer_is_compared_with_the_gold_label() -> None:
+    assert printed(terminal=False, gold="good").startswith("good (probability 0.88) right, from")
+    assert printed(terminal=False, gold="bad").startswith("good (probability 0.88) wrong: it is bad, from")
+
+
+def test_highlighting_changes_no_character() -> None:
+    assert highlighted(explanation(), plain=False).plain == TEXT
+
+
+def test_a_record_is_plain_and_its_spans_are_characters() -> None:
+    record = to_record(explanation())
+    assert json.loads(json.dumps(record)) == record
+    assert list(record) == ["id", "label", "probability", "probabilities", "rationale", "ratio"]
+    assert (record["id"], record["label"], record["probability"]) == ("r-1", "good", 0.875)
+    assert record["probabilities"] == {"bad": 0.125, "good": 0.875}
+    assert [span["text"] for span in record["rationale"]] == ["bold", "très", "lovely 😀"]
+    assert all(TEXT[span["start"] : span["end"]] == span["text"] for span in record["rationale"])
+    assert record["ratio"] == 4 / len(explanation().document.words)
+
+
+def test_a_record_has_scores_when_asked() -> None:
+    record = to_record(explanation(), scores=True)
+    assert record["words"] == list(explanation().document.words)
+    assert record["scores"] == [0.25 * (word in ("bold", "très", "lovely", "😀")) for word in record["words"]]
+
+
+def test_a_record_without_scores_has_none() -> None:
+    assert "scores" not in to_record(explanation(scores=False), scores=True)
+
+
+def test_a_report_is_a_table() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    show_report(console, Report(1234, (Row("FRESH (attention)", 0.9004, 0.85, 0.2049),)))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "1,234 test documents" in shown
+    assert "│ FRESH (attention) │    0.900 │    0.850 │      20.5% │" in shown
