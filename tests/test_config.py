@@ -140,8 +140,8 @@ def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
     [
         (TrainConfig, {"epochs": 0}, "epochs must be at least 1, got 0."),
         (TrainConfig, {"learning_rate": "nan"}, "learning_rate must be above 0, got nan."),
-        (TrainConfig, {"weight_decay": -1}, "weight_decay must not be negative, got -1.0."),
-        (TrainConfig, {"seed": -1}, "seed must not be negative, got -1."),
+        (TrainConfig, {"weight_decay": -1}, "weight_decay must be at least 0, got -1.0."),
+        (TrainConfig, {"seed": -1}, "seed must be at least 0, got -1."),
         (NetworkConfig, {"layers": -1}, "layers must be 0 or more, or all, got -1."),
         (NetworkConfig, {"dropout": 1}, "dropout must be at least 0 and below 1, got 1.0."),
         (NetworkConfig, {"max_pieces": 8}, "max_pieces must be at least 16, got 8."),
@@ -150,6 +150,7 @@ def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
         (FreshConfig, {"discretizer": "topk"}, "topk is not a discretizer. Did you mean top_k?"),
         (FreshConfig, {"ratio": 0}, "ratio must be above 0 and at most 1, got 0.0."),
         (FreshConfig, {"steps": 0}, "steps must be at least 1, got 0."),
+        (TrainConfig, {"epochs": 0, "seed": -1}, "epochs must be at least 1, got 0.\nseed must be at least 0, got -1."),
     ],
 )
 def test_settings_say_what_they_refuse(config: type, values: dict[str, Any], message: str) -> None:

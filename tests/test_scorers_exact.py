@@ -77,6 +77,15 @@ def test_the_layers_of_attention_differ(untrained: Support) -> None:
     assert np.abs(last.scores - before.scores).max() > 1e-5
 
 
+@pytest.mark.parametrize("kind", [Attention, AttentionGradient])
+@pytest.mark.parametrize("layer", [2, -3])
+def test_a_layer_that_is_not_there_is_named(
+    kind: type[Attention] | type[AttentionGradient], layer: int, support: Support
+) -> None:
+    with pytest.raises(ValueError, match=rf"^layer must lie between -2 and 1 for this encoder, got {layer}\.$"):
+        kind(support, layer=layer).score([ASKED])
+
+
 def probability(support: Support, document: Document, embedded: Tensor, target: int) -> Tensor:
     """The probability of a label, when the words' embeddings are given."""
     given = inputs(support, document)
@@ -133,14 +142,15 @@ def test_whole_embeddings_count_positions_and_types(untrained: Support) -> None:
     assert np.abs(whole.scores - own.scores).max() > 0.01
 
 
-def test_attention_gradient_is_a_first_guess_at_the_loss_without_a_look(untrained: Support) -> None:
+@pytest.mark.parametrize("layer", [-1, -2])
+def test_attention_gradient_is_the_slope_along_each_look(layer: int, untrained: Support) -> None:
     """Scaling one column of the attention by 1 + step changes the probability by step times the scores' sum."""
     classifier = untrained.classifier
-    [saliency] = AttentionGradient(untrained).score([ASKED])
+    [saliency] = AttentionGradient(untrained, layer=layer).score([ASKED])
     batch = classifier.collate(classifier.words([Text(ASKED.words, ASKED.query)]))
     target = target_of(untrained, ASKED)
     rows = slice(0, 1) if classifier.encoder.pooling == "start" else slice(None)
-    module = classifier.encoder.layers[1].get_submodule("attention.self")
+    module = classifier.encoder.layers[layer].get_submodule("attention.self")
     heads, n_pieces = 2, len(batch.ids[0])
 
     def changed(word: int, step: float) -> float:

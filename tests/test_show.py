@@ -22,7 +22,7 @@ def explanation(scores: bool = True) -> Explanation:
 
 def printed(terminal: bool, gold: str | None = None, width: int = 80) -> str:
     """Show the explanation on a console of our own."""
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system="standard")
+    console = Console(file=io.StringIO(), width=width, color_system="standard" if terminal else None)
     show_explanation(console, explanation(), gold)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
@@ -42,6 +42,12 @@ def test_a_terminal_underlines_what_was_read() -> None:
     shown = printed(terminal=True)
     assert "\x1b[1;4;32mlovely 😀\x1b[0m" in shown
     assert "[lovely" not in shown
+
+
+def test_a_terminal_that_cannot_underline_gets_brackets() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, _environ={"TERM": "dumb"})
+    show_explanation(console, explanation())
+    assert "[lovely 😀]" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_an_answer_is_compared_with_the_gold_label() -> None:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
+from fresh.arguments import Command, build_parser
 from fresh.extras import MissingExtraError, explained
 
 if TYPE_CHECKING:
@@ -16,20 +17,12 @@ if TYPE_CHECKING:
     from fresh.document import Explanation
 
 INTERRUPTED = 130
-ABOUT = """\
-Text classification that shows exactly the words an answer was made from.
-
-  fresh demo                                   train on film reviews and look at the answers; a few minutes
-  fresh train reviews.csv --out my-model       train on your own data
-  fresh explain my-model "A lovely film."      classify a text and see from which words
-  fresh evaluate my-model more-reviews.csv     measure on labelled data
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    args = build_parser(given).parse_args(given)
+    args = build_parser(given, COMMANDS).parse_args(given)
     try:
         with explained(f"fresh {args.command}"):
             return int(args.run(args))
@@ -42,103 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
         print(f"fresh {args.command}: {error}", file=sys.stderr)
         return 1
-
-
-def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """Describe the commands; the settings of training are read only for the command that shows them."""
-    shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("fresh", description=ABOUT, formatter_class=shape)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    train = commands.add_parser("train", help="train a model on labelled text", formatter_class=shape)
-    train.usage = "fresh train DATA [DATA ...] --out MODEL [options]"
-    train.description = TRAIN
-    train.set_defaults(run=run_train)
-    train.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
-    train.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
-    train.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
-    train.add_argument("--config", metavar="FILE.toml", help="settings file; options given here go before it")
-    train.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
-    if given[:1] == ["train"]:
-        from fresh.recipe import RunConfig
-
-        add_settings(train, RunConfig)
-
-    explain = commands.add_parser("explain", help="classify text and show from which words", formatter_class=shape)
-    explain.description = EXPLAIN
-    explain.set_defaults(run=run_explain)
-    explain.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    explain.add_argument("text_given", nargs="?", metavar="TEXT", help="a text to explain")
-    explain.add_argument("--input", metavar="FILE", help="file with many texts; - for JSON lines from standard input")
-    explain.add_argument(
-        "--output", default="-", metavar="FILE", help="where to write JSON lines; - for standard output"
-    )
-    explain.add_argument("--scores", action="store_true", help="also write all words and their scores")
-    explain.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
-    add_reading(explain, "query of TEXT; with --input, column that holds queries (default: query)")
-
-    evaluate = commands.add_parser("evaluate", help="measure a model on labelled text", formatter_class=shape)
-    evaluate.set_defaults(run=run_evaluate)
-    evaluate.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    evaluate.add_argument("data", metavar="DATA", help="file with labelled texts")
-    evaluate.add_argument("--json", metavar="FILE", help="also write the report to a file")
-    evaluate.add_argument("--label", default="label", metavar="COLUMN", help="column that holds labels")
-    add_reading(evaluate, "column that holds queries (default: query)")
-
-    demo = commands.add_parser("demo", help="train on film reviews that come along; a few minutes")
-    demo.set_defaults(run=run_demo)
-    demo.add_argument(
-        "--out", default="fresh-demo", metavar="MODEL", help="folder to save the model in (default: %(default)s)"
-    )
-    demo.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
-    return parser
-
-
-TRAIN = """\
-Train a classifier that shows the words its answers are made from, measure it, and save it.
-
-  fresh train reviews.csv --text review --label sentiment --out my-model
-  fresh train train.jsonl --dev dev.jsonl --test test.jsonl --scorer attention --ratio 0.1 --out my-model
-  fresh train sst --data-dir corpora --out sst-model
-
-Training that was broken off goes on when the same command is given again.
-"""
-
-EXPLAIN = """\
-Classify text and show from which words.
-
-  fresh explain my-model "A lovely film."
-  fresh explain my-model --input reviews.csv --text review --output explained.jsonl
-"""
-
-
-def add_reading(parser: argparse.ArgumentParser, query_help: str) -> None:
-    """Add the options that say how a file is read, and where to compute."""
-    parser.add_argument("--text", default="text", metavar="COLUMN", help="column that holds texts (default: text)")
-    parser.add_argument("--query", metavar="QUERY", help=query_help)
-    parser.add_argument("--id", default="id", metavar="COLUMN", help="column that holds ids (default: id)")
-    parser.add_argument("--tokenised", action="store_true", help="texts are split into words already, by white space")
-    parser.add_argument("--skip-bad", action="store_true", help="leave out rows that cannot be used, and count them")
-    parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
-
-
-def add_settings(parser: argparse.ArgumentParser, settings: type) -> None:
-    """Add an option for every setting, with its help and its default."""
-    from fresh.config import settings_of
-
-    groups: dict[str, Any] = {}
-    for setting in settings_of(settings):
-        section = setting.path.rpartition(".")[0] or "method"
-        group = groups.setdefault(section, parser.add_argument_group(f"settings: {section.rpartition('.')[2]}"))
-        flag = f"--{setting.name.replace('_', '-')}"
-        text = setting.help.replace("%", "%%")
-        if setting.kind is bool:
-            action = argparse.BooleanOptionalAction if setting.default else "store_true"
-            group.add_argument(flag, dest=setting.path, action=action, default=argparse.SUPPRESS, help=text)
-        else:
-            shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
-            metavar = {int: "N", float: "X"}.get(setting.kind, "NAME")
-            group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
 
 
 def run_train(args: argparse.Namespace) -> int:
@@ -298,3 +194,11 @@ def run_demo(args: argparse.Namespace) -> int:
 
     run(Path(args.out), args.overwrite, Console())
     return 0
+
+
+COMMANDS: dict[str, Command] = {
+    "train": run_train,
+    "explain": run_explain,
+    "evaluate": run_evaluate,
+    "demo": run_demo,
+}

@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from fresh.extras import load_extra
+from fresh.tables import is_frame, records_of
 
 Source = str | os.PathLike[str] | Iterable[Any]
 """A file, a pandas frame, a datasets.Dataset, or dicts or (text, label) pairs."""
@@ -92,11 +93,6 @@ def name_of(source: Source) -> str:
     return "dataset" if hasattr(source, "column_names") else "list"
 
 
-def is_frame(source: Source) -> bool:
-    """Recognise a pandas frame without loading pandas."""
-    return hasattr(source, "itertuples") and hasattr(source, "columns")
-
-
 def open_source(source: Source, name: str) -> Iterator[Row]:
     """Choose the reader for a source; "-" is standard input, as JSON lines."""
     if isinstance(source, str) and source == STANDARD_INPUT:
@@ -104,31 +100,6 @@ def open_source(source: Source, name: str) -> Iterator[Row]:
     if isinstance(source, str | os.PathLike):
         return read_file(Path(source), name)
     return read_records(records_of(source), name)
-
-
-def records_of(source: Iterable[Any]) -> Iterable[Any]:
-    """Take the records of a table; classes that a datasets.Dataset numbers get their names."""
-    if is_frame(source):
-        return frame_records(source)
-    features = getattr(source, "features", None) or {}
-    names = {column: kind.names for column, kind in features.items() if hasattr(kind, "int2str")}
-    return named_classes(source, names) if names else source
-
-
-def named_classes(records: Iterable[Any], names: Mapping[str, list[str]]) -> Iterator[dict[str, Any]]:
-    """Put the name of a class in the place of its number; a number below 0 stands for no label."""
-    for record in records:
-        yield {
-            column: value if value is None or column not in names else names[column][value] if value >= 0 else None
-            for column, value in record.items()
-        }
-
-
-def frame_records(frame: Any) -> Iterator[dict[str, Any]]:
-    """Read the rows of a pandas frame."""
-    columns = [str(column) for column in frame.columns]
-    for cells in frame.itertuples(index=False, name=None):
-        yield dict(zip(columns, cells, strict=True))
 
 
 def read_records(records: Iterable[Any], name: str) -> Iterator[Row]:

@@ -34,7 +34,7 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
     kept = int(explanation.mask.kept.sum())
     line.append(f", from {kept} of {len(explanation.mask)} words:", style="dim")
     console.print(line)
-    console.print(highlighted(explanation, plain=not console.is_terminal), soft_wrap=True)
+    console.print(highlighted(explanation, plain=console.color_system is None), soft_wrap=True)
     console.print()
 
 

@@ -1,0 +1,58 @@
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import fresh.demo
+import small
+from fresh.data import Splits
+from fresh.document import Example
+from fresh.progress import SILENT
+from fresh.rationalizer import Rationalizer
+from fresh.recipe import train
+from fresh.report import Report
+
+
+@pytest.fixture
+def toy_demo(toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the demo train on toy documents, one of which is labelled wrong."""
+
+    def quickly(data: Splits, **settings: Any) -> Rationalizer:
+        return train(data, progress=SILENT, **{**small.settings(encoders["bert"], batch_size=16), **settings})
+
+    first, *rest = toy.test
+    wrong = Example(first.document, "neg" if first.label == "pos" else "pos")
+    monkeypatch.setattr(fresh.demo, "read_demo", lambda: Splits(toy.train, toy.dev, (wrong, *rest)))
+    monkeypatch.setattr(fresh.demo, "train", quickly)
+    monkeypatch.setattr(fresh.demo, "EPOCHS", 6)
+
+
+@pytest.mark.usefixtures("toy_demo")
+def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    model = fresh.demo.run(tmp_path / "model", False, console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "A predictor reads only 30% of the words of each and must answer from them." in shown
+    for row in Report.from_dict(model.report).rows:
+        assert re.search(rf"│ {re.escape(row.name)} +│ +{row.macro_f1:.3f} │ +{row.accuracy:.3f} │", shown)
+    answers = re.findall(r"(?:neg|pos) \(probability 0\.\d\d|1\.00\) (right|wrong: it is (?:neg|pos)),", shown)
+    assert answers
+    assert shown.count(" right, from ") == 4
+    assert 1 <= shown.count(" wrong: it is ") <= 2
+    assert re.search(r"\[(good|great|bad|awful)\]", shown) or re.search(r"\[[a-z ]*(good|great|bad|awful)", shown)
+    assert f"The model is saved in {tmp_path / 'model'}. Try next:" in shown.replace("\n", " ")
+    assert f"fresh explain {tmp_path / 'model'}" in shown.replace("\n", "")
+    assert "  fresh train your-data.csv --out your-model      # columns: text, label" in shown
+    assert Rationalizer.from_pretrained(tmp_path / "model").labels == ("neg", "pos")
+
+
+@pytest.mark.slow
+def test_rationales_beat_random_words_in_the_demo(tmp_path: Path) -> None:
+    model = fresh.demo.run(tmp_path / "model", False, Console(file=io.StringIO()))
+    rows = Report.from_dict(model.report).rows
+    assert [row.name for row in rows] == ["full text (support model)", "FRESH (attention_gradient)", "random words"]
+    assert rows[1].macro_f1 > rows[2].macro_f1
+    assert rows[1].kept == pytest.approx(rows[2].kept)

@@ -1,0 +1,156 @@
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import small
+from fresh.data import DataError, Splits
+from fresh.document import Document, Explanation
+from fresh.sklearn import PARAMETERS, FreshClassifier
+
+
+@pytest.fixture(scope="module")
+def texts(toy: Splits) -> list[str]:
+    return [example.document.text for example in toy.train[:48]]
+
+
+@pytest.fixture(scope="module")
+def labels(toy: Splits) -> list[str]:
+    return [example.label for example in toy.train[:48]]
+
+
+@pytest.fixture(scope="module")
+def settings(encoders: dict[str, Path]) -> dict[str, Any]:
+    return small.settings(encoders["bert"], epochs=1)
+
+
+@pytest.fixture(scope="module")
+def fitted(toy: Splits, encoders: dict[str, Path]) -> FreshClassifier:
+    """A classifier that has learned which words decide."""
+    examples = [*toy.train, *toy.dev]
+    settings = small.settings(encoders["bert"], epochs=6, batch_size=16, learning_rate=3e-3)
+    classifier = FreshClassifier(**settings)
+    assert classifier.fit([e.document.text for e in examples], [e.label for e in examples]) is classifier
+    return classifier
+
+
+def test_it_predicts(fitted: FreshClassifier, toy: Splits) -> None:
+    found = fitted.predict([example.document.text for example in toy.test])
+    assert isinstance(found, np.ndarray)
+    assert np.mean(found == np.array([example.label for example in toy.test])) > 0.9
+    assert fitted.score([e.document.text for e in toy.test], [e.label for e in toy.test]) > 0.9
+
+
+def test_probabilities_stand_in_the_order_of_the_classes(fitted: FreshClassifier, texts: list[str]) -> None:
+    assert fitted.classes_.tolist() == ["neg", "pos"]
+    table = fitted.predict_proba(texts)
+    assert table.shape == (48, 2)
+    assert np.allclose(table.sum(1), 1)
+    explained = fitted.explain(texts)
+    assert table[:, 1].tolist() == [item.prediction.probabilities["pos"] for item in explained]
+    assert fitted.predict(texts).tolist() == [item.prediction.label for item in explained]
+
+
+def test_it_explains(fitted: FreshClassifier) -> None:
+    [found] = fitted.explain(["The film was good."])
+    assert isinstance(found, Explanation)
+    assert found.document == Document.from_text("The film was good.", id="0")
+
+
+def test_labels_may_be_numbers(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+    numbers = [7 if label == "pos" else -1 for label in labels]
+    fitted = FreshClassifier(**settings).fit(texts, numbers)
+    assert fitted.classes_.tolist() == [-1, 7]
+    found = fitted.predict(texts)
+    assert found.dtype == np.array(numbers).dtype
+    assert set(found.tolist()) <= {-1, 7}
+    best = fitted.predict_proba(texts).argmax(1)
+    assert found.tolist() == [[-1, 7][number] for number in best]
+
+
+def test_documents_may_be_pairs_with_a_query(toy_pairs: Splits, settings: dict[str, Any]) -> None:
+    examples = toy_pairs.train[:48]
+    pairs = [(e.document.text, " ".join(e.document.query)) for e in examples]
+    fitted = FreshClassifier(**settings).fit(pairs, [e.label for e in examples])
+    [found] = fitted.explain(pairs[:1])
+    assert found.rationale.query == examples[0].document.query
+    assert fitted.predict(np.array(pairs[:3])).shape == (3,)
+
+
+def test_parameters_are_read_set_and_cloned() -> None:
+    classifier = FreshClassifier(ratio=0.3, scorer="gradient")
+    assert classifier.get_params() == {**PARAMETERS, "ratio": 0.3, "scorer": "gradient"}
+    assert classifier.set_params(ratio=0.1, epochs=3).ratio == 0.1
+    copy = clone(classifier)
+    assert copy is not classifier
+    assert copy.get_params() == classifier.get_params()
+
+
+def test_an_unknown_parameter_is_refused() -> None:
+    expected = "ration is not a parameter of FreshClassifier. Did you mean ratio?"
+    with pytest.raises(TypeError, match=f"^{re.escape(expected)}$"):
+        FreshClassifier(ration=0.1)
+
+
+def test_a_wrong_value_is_refused_when_fitting(texts: list[str], labels: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"^ratio must be above 0 and at most 1, got 2\.0\.$"):
+        FreshClassifier(ratio=2).fit(texts, labels)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "explain"])
+def test_it_must_be_fitted_first(method: str) -> None:
+    with pytest.raises(NotFittedError, match="This FreshClassifier instance is not fitted yet"):
+        getattr(FreshClassifier(), method)(["a film"])
+
+
+@pytest.mark.parametrize(
+    ("documents", "answers", "message"),
+    [
+        (["a"], ["x", "y"], "There are 1 documents but 2 labels. Give one for each."),
+        (["a", 3], ["x", "y"], "Document 1 must be a text or a pair of a text and a query, got 3."),
+        (["a film"] * 8, ["x"] * 8, "All 7 training examples have the label 'x'. At least two classes are needed: "),
+    ],
+)
+def test_bad_data_is_refused(documents: list[Any], answers: list[str], message: str) -> None:
+    with pytest.raises((DataError, ValueError), match=f"^{re.escape(message)}"):
+        FreshClassifier().fit(documents, answers)
+
+
+def test_it_works_in_a_pipeline(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+    lower = FunctionTransformer(lambda items: [item.lower() for item in items])
+    pipeline = Pipeline([("lower", lower), ("fresh", FreshClassifier(**settings))])
+    pipeline.set_params(fresh__ratio=0.5).fit([text.upper() for text in texts], labels)
+    [found] = pipeline["fresh"].explain(["a b c d"])
+    assert found.mask.ratio == 0.5
+    assert pipeline.predict(["THE FILM"]).tolist() == pipeline["fresh"].predict(["the film"]).tolist()
+
+
+def test_a_grid_can_be_searched(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+    grid = {"ratio": [0.2, 0.5], "scorer": ["gradient", "random"]}
+    search = GridSearchCV(FreshClassifier(**settings), grid, cv=2, error_score="raise").fit(texts, labels)
+    assert len(search.cv_results_["params"]) == 4
+    assert set(search.best_params_) == {"ratio", "scorer"}
+    kept = search.best_estimator_.explain(["a b c d e f g h i j"])[0].mask.ratio
+    assert kept == search.best_params_["ratio"]
+
+
+def test_scores_are_cross_validated(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+    scores = cross_val_score(FreshClassifier(**settings), texts, labels, cv=2, error_score="raise")
+    assert scores.shape == (2,)
+    assert ((scores >= 0) & (scores <= 1)).all()
+
+
+def test_a_fitted_classifier_can_be_pickled(fitted: FreshClassifier, texts: list[str]) -> None:
+    texts = [*texts, "a good [SEP] film"]
+    copy = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    assert copy.get_params() == fitted.get_params()
+    assert copy.predict_proba(texts).tolist() == fitted.predict_proba(texts).tolist()
+    assert [item.mask for item in copy.explain(texts)] == [item.mask for item in fitted.explain(texts)]
