@@ -13,8 +13,8 @@ env: .venv/ready
 	@$(PYTHON) -c 'import sys; sys.exit("fresh needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	@# torch first and by its pin, so that no other build is drawn in by what depends on it
-	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[models,captum,sklearn,data,dev]'
+	$(BIN)/pip install --quiet $$(grep -E '^(torch|setuptools)==' constraints.txt)
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[models,captum,sklearn,data,dev]'
 	$(BIN)/pip install --quiet --no-deps --requirement bundled.txt
 	@touch $@
 

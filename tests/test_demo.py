@@ -38,11 +38,9 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
     assert "A predictor reads only 30% of the words of each and must answer from them." in shown
     for row in Report.from_dict(model.report).rows:
         assert re.search(rf"│ {re.escape(row.name)} +│ +{row.macro_f1:.3f} │ +{row.accuracy:.3f} │", shown)
-    answers = re.findall(r"(?:neg|pos) \(probability 0\.\d\d|1\.00\) (right|wrong: it is (?:neg|pos)),", shown)
-    assert answers
     assert shown.count(" right, from ") == 4
     assert 1 <= shown.count(" wrong: it is ") <= 2
-    assert re.search(r"\[(good|great|bad|awful)\]", shown) or re.search(r"\[[a-z ]*(good|great|bad|awful)", shown)
+    assert re.search(r"\[[a-z ]*(good|great|bad|awful)[a-z ]*\]", shown)
     assert f"The model is saved in {tmp_path / 'model'}. Try next:" in shown.replace("\n", " ")
     assert f"fresh explain {tmp_path / 'model'}" in shown.replace("\n", "")
     assert "  fresh train your-data.csv --out your-model      # columns: text, label" in shown

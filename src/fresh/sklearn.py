@@ -75,7 +75,8 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: Iterable[Any]) -> NDArray[Any]:  # noqa: N803
         """Classify documents."""
-        found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        found: NDArray[Any] = self.classes_[best]
         return found
 
 
