@@ -114,6 +114,21 @@ def test_a_text_is_shown_with_the_words_that_were_read(
     assert second.replace("[", "").replace("]", "") == "The film, was good!"
 
 
+def test_the_text_may_stand_behind_options(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", saved, *CPU, "a good film"]) == 0
+    behind = capsys.readouterr()
+    assert main(["explain", saved, "a good film", *CPU]) == 0
+    assert capsys.readouterr() == behind
+
+
+def test_a_column_of_queries_can_be_left_out(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = str(small.write_jsonl(tmp_path / "in.jsonl", [{"text": "a film", "query": "why?"}]))
+    assert main(["explain", saved, "--input", source, *CPU]) == 1
+    message = "Document 'in-1' has a query, but this model was trained without: leave it out."
+    assert capsys.readouterr().err == f"fresh explain: {message}\n"
+    assert main(["explain", saved, "--input", source, "--query", "", *CPU]) == 0
+
+
 def write_input(kind: str, folder: Path) -> Path:
     """Write the texts to a file of some kind."""
     rows = [{"name": f"n{number}", "review": text} for number, text in enumerate(TEXTS)]

@@ -106,7 +106,7 @@ def test_broken_json(refused: Callable[..., None], tmp_path: Path) -> None:
     text = json.dumps(GOOD[0]) + '\n{"text": "a film", "label": \n'
     (tmp_path / "reviews.jsonl").write_text(text, encoding="utf-8")
     refused(
-        "reviews.jsonl, line 2: broken JSON (Expecting value: line 2 column 1 (char 28)). "
+        "reviews.jsonl, line 2: broken JSON (Expecting value: line 2 column 1 (char 29)). "
         'Write one object a line, such as {"text": "Good film.", "label": "positive"}.'
     )
 
@@ -159,7 +159,7 @@ def test_an_unknown_encoder(refused: Callable[..., None], tmp_path: Path, capsys
     small.write_jsonl(tmp_path / "reviews.jsonl", GOOD)
     assert main(["train", str(tmp_path / "reviews.jsonl"), "--out", str(tmp_path / "m"), "--encoder=minlm"]) == 1
     *_, last = capsys.readouterr().err.splitlines()
-    assert last.startswith("fresh train: minlm is not a bundled encoder. Did you mean minilm? It is no folder either, ")
+    assert last == "fresh train: minlm is not an encoder. Did you mean minilm?"
 
 
 def test_an_unknown_device(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,10 +168,14 @@ def test_an_unknown_device(saved: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert re.fullmatch(r"fresh explain: device 'cud' cannot be used here: .*\. Try --device auto\.\n", shown)
 
 
-def test_a_device_is_refused_before_training(refused: Callable[..., None], tmp_path: Path) -> None:
-    small.write_jsonl(tmp_path / "reviews.jsonl", GOOD)
-    with pytest.raises(AssertionError, match="device 'cud' cannot be used here"):
-        refused("", "--device=cud")
+def test_training_on_an_unknown_device_leaves_nothing(
+    encoders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = str(small.write_jsonl(tmp_path / "reviews.jsonl", GOOD))
+    options = small.options(encoders["bert"], device="cud")
+    assert main(["train", data, "--out", str(tmp_path / "model"), *options]) == 1
+    assert "fresh train: device 'cud' cannot be used here: " in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["reviews.jsonl"]
 
 
 def test_a_model_in_the_way(refused: Callable[..., None], saved: str, tmp_path: Path) -> None:
@@ -285,3 +289,9 @@ def test_evaluating_can_be_interrupted(
     rows = [{"text": "a film", "label": "pos"}]
     assert main(["evaluate", saved, str(small.write_jsonl(tmp_path / "in.jsonl", rows)), *CPU]) == 130
     assert capsys.readouterr().err.endswith("\nInterrupted.\n")
+
+
+def test_an_unknown_option_is_not_understood(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["explain", saved, "a film", "--colour"])
+    assert capsys.readouterr().err.endswith("fresh: error: unrecognized arguments: --colour\n")

@@ -114,8 +114,9 @@ def test_settings_are_flat_or_dotted() -> None:
 
 
 def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
+    wrong: dict[str, Any] = {"ration": 0.1, "train.epoch": 3, "seed": "x", "dropout": 2, "scorer": "atention"}
     with pytest.raises(ConfigError) as caught:
-        train(splits, ration=0.1, **{"train.epoch": 3}, seed="x", dropout=2, scorer="atention", progress=SILENT)
+        train(splits, progress=SILENT, **wrong)
     assert str(caught.value).splitlines() == [
         "ration is not a setting. Did you mean ratio?",
         "train.epoch is not a setting. Did you mean train.epochs?",

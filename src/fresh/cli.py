@@ -22,7 +22,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    args = build_parser(given, COMMANDS).parse_args(given)
+    args = parse(build_parser(given, COMMANDS), given)
     try:
         with explained(f"fresh {args.command}"):
             return int(args.run(args))
@@ -35,6 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
         print(f"fresh {args.command}: {error}", file=sys.stderr)
         return 1
+
+
+def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; the TEXT to explain may also stand behind options, which argparse does not see."""
+    args, rest = parser.parse_known_args(given)
+    if args.command == "explain" and args.text_given is None and len(rest) == 1 and not rest[0].startswith("-"):
+        args.text_given = rest.pop()
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
 
 
 def run_train(args: argparse.Namespace) -> int:
@@ -124,7 +134,7 @@ def reading(args: argparse.Namespace) -> "DataConfig":
     return DataConfig(
         text=args.text,
         label=label,
-        query=args.query or "query",
+        query="query" if args.query is None else args.query,
         id=args.id,
         tokenised=args.tokenised,
         skip_bad=args.skip_bad,
