@@ -32,7 +32,7 @@ def toy_demo(toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("toy_demo")
 def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> None:
-    console = Console(file=io.StringIO(), width=100)
+    console = Console(file=io.StringIO(), width=80)
     model = fresh.demo.run(tmp_path / "model", False, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "A predictor reads only 30% of the words of each and must answer from them." in shown
@@ -41,9 +41,11 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
     assert shown.count(" right, from ") == 4
     assert 1 <= shown.count(" wrong: it is ") <= 2
     assert re.search(r"\[[a-z ]*(good|great|bad|awful)[a-z ]*\]", shown)
-    assert f"The model is saved in {tmp_path / 'model'}. Try next:" in shown.replace("\n", " ")
-    assert f"fresh explain {tmp_path / 'model'}" in shown.replace("\n", "")
-    assert "  fresh train your-data.csv --out your-model      # columns: text, label" in shown
+    assert shown.splitlines()[-3:] == [
+        f"The model is saved in {tmp_path / 'model'}. Try next:",
+        f'  fresh explain {tmp_path / "model"} "A lovely, funny film with a dull ending."',
+        "  fresh train your-data.csv --out your-model      # columns: text, label",
+    ]
     assert Rationalizer.from_pretrained(tmp_path / "model").labels == ("neg", "pos")
 
 

@@ -78,5 +78,5 @@ def test_random_words_are_as_many_and_always_the_same() -> None:
     drawn = random_masks(explained)
     assert [document for document, _ in drawn] == documents
     assert [mask.kept.sum() for _, mask in drawn] == [mask.kept.sum() for mask in masks]
-    assert drawn[3][1] != masks[3]
+    assert len(drawn[3][1].spans) > 20
     assert [mask for _, mask in random_masks(explained[::-1])] == [mask for _, mask in drawn][::-1]

@@ -14,6 +14,10 @@ from fresh.show import show_explanation, show_report
 
 RATIO = 0.3
 EPOCHS = 3
+NEXT = """\
+The model is saved in {out}. Try next:
+  fresh explain {out} "A lovely, funny film with a dull ending."
+  fresh train your-data.csv --out your-model      # columns: text, label"""
 SHOWN = {True: 4, False: 2}
 """How many right and wrong answers are shown."""
 
@@ -30,9 +34,7 @@ def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
     console.print("\nUnderlined or in brackets: what the predictor read, and all that it read.\n", highlight=False)
     for example, explanation in chosen(splits.test, model):
         show_explanation(console, explanation, example.label)
-    console.print(f"The model is saved in {out}. Try next:", highlight=False)
-    console.print(f'  fresh explain {out} "A lovely, funny film with a dull ending."', highlight=False)
-    console.print("  fresh train your-data.csv --out your-model      # columns: text, label", highlight=False)
+    console.print(NEXT.format(out=out), highlight=False, markup=False, soft_wrap=True)  # commands stay in one line
     return model
 
 

@@ -192,6 +192,11 @@ class Explanation:
         return self.document.cut(self.mask)
 
     @property
+    def ratio(self) -> float:
+        """Share of the words that was kept."""
+        return self.mask.ratio
+
+    @property
     def spans(self) -> Spans:
         """Where the rationale stands in the text, in characters; neighbouring words make one span."""
         places = self.document.spans

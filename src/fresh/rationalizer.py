@@ -10,6 +10,8 @@ from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from fresh.card import card_text
+from fresh.config import from_mapping
+from fresh.data import DataConfig, read_documents
 from fresh.document import Document, Explanation
 from fresh.extractor import Extractor, extract_with_scores
 from fresh.model_folder import CARD, ModelError, files_in, read_folder, write_files, write_folder, written_at_once
@@ -77,6 +79,13 @@ class Rationalizer(
             )
         if document.query and not self.asks:
             raise ValueError(f"Document {document.id!r} has a query, but this model was trained without: leave it out.")
+
+    def explain_file(self, path: str | Path, **columns: Any) -> Iterator[Explanation]:
+        """Explain the texts of a file, a few at a time.
+
+        :param columns: How to read it, as for training: ``text="review"``, ``query=...``, ``tokenised=True``.
+        """
+        return self.explain_stream(read_documents(path, from_mapping(DataConfig, columns)))
 
     def explain_stream(self, documents: Iterator[Document], at_once: int = 256) -> Iterator[Explanation]:
         """Explain documents as they come, some at a time, so that memory does not grow with their number."""
