@@ -11,6 +11,7 @@ from fresh.document import Example
 from fresh.extractor import SaliencyExtractor
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
+from fresh.report import Report
 from fresh.scorers import make_scorer
 from fresh.support import Support
 
@@ -61,3 +62,9 @@ def digests(folder: Path) -> dict[str, str]:
     """Read the digest of each file of a saved model."""
     found: dict[str, str] = json.loads((folder / "config.json").read_text(encoding="utf-8"))["files"]
     return found
+
+
+def reported(report: Report | None) -> Report:
+    """Take the report that a trained model surely has."""
+    assert report is not None
+    return report

@@ -229,10 +229,10 @@ def test_a_bad_row_in_the_middle_leaves_whole_lines(
     target = tmp_path / "out.jsonl"
     assert main(["explain", saved, "--input", str(source), "--output", str(target), *CPU]) == 1
     found = [json.loads(line)["id"] for line in target.read_text(encoding="utf-8").splitlines()]
-    assert found == [f"in-{number}" for number in range(1, 7)]
+    assert found == [f"in-{number}" for number in range(1, 8)]
     *_, last = capsys.readouterr().err.splitlines()
     reason = f"fresh explain: in.jsonl, line 8: the text has no words. {MEND}"
-    assert last == f"{reason} (6 texts before it are explained and written.)"
+    assert last == f"{reason} (7 texts before it are explained and written.)"
 
 
 @pytest.mark.usefixtures("in_groups_of_three")

@@ -13,7 +13,6 @@ from fresh.document import Example
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import train
-from fresh.report import Report
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
     model = fresh.demo.run(tmp_path / "model", False, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "A predictor reads only 30% of the words of each and must answer from them." in shown
-    for row in Report.from_dict(model.report).rows:
+    for row in small.reported(model.report).rows:
         assert re.search(rf"│ {re.escape(row.name)} +│ +{row.macro_f1:.3f} │ +{row.accuracy:.3f} │", shown)
     assert shown.count(" right, from ") == 4
     assert 1 <= shown.count(" wrong: it is ") <= 2
@@ -52,7 +51,7 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_rationales_beat_random_words_in_the_demo(tmp_path: Path) -> None:
     model = fresh.demo.run(tmp_path / "model", False, Console(file=io.StringIO()))
-    rows = Report.from_dict(model.report).rows
+    rows = small.reported(model.report).rows
     assert [row.name for row in rows] == ["full text (support model)", "FRESH (attention_gradient)", "random words"]
     assert rows[1].macro_f1 > rows[2].macro_f1
     assert rows[1].kept == pytest.approx(rows[2].kept)

@@ -63,7 +63,7 @@ def test_a_document_that_is_too_long_can_be_left_out(toy: Splits, encoders: dict
     said, some = Saying(), small.some(toy)
     settings = small.settings(encoders["bert"], epochs=1, baseline=False, skip_bad=True)
     model = train(with_monster(some, "test"), progress=said, **settings)
-    assert model.report["n_documents"] == len(some.test)
+    assert small.reported(model.report).n_documents == len(some.test)
     assert f"Left out 1 of 81 rows: {REASON}" in said.lines
 
 

@@ -19,6 +19,7 @@ from fresh.extractor import KeepAll, SaliencyExtractor
 from fresh.model_folder import ModelError
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
+from fresh.report import Report, Row
 from fresh.support import Support
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
@@ -147,8 +148,7 @@ def test_a_misspelt_option_of_saving_is_refused(model: Rationalizer, tmp_path: P
 
 def test_the_card_says_what_a_reader_must_know(support: Support, predictor: Predictor, tmp_path: Path) -> None:
     pair = small.rationalizer(support, predictor, TopK(0.2))
-    row = {"name": "FRESH (occlusion)", "macro_f1": 0.91, "accuracy": 0.92, "kept": 0.213, "classes": []}
-    report = {"n_documents": 32, "rows": [row]}
+    report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),))
     settings = {"ratio": 0.2, "train": {"epochs": 8}}
     Rationalizer(pair.extractor, predictor, settings, True, report).save_pretrained(tmp_path / "reviews")
     card = ModelCard.load(tmp_path / "reviews" / "README.md")

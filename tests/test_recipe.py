@@ -16,7 +16,7 @@ from fresh.model_folder import ModelError
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import resolve, train
-from fresh.report import Report, Row
+from fresh.report import Row
 from fresh.support import Support
 
 
@@ -37,7 +37,7 @@ def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.Tem
     settings = small.settings(encoders["bert"], epochs=6, ratio=0.3)
     model = train(splits, out=place, progress=SILENT, **settings)
     saved = Rationalizer.from_pretrained(place)
-    assert Report.from_dict(saved.report) == Report.from_dict(model.report)
+    assert small.reported(saved.report) == small.reported(model.report)
     assert [path.name for path in place.parent.iterdir()] == ["model"]
     for path in (place / "config.json", place / "README.md"):
         assert str(encoders["bert"]) not in path.read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_all_kinds_of_data_give_the_same_model(splits: Splits, quick_settings: d
 def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, Any]) -> None:
     pairs = [(example.document.text, example.label) for example in splits.train]
     model = train(pairs, dev_share=0.2, test_share=0.25, **quick_settings)
-    assert model.report["n_documents"] == 12
+    assert small.reported(model.report).n_documents == 12
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
@@ -92,7 +92,7 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
             float(np.concatenate([item.mask.kept for item in drawn]).mean()),
         ),
     }
-    report = Report.from_dict(full.report)
+    report = small.reported(full.report)
     assert report.n_documents == len(documents) == 16
     assert [row.name for row in report.rows] == list(answers)
     for row, (given, kept) in zip(report.rows, answers.values(), strict=True):
@@ -101,7 +101,7 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
 
 
 def test_without_baseline_the_same_predictor_reads_random_words(splits: Splits, quick_settings: dict[str, Any]) -> None:
-    report = Report.from_dict(train(splits, **quick_settings).report)
+    report = small.reported(train(splits, **quick_settings).report)
     assert [row.name for row in report.rows][2:] == ["random words, same predictor"]
     assert report.rows[1].kept == report.rows[2].kept
 
@@ -209,7 +209,7 @@ def test_a_scorer_of_ones_own_is_used_and_named(splits: Splits, quick_settings: 
     assert model.explain("one two three four five six").rationale.words == ("one", "two")
     assert model.settings["scorer"] == "FirstWords"
     assert "- `scorer`: FirstWords\n" in (tmp_path / "own/README.md").read_text(encoding="utf-8")
-    assert Report.from_dict(model.report).rows[1].name == "FRESH (custom)"
+    assert small.reported(model.report).rows[1].name == "FRESH (custom)"
 
 
 def test_a_finished_scorer_is_refused(support: Support, splits: Splits) -> None:

@@ -2,7 +2,10 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fresh.config import Setting
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -64,15 +67,13 @@ def build_parser(given: Sequence[str], run: Mapping[str, Command]) -> argparse.A
     )
     explain.add_argument("--scores", action="store_true", help="also write all words and their scores")
     explain.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
-    add_reading(explain, "query of TEXT; with --input, column that holds queries (default: query)")
+    explain.add_argument("--query", metavar="QUERY", help="query of TEXT; with --input, the column that holds queries")
 
     evaluate = commands.add_parser("evaluate", help="measure a model on labelled text", formatter_class=shape)
     evaluate.set_defaults(run=run["evaluate"])
     evaluate.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
     evaluate.add_argument("data", metavar="DATA", help="file with labelled texts")
     evaluate.add_argument("--json", metavar="FILE", help="also write the report to a file")
-    evaluate.add_argument("--label", default="label", metavar="COLUMN", help="column that holds labels")
-    add_reading(evaluate, "column that holds queries (default: query)")
 
     demo = commands.add_parser("demo", help="train on film reviews that come along; a few minutes")
     demo.set_defaults(run=run["demo"])
@@ -80,33 +81,44 @@ def build_parser(given: Sequence[str], run: Mapping[str, Command]) -> argparse.A
         "--out", default="fresh-demo", metavar="MODEL", help="folder to save the model in (default: %(default)s)"
     )
     demo.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
+    if given[:1] == ["explain"]:
+        add_reading(explain, ("text", "id", "tokenised", "skip_bad"))
+    if given[:1] == ["evaluate"]:
+        add_reading(evaluate, ("text", "label", "query", "id", "tokenised", "skip_bad"))
     return parser
 
 
-def add_reading(parser: argparse.ArgumentParser, query_help: str) -> None:
-    """Add the options that say how a file is read, and where to compute."""
-    parser.add_argument("--text", default="text", metavar="COLUMN", help="column that holds texts (default: text)")
-    parser.add_argument("--query", metavar="QUERY", help=query_help)
-    parser.add_argument("--id", default="id", metavar="COLUMN", help="column that holds ids (default: id)")
-    parser.add_argument("--tokenised", action="store_true", help="texts are split into words already, by white space")
-    parser.add_argument("--skip-bad", action="store_true", help="leave out rows that cannot be used, and count them")
+def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Add the settings that say how a file is read, and where to compute."""
+    from fresh.config import settings_of
+    from fresh.data import DataConfig
+
+    group = parser.add_argument_group("settings: data")
+    for setting in settings_of(DataConfig):
+        if setting.name in names:
+            add_setting(group, setting)
     parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
 
 
 def add_settings(parser: argparse.ArgumentParser, settings: type) -> None:
-    """Add an option for every setting, with its help and its default."""
+    """Add an option for every setting, section by section."""
     from fresh.config import settings_of
 
     groups: dict[str, Any] = {}
     for setting in settings_of(settings):
         section = setting.path.rpartition(".")[0] or "method"
         group = groups.setdefault(section, parser.add_argument_group(f"settings: {section.rpartition('.')[2]}"))
-        flag = f"--{setting.name.replace('_', '-')}"
-        text = setting.help.replace("%", "%%")
-        if setting.kind is bool:
-            action = argparse.BooleanOptionalAction if setting.default else "store_true"
-            group.add_argument(flag, dest=setting.path, action=action, default=argparse.SUPPRESS, help=text)
-        else:
-            shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
-            metavar = {int: "N", float: "X"}.get(setting.kind, "NAME")
-            group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
+        add_setting(group, setting)
+
+
+def add_setting(group: Any, setting: "Setting") -> None:
+    """Add an option for a setting, with its help and its default; what is not given stays unsaid."""
+    flag = f"--{setting.name.replace('_', '-')}"
+    text = setting.help.replace("%", "%%")
+    if setting.kind is bool:
+        action = argparse.BooleanOptionalAction if setting.default else "store_true"
+        group.add_argument(flag, dest=setting.path, action=action, default=argparse.SUPPRESS, help=text)
+    else:
+        shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
+        metavar = {int: "N", float: "X"}.get(setting.kind, "NAME")
+        group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)

@@ -40,14 +40,11 @@ reads the whole document, chose these words.
 """
 
 
-def card_text(
-    name: str, labels: Sequence[str], asks: bool, settings: Mapping[str, Any], report: Mapping[str, Any]
-) -> str:
+def card_text(name: str, labels: Sequence[str], asks: bool, settings: Mapping[str, Any], report: Report | None) -> str:
     """Write what a reader of the model's page should know."""
     table = "Nothing was measured when it was saved."
-    if report:
-        found = Report.from_dict(report)
-        table = f"On {found.n_documents} test documents:\n\n{found.to_markdown()}"
+    if report is not None:
+        table = f"On {report.n_documents} test documents:\n\n{report.to_markdown()}"
     return TEXT.format(
         name=name,
         labels=", ".join(f"`{label}`" for label in labels),

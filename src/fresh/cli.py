@@ -53,7 +53,6 @@ def run_train(args: argparse.Namespace) -> int:
 
     from fresh.config import settings_of
     from fresh.recipe import RunConfig, train, unfinished
-    from fresh.report import Report
     from fresh.show import show_report
 
     paths = {setting.path for setting in settings_of(RunConfig)}
@@ -69,7 +68,8 @@ def run_train(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
-    show_report(Console(), Report.from_dict(model.report))
+    if model.report is not None:
+        show_report(Console(), model.report)
     print(f'Saved in {args.out}. Try: fresh explain {args.out} "Some text."')
     return 0
 
@@ -101,10 +101,10 @@ def explain_file(args: argparse.Namespace) -> int:
     from fresh.show import to_record
 
     check_output(args.output, args.input, args.overwrite)
-    bad, done = BadRows(), 0
-    documents = read_documents(args.input, reading(args), bad)
+    reads, bad, done = reading(args), BadRows(), 0
+    documents = read_documents(args.input, reads, bad)
     model = Rationalizer.from_pretrained(args.model, device=args.device)
-    if args.skip_bad:
+    if reads.skip_bad:
         documents = leave_out_too_long(documents, model, bad)
     progress = SILENT if args.output == "-" else Terminal()
     try:
@@ -128,17 +128,12 @@ def explain_file(args: argparse.Namespace) -> int:
 
 def reading(args: argparse.Namespace) -> "DataConfig":
     """Make the settings that say how a file is read."""
+    from fresh.config import from_mapping, settings_of
     from fresh.data import DataConfig
 
-    label = getattr(args, "label", "label")
-    return DataConfig(
-        text=args.text,
-        label=label,
-        query="query" if args.query is None else args.query,
-        id=args.id,
-        tokenised=args.tokenised,
-        skip_bad=args.skip_bad,
-    )
+    names = {setting.name for setting in settings_of(DataConfig)}
+    given = {name: value for name, value in vars(args).items() if name in names and value is not None}
+    return from_mapping(DataConfig, given)
 
 
 def check_output(name: str, source: str, overwrite: bool) -> None:
@@ -179,10 +174,10 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from fresh.rationalizer import Rationalizer
     from fresh.show import show_report
 
-    bad = BadRows()
-    examples = list(read_examples(args.data, reading(args), bad))
+    reads, bad = reading(args), BadRows()
+    examples = list(read_examples(args.data, reads, bad))
     model = Rationalizer.from_pretrained(args.model, device=args.device)
-    if args.skip_bad:
+    if reads.skip_bad:
         words = model.predictor.classifier.words
         examples = [item for item in examples if count_read(item.document, words, bad) is not None]
     if bad.count:

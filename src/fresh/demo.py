@@ -9,7 +9,6 @@ from fresh.corpora.demo import read_demo
 from fresh.document import Example, Explanation
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import train
-from fresh.report import Report
 from fresh.show import show_explanation, show_report
 
 RATIO = 0.3
@@ -30,7 +29,8 @@ def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
         f"A predictor reads only {RATIO:.0%} of the words of each and must answer from them.\n", highlight=False
     )
     model = train(splits, out=out, overwrite=overwrite, ratio=RATIO, epochs=EPOCHS)
-    show_report(console, Report.from_dict(model.report))
+    if model.report is not None:
+        show_report(console, model.report)
     console.print("\nUnderlined or in brackets: what the predictor read, and all that it read.\n", highlight=False)
     for example, explanation in chosen(splits.test, model):
         show_explanation(console, explanation, example.label)

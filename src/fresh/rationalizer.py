@@ -11,11 +11,12 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from fresh.card import card_text
 from fresh.config import from_mapping
-from fresh.data import DataConfig, read_documents
+from fresh.data import DataConfig, DataError, read_documents
 from fresh.document import Document, Explanation
 from fresh.extractor import Extractor, extract_with_scores
 from fresh.model_folder import CARD, ModelError, files_in, read_folder, write_files, write_folder, written_at_once
 from fresh.predictor import Predictor
+from fresh.report import Report
 from fresh.scorers import ScorerFactory
 
 Input = str | Document
@@ -38,7 +39,7 @@ class Rationalizer(
     """How it was trained."""
     asks: bool = False
     """Whether each document comes with a query."""
-    report: Mapping[str, Any] = field(default_factory=dict)
+    report: Report | None = None
     """What was measured after training."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -90,13 +91,16 @@ class Rationalizer(
     def explain_stream(self, documents: Iterator[Document], at_once: int = 256) -> Iterator[Explanation]:
         """Explain documents as they come, some at a time, so that memory does not grow with their number."""
         group: list[Document] = []
-        for document in documents:
-            group.append(document)
-            if len(group) == at_once:
-                yield from self.explain(group)
-                group = []
-        if group:
+        try:
+            for document in documents:
+                group.append(document)
+                if len(group) == at_once:
+                    whole, group = group, []
+                    yield from self.explain(whole)
+        except DataError:  # what came before the row that cannot be read is explained first
             yield from self.explain(group)
+            raise
+        yield from self.explain(group)
 
     def save_pretrained(  # type: ignore[override]  # to share a model, push_to_hub
         self,
@@ -113,7 +117,8 @@ class Rationalizer(
         :param model_card_kwargs: What the card says; ``name`` is what it calls the model, else by the folder's name.
         """
         folder = Path(save_directory)
-        about = {"asks": self.asks, "settings": dict(self.settings), "report": dict(self.report)}
+        report = None if self.report is None else self.report.to_dict()
+        about = {"asks": self.asks, "settings": dict(self.settings), "report": report}
         with written_at_once(folder, overwrite) as place:
             write_folder(place, self.extractor, self.predictor, about)
             self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
@@ -154,7 +159,8 @@ class Rationalizer(
         """
         folder = find_folder(pretrained_model_name_or_path, hub)
         extractor, predictor, about = read_folder(folder, device, scorer)
-        return cls(extractor, predictor, about["settings"], about["asks"], about["report"])
+        report = None if about["report"] is None else Report.from_dict(about["report"])
+        return cls(extractor, predictor, about["settings"], about["asks"], report)
 
 
 def unpacked(files: Mapping[str, bytes], device: str) -> Rationalizer:

@@ -91,9 +91,9 @@ def train_and_measure(splits: Splits, run: RunConfig, watch: Watch, scorer: Scor
     model = train_fresh(splits, run.method, watch, scorer)
     random = None
     if run.baseline:
-        random = train_fresh(splits, replace(run.method, scorer="random"), replace(watch, prefix="random words: "))
+        random = train_fresh(splits, replace(run.method, scorer="random"), replace(watch, prefix="random words "))
     report = evaluate(model, splits.test, watch.progress, random)
-    return Rationalizer(model.extractor, model.predictor, model.settings, model.asks, report.to_dict())
+    return Rationalizer(model.extractor, model.predictor, model.settings, model.asks, report)
 
 
 def resolve(
