@@ -18,7 +18,6 @@ from fresh.config import from_mapping, parse_assignments
 from fresh.corpora import find_corpus
 from fresh.data import Splits
 from fresh.document import Example
-from fresh.extractor import SaliencyExtractor
 from fresh.methods.fresh import FreshConfig, build_scorer, cut_all, learned, score_all
 from fresh.metrics import accuracy, macro_f1
 from fresh.predictor import Predictor
@@ -45,8 +44,8 @@ def run_scorer(name: str, support: Support, splits: Splits, config: FreshConfig)
         part: score_all(scorer, getattr(splits, part), watch.progress, f"{name}, {part}")
         for part in ("train", "dev", "test")
     }
-    extractor = SaliencyExtractor(scorer, learned(config.make_discretizer(), scores["train"]), support)
-    pairs = {part: cut_all(extractor, getattr(splits, part), scores[part]) for part in scores}
+    discretizer = learned(config.make_discretizer(), scores["train"])
+    pairs = {part: cut_all(getattr(splits, part), discretizer.select(scores[part])) for part in scores}
     predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, watch)
     found = predictor.predict([rationale for rationale, _ in pairs["test"]])
     n_kept = sum(len(rationale.words) for rationale, _ in pairs["test"])

@@ -293,5 +293,9 @@ def test_evaluating_can_be_interrupted(
 
 def test_an_unknown_option_is_not_understood(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
-        main(["explain", saved, "a film", "--colour"])
-    assert capsys.readouterr().err.endswith("fresh: error: unrecognized arguments: --colour\n")
+        main(["explain", saved, "a film", "--scored", "--ouput=x"])
+    assert capsys.readouterr().err == (
+        "fresh explain: --scored is not an option. Did you mean --scores?\n"
+        "--ouput is not an option. Did you mean --output?\n"
+        "See: fresh explain --help\n"
+    )

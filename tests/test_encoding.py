@@ -155,7 +155,7 @@ def test_a_text_beyond_all_room_is_refused(encoders: dict[str, Path]) -> None:
         encoder([Text(("good",) * 13 + ("xy",), id="a-7")])
     assert str(caught.value) == (
         "Text 'a-7' has 14 words, or 15 pieces, but only 14 can be read. "
-        "Split it, read only its beginning (long=truncate), or allow more (max_pieces): time grows with the square."
+        "Split it, or train a model that reads only beginnings (long=truncate) or more (a larger max_pieces)."
     )
 
 

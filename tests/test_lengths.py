@@ -21,7 +21,7 @@ from fresh.recipe import train
 from fresh.support import Support
 
 LONG = Example(Document.from_words(["good"] * 100_000, id="monster"), "pos")
-WAY_OUT = "Split it, read only its beginning (long=truncate), or allow more (max_pieces): time grows with the square."
+WAY_OUT = "Split it, or train a model that reads only beginnings (long=truncate) or more (a larger max_pieces)."
 REASON = f"Text 'monster' has 100000 words, or 100000 pieces, but only 4094 can be read. {WAY_OUT}"
 
 

@@ -214,3 +214,13 @@ def with_other_words(document: Document, mask: Mask, generator: np.random.Genera
         for word, kept in zip(document.words, mask.kept, strict=True)
     ]
     return Document.from_words([str(word) for word in words], id=document.id)
+
+
+def test_a_file_is_explained_like_its_texts(model: Rationalizer, tmp_path: Path) -> None:
+    file = small.write_csv(tmp_path / "in.csv", [{"review": TEXT}, {"review": "a bad film"}])
+    found = list(model.explain_file(file, text="review"))
+    assert [item.document.id for item in found] == ["in-1", "in-2"]
+    assert [item.prediction.label for item in found] == [
+        model.explain(text).prediction.label for text in (TEXT, "a bad film")
+    ]
+    assert found[0].ratio == found[0].mask.ratio == 3 / 12

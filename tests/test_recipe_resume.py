@@ -86,7 +86,7 @@ def state(folder: Path) -> tuple[bytes, bytes]:
     return (folder / "config.json").read_bytes(), (folder / "README.md").read_bytes()
 
 
-NETWORKS = ("support model", "predictor", "random words predictor")
+NETWORKS = ("support model", "predictor", "random words")
 
 
 @pytest.mark.parametrize("network", range(3), ids=NETWORKS)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from fresh.config import Setting
 
 Command = Callable[[argparse.Namespace], int]
+SHAPE = argparse.RawDescriptionHelpFormatter
 
 ABOUT = """\
 Text classification that shows exactly the words an answer was made from.
@@ -37,55 +38,59 @@ Classify text and show from which words.
 
 
 def build_parser(given: Sequence[str], run: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """Describe the commands; the settings of training are read only for the command that shows them."""
-    shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("fresh", description=ABOUT, formatter_class=shape)
+    """Describe the commands; settings are read only for the command that shows them."""
+    parser = argparse.ArgumentParser("fresh", description=ABOUT, formatter_class=SHAPE)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (add, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, formatter_class=SHAPE, allow_abbrev=False)
+        add(command, given[:1] == [name])
+        flags = [flag for action in command._actions for flag in action.option_strings]
+        command.set_defaults(run=run[name], options=flags)
+    return parser
 
-    train = commands.add_parser("train", help="train a model on labelled text", formatter_class=shape)
-    train.usage = "fresh train DATA [DATA ...] --out MODEL [options]"
-    train.description = TRAIN
-    train.set_defaults(run=run["train"])
-    train.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
-    train.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
-    train.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
-    train.add_argument("--config", metavar="FILE.toml", help="settings file; options given here go before it")
-    train.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
-    if given[:1] == ["train"]:
+
+def add_train(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh train`."""
+    parser.usage = "fresh train DATA [DATA ...] --out MODEL [options]"
+    parser.description = TRAIN
+    parser.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
+    parser.add_argument("--out", required=True, metavar="MODEL", help="folder to save the model in")
+    parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
+    parser.add_argument("--config", metavar="FILE.toml", help="settings file; options given here go before it")
+    parser.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
+    if whole:
         from fresh.recipe import RunConfig
 
-        add_settings(train, RunConfig)
+        add_settings(parser, RunConfig)
 
-    explain = commands.add_parser("explain", help="classify text and show from which words", formatter_class=shape)
-    explain.description = EXPLAIN
-    explain.set_defaults(run=run["explain"])
-    explain.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    explain.add_argument("text_given", nargs="?", metavar="TEXT", help="a text to explain")
-    explain.add_argument("--input", metavar="FILE", help="file with many texts; - for JSON lines from standard input")
-    explain.add_argument(
-        "--output", default="-", metavar="FILE", help="where to write JSON lines; - for standard output"
-    )
-    explain.add_argument("--scores", action="store_true", help="also write all words and their scores")
-    explain.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
-    explain.add_argument("--query", metavar="QUERY", help="query of TEXT; with --input, the column that holds queries")
 
-    evaluate = commands.add_parser("evaluate", help="measure a model on labelled text", formatter_class=shape)
-    evaluate.set_defaults(run=run["evaluate"])
-    evaluate.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    evaluate.add_argument("data", metavar="DATA", help="file with labelled texts")
-    evaluate.add_argument("--json", metavar="FILE", help="also write the report to a file")
+def add_explain(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh explain`."""
+    parser.description = EXPLAIN
+    parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
+    parser.add_argument("text_given", nargs="?", metavar="TEXT", help="a text to explain")
+    parser.add_argument("--query", metavar="QUERY", help="query of TEXT; with --input, the column that holds queries")
+    parser.add_argument("--input", metavar="FILE", help="file with many texts; - for JSON lines from standard input")
+    parser.add_argument("--output", default="-", metavar="FILE", help="file for JSON lines; - for standard output")
+    parser.add_argument("--scores", action="store_true", help="also write all words and their scores")
+    parser.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
+    if whole:
+        add_reading(parser, ("text", "id", "tokenised", "skip_bad"))
 
-    demo = commands.add_parser("demo", help="train on film reviews that come along; a few minutes")
-    demo.set_defaults(run=run["demo"])
-    demo.add_argument(
-        "--out", default="fresh-demo", metavar="MODEL", help="folder to save the model in (default: %(default)s)"
-    )
-    demo.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
-    if given[:1] == ["explain"]:
-        add_reading(explain, ("text", "id", "tokenised", "skip_bad"))
-    if given[:1] == ["evaluate"]:
-        add_reading(evaluate, ("text", "label", "query", "id", "tokenised", "skip_bad"))
-    return parser
+
+def add_evaluate(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh evaluate`."""
+    parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
+    parser.add_argument("data", metavar="DATA", help="file with labelled texts")
+    parser.add_argument("--json", metavar="FILE", help="also write the report to a file")
+    if whole:
+        add_reading(parser, ("text", "label", "query", "id", "tokenised", "skip_bad"))
+
+
+def add_demo(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh demo`."""
+    parser.add_argument("--out", default="fresh-demo", metavar="MODEL", help="folder for the model (%(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
 
 
 def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
@@ -122,3 +127,11 @@ def add_setting(group: Any, setting: "Setting") -> None:
         shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
         metavar = {int: "N", float: "X"}.get(setting.kind, "NAME")
         group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
+
+
+COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser, bool], None], str]] = {
+    "train": (add_train, "train a model on labelled text"),
+    "explain": (add_explain, "classify text and show from which words"),
+    "evaluate": (add_evaluate, "measure a model on labelled text"),
+    "demo": (add_demo, "train on film reviews that come along; a few minutes"),
+}

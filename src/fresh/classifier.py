@@ -101,7 +101,11 @@ class Classifier(nn.Module):
         if self.config.layers == "all":
             return [self.body, self.head]
         layers = self.encoder.layers
-        top = list(layers)[len(layers) - min(self.config.layers, len(layers)) :]
+        if self.config.layers > len(layers):
+            raise ValueError(
+                f"layers must be at most {len(layers)} for this encoder, or all, got {self.config.layers}."
+            )
+        top = list(layers)[len(layers) - self.config.layers :]
         norm = getattr(self.body, "final_norm", None)
         return [module for module in (*top, norm, self.pooler, self.head) if isinstance(module, nn.Module)]
 

@@ -39,11 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
     """Read the command line; the TEXT to explain may also stand behind options, which argparse does not see."""
+    from fresh.config import unknown
+
     args, rest = parser.parse_known_args(given)
     if args.command == "explain" and args.text_given is None and len(rest) == 1 and not rest[0].startswith("-"):
         args.text_given = rest.pop()
     if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        wrong = [unknown(item.partition("=")[0], "an option", args.options) for item in rest if item.startswith("--")]
+        told = "\n".join(wrong) or f"{' '.join(rest)} was not expected."
+        print(f"fresh {args.command}: {told}\nSee: fresh {args.command} --help", file=sys.stderr)
+        raise SystemExit(2)
     return args
 
 

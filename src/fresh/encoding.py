@@ -160,7 +160,7 @@ class WordEncoder:
             return text.words[:fits]
         raise TooLongError(
             f"Text {text.id!r} has {len(text.words)} words, or {ends[-1]} pieces, but only {max(room, 0)} can be read. "
-            "Split it, read only its beginning (long=truncate), or allow more (max_pieces): time grows with the square."
+            "Split it, or train a model that reads only beginnings (long=truncate) or more (a larger max_pieces)."
         )
 
     def positions(self, n_pieces: int) -> Ints:

@@ -7,25 +7,28 @@ import numpy as np
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.extractor import SaliencyExtractor
 from fresh.metrics import accuracy, class_scores, macro_f1
+from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
+from fresh.random_words import cut_at_random, is_contiguous
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
 from fresh.scorers import scorer_to_dict
-from fresh.scorers.random import generator
 
 
 def evaluate(
     rationalizer: Rationalizer,
     examples: Sequence[Example],
     progress: Progress = SILENT,
-    random: Rationalizer | None = None,
+    random: Predictor | None = None,
 ) -> Report:
     """Measure a rationalizer on labelled documents.
 
-    :param random: The same method trained on random words, to compare with; without it, the predictor at hand reads
-        random words, as many as it would have read of each document.
+    :param random: A predictor that was trained on random words, to compare with; without it, the predictor at hand
+        reads random words. In both cases as many of each document as the rationale has.
     """
+    if not examples:
+        raise ValueError("There are no documents to measure on. Give some that can be used.")
     check_labels(rationalizer, examples)
     documents = [example.document for example in examples]
     explained = explain_all(rationalizer, documents, progress, "explaining")
@@ -34,15 +37,11 @@ def evaluate(
     if support is not None:
         answers = support.predict(documents, progress)
         rows.insert(0, full_text_row(examples, rationalizer.labels, answers))
-    if random is not None:
-        rows.append(
-            row("random words", examples, random.labels, explain_all(random, documents, progress, "random words"))
-        )
-    else:
-        pairs = random_masks(explained)
-        answers = rationalizer.predictor.predict([document.cut(mask) for document, mask in pairs])
-        drawn = [Explanation(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
-        rows.append(row("random words, same predictor", examples, rationalizer.labels, drawn))
+    masks = [explanation.mask for explanation in explained]
+    drawn = cut_at_random(documents, masks, is_contiguous(rationalizer.extractor))
+    name = "random words, same predictor" if random is None else "random words"
+    answers = (random or rationalizer.predictor).predict(drawn, progress)
+    rows.append(measured(name, examples, rationalizer.labels, answers, share_kept(masks)))
     return Report(len(examples), tuple(rows))
 
 
@@ -76,20 +75,15 @@ def explain_all(
     return found
 
 
-def random_masks(explained: Sequence[Explanation]) -> list[tuple[Document, Mask]]:
-    """Draw as many words of each document as its rationale has; text order is kept."""
-    drawn: list[tuple[Document, Mask]] = []
-    for explanation in explained:
-        kept = explanation.mask.kept.copy()
-        generator(explanation.document, 0).shuffle(kept)
-        drawn.append((explanation.document, Mask(kept)))
-    return drawn
-
-
 def row(name: str, examples: Sequence[Example], labels: Sequence[str], explained: Sequence[Explanation]) -> Row:
     """Compare answers with gold labels."""
-    kept = float(np.concatenate([explanation.mask.kept for explanation in explained]).mean())
+    kept = share_kept([explanation.mask for explanation in explained])
     return measured(name, examples, labels, [explanation.prediction for explanation in explained], kept)
+
+
+def share_kept(masks: Sequence[Mask]) -> float:
+    """Compute the share of all words that is kept."""
+    return float(np.concatenate([mask.kept for mask in masks]).mean())
 
 
 def full_text_row(examples: Sequence[Example], labels: Sequence[str], answers: Sequence[Prediction]) -> Row:

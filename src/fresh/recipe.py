@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
 from fresh.evaluate import evaluate
 from fresh.lengths import fitting
-from fresh.methods.fresh import FreshConfig, name_of_factory
-from fresh.methods.fresh import train as train_fresh
+from fresh.methods.fresh import FreshConfig, name_of_factory, train_and_mark
 from fresh.model_folder import check_writable, drop_folder
 from fresh.progress import Progress, Terminal
+from fresh.random_words import is_contiguous, train_on_random_words
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import ScorerFactory
 from fresh.training import Watch
@@ -88,10 +88,12 @@ def train(
 
 def train_and_measure(splits: Splits, run: RunConfig, watch: Watch, scorer: ScorerFactory | None) -> Rationalizer:
     """Train the model, and one on random words beside it, and test both."""
-    model = train_fresh(splits, run.method, watch, scorer)
+    model, masks, dev_masks = train_and_mark(splits, run.method, watch, scorer)
     random = None
     if run.baseline:
-        random = train_fresh(splits, replace(run.method, scorer="random"), replace(watch, prefix="random words "))
+        marked, dev_marked = (splits.train, masks), (splits.dev, dev_masks)
+        contiguous, other = is_contiguous(model.extractor), watch.named("random words")
+        random = train_on_random_words(marked, dev_marked, contiguous, run.method.classifier, other)
     report = evaluate(model, splits.test, watch.progress, random)
     return Rationalizer(model.extractor, model.predictor, model.settings, model.asks, report)
 

@@ -56,15 +56,13 @@ class Watch:
     """Who looks on while a network is trained, and where it is kept meanwhile."""
 
     name: str = "network"
-    prefix: str = ""
-    """What sets the networks of one run apart from those of another."""
     progress: Progress = SILENT
     folder: Path | None = None
     """Folder for the state after each whole epoch; None to keep nothing."""
 
     def named(self, name: str) -> "Watch":
         """Watch another network in the same way."""
-        return replace(self, name=self.prefix + name)
+        return replace(self, name=name)
 
     @property
     def kept(self) -> Path | None:

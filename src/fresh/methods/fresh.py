@@ -9,7 +9,7 @@ from fresh.classifier import ClassifierConfig, NetworkConfig
 from fresh.config import refuse, to_mapping, unknown
 from fresh.data import Splits
 from fresh.discretize import DISCRETIZERS, Discretizer, GlobalContiguous, GlobalTopK, TopK
-from fresh.document import Example, Saliency
+from fresh.document import Example, Mask, Saliency
 from fresh.encoder import load_encoder
 from fresh.extractor import SaliencyExtractor, checked_scores
 from fresh.extras import load_extra
@@ -78,7 +78,13 @@ def train(
     :param watch: Shows progress and keeps what was trained so far.
     :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
     """
-    watch = watch or Watch()
+    return train_and_mark(splits, config, watch or Watch(), scorer)[0]
+
+
+def train_and_mark(
+    splits: Splits, config: FreshConfig, watch: Watch, scorer: ScorerFactory | None
+) -> tuple[Rationalizer, list[Mask], list[Mask]]:
+    """Train as :func:`train` does, and also return which words of train and of dev were kept."""
     check_ready(config)
     support = None
     if scorer is not None or needs_support(config.scorer):
@@ -86,11 +92,13 @@ def train(
     asked = build_scorer(config, support, scorer)
     saliencies = score_all(asked, splits.train, watch.progress, "scores of train")
     extractor = SaliencyExtractor(asked, learned(config.make_discretizer(), saliencies), support)
-    train_pairs = cut_all(extractor, splits.train, saliencies)
-    dev_pairs = cut_all(extractor, splits.dev, score_all(asked, splits.dev, watch.progress, "scores of dev"))
-    predictor = Predictor.train(train_pairs, dev_pairs, config.classifier, watch.named("predictor"))
+    masks = extractor.discretizer.select(saliencies)
+    dev_masks = extractor.discretizer.select(score_all(asked, splits.dev, watch.progress, "scores of dev"))
+    pairs, dev_pairs = cut_all(splits.train, masks), cut_all(splits.dev, dev_masks)
+    predictor = Predictor.train(pairs, dev_pairs, config.classifier, watch.named("predictor"))
     asks = bool(splits.train[0].document.query)
-    return Rationalizer(extractor, predictor, settings=written_down(config, scorer), asks=asks)
+    model = Rationalizer(extractor, predictor, settings=written_down(config, scorer), asks=asks)
+    return model, masks, dev_masks
 
 
 def written_down(config: FreshConfig, scorer: ScorerFactory | None) -> dict[str, Any]:
@@ -140,9 +148,6 @@ def score_all(scorer: SaliencyScorer, examples: Sequence[Example], progress: Pro
     return saliencies
 
 
-def cut_all(
-    extractor: SaliencyExtractor, examples: Sequence[Example], saliencies: Sequence[Saliency]
-) -> list[tuple[Rationale, str]]:
+def cut_all(examples: Sequence[Example], masks: Sequence[Mask]) -> list[tuple[Rationale, str]]:
     """Cut documents to their rationales, and put the labels beside them."""
-    masks = extractor.discretizer.select(saliencies)
     return [(example.document.cut(mask), example.label) for example, mask in zip(examples, masks, strict=True)]

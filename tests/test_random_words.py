@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.discretize import Contiguous, LearnedContiguous, TopK
+from fresh.document import Document, Mask
+from fresh.extractor import KeepAll, SaliencyExtractor
+from fresh.random_words import cut_at_random, is_contiguous, random_mask
+from fresh.scorers.random import Random
+from strategies import documents, masks
+
+
+@given(documents(), st.data(), st.booleans())
+def test_as_many_words_are_drawn_as_a_mask_keeps(document: Document, data: st.DataObject, contiguous: bool) -> None:
+    mask = data.draw(masks(document))
+    drawn = random_mask(document, mask, contiguous)
+    assert drawn.kept.sum() == mask.kept.sum()
+    assert not contiguous or len(drawn.spans) <= 1
+    assert random_mask(document, mask, contiguous) == drawn
+
+
+def test_every_window_and_every_word_has_its_chance() -> None:
+    mask = Mask(np.array([True, True, False, False]))
+    many = [Document.from_words(["a", "b", "c", str(number)]) for number in range(300)]
+    windows = {random_mask(document, mask, contiguous=True).spans for document in many}
+    assert windows == {((0, 2),), ((1, 3),), ((2, 4),)}
+    pairs = {tuple(np.flatnonzero(random_mask(document, mask, contiguous=False).kept)) for document in many}
+    assert len(pairs) == 6
+
+
+def test_text_order_is_kept() -> None:
+    document = Document.from_words([f"{number:03}" for number in range(200)])
+    [rationale] = cut_at_random([document], [Mask(np.arange(200) < 50)], contiguous=False)
+    assert list(rationale.words) == sorted(rationale.words)
+    assert len(rationale.words) == 50
+
+
+@pytest.mark.parametrize(
+    ("extractor", "expected"),
+    [
+        (KeepAll(), False),
+        (SaliencyExtractor(Random(), TopK(0.2)), False),
+        (SaliencyExtractor(Random(), Contiguous(0.2)), True),
+        (SaliencyExtractor(Random(), LearnedContiguous(0.1, None)), True),
+    ],
+)
+def test_runs_are_compared_with_runs(extractor: SaliencyExtractor | KeepAll, expected: bool) -> None:
+    assert is_contiguous(extractor) is expected
