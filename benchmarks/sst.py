@@ -18,6 +18,7 @@ from fresh.config import from_mapping, parse_assignments
 from fresh.corpora import find_corpus
 from fresh.data import Splits
 from fresh.document import Example
+from fresh.extractor import select_read
 from fresh.methods.fresh import FreshConfig, build_scorer, cut_all, learned, score_all
 from fresh.metrics import accuracy, macro_f1
 from fresh.predictor import Predictor
@@ -45,7 +46,7 @@ def run_scorer(name: str, support: Support, splits: Splits, config: FreshConfig)
         for part in ("train", "dev", "test")
     }
     discretizer = learned(config.make_discretizer(), scores["train"])
-    pairs = {part: cut_all(getattr(splits, part), discretizer.select(scores[part])) for part in scores}
+    pairs = {part: cut_all(getattr(splits, part), select_read(discretizer, scores[part])) for part in scores}
     predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, watch)
     found = predictor.predict([rationale for rationale, _ in pairs["test"]])
     n_kept = sum(len(rationale.words) for rationale, _ in pairs["test"])

@@ -289,13 +289,3 @@ def test_evaluating_can_be_interrupted(
     rows = [{"text": "a film", "label": "pos"}]
     assert main(["evaluate", saved, str(small.write_jsonl(tmp_path / "in.jsonl", rows)), *CPU]) == 130
     assert capsys.readouterr().err.endswith("\nInterrupted.\n")
-
-
-def test_an_unknown_option_is_not_understood(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(["explain", saved, "a film", "--scored", "--ouput=x"])
-    assert capsys.readouterr().err == (
-        "fresh explain: --scored is not an option. Did you mean --scores?\n"
-        "--ouput is not an option. Did you mean --output?\n"
-        "See: fresh explain --help\n"
-    )

@@ -173,7 +173,9 @@ def test_a_settings_file_is_read(tmp_path: Path) -> None:
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read_toml(tmp_path / "run.toml")
-    assert str(caught.value) == f"There is no settings file {tmp_path / 'run.toml'}."
+    assert str(caught.value) == (
+        f"There is no settings file {tmp_path / 'run.toml'} that can be read (No such file or directory)."
+    )
 
 
 @pytest.mark.parametrize(

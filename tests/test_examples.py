@@ -231,6 +231,8 @@ def test_document_does_not_stand_in_for_a_column_that_was_named() -> None:
         ({"label": "pos"}, "the text has no words."),
         ({"text": 5, "label": "pos"}, "the text must be text, got 5."),
         (review("a \ud800 b"), "the text holds half a character (surrogates not allowed)."),
+        ({"text": "a", "label": "\ud800"}, "the label holds half a character (surrogates not allowed)."),
+        ({"text": "a", "label": "b", "id": "\ud800"}, "the id holds half a character (surrogates not allowed)."),
         (review(label=None), "there is no label."),
         (review(label="  "), "there is no label."),
         (review(label=float("nan")), "there is no label."),

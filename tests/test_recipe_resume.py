@@ -13,7 +13,8 @@ import small
 from fresh.config import ConfigError
 from fresh.data import Splits
 from fresh.progress import SILENT, Silent
-from fresh.recipe import train, unfinished
+from fresh.recipe import train
+from fresh.unfinished import unfinished
 
 EPOCHS = 3
 BATCHES = 6
@@ -172,3 +173,20 @@ def test_a_folder_of_somebody_elses_is_not_discarded(splits: Splits, settings: d
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=tmp_path / "model", overwrite=True, **settings)
     assert notes.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", ["support_model.safetensors", "run.json"])
+def test_what_is_kept_and_damaged_can_be_discarded(
+    name: str, broken_off: Callable[[int], Path], splits: Splits, settings: dict[str, Any], unbroken: Path
+) -> None:
+    folder = broken_off(BATCHES + 2)
+    partial = folder.with_name(f"{folder.name}.partial")
+    (partial / name).write_bytes((partial / name).read_bytes()[:20])
+    with pytest.raises(ConfigError) as caught:
+        train(splits, out=folder, **settings)
+    assert str(caught.value) == (
+        f"{partial} holds a training that was broken off and is damaged. "
+        "Choose another folder, or discard it: --overwrite."
+    )
+    train(splits, out=folder, overwrite=True, **settings)
+    assert state(folder) == state(unbroken)

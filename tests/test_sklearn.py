@@ -154,3 +154,20 @@ def test_a_fitted_classifier_can_be_pickled(fitted: FreshClassifier, texts: list
     assert copy.get_params() == fitted.get_params()
     assert copy.predict_proba(texts).tolist() == fitted.predict_proba(texts).tolist()
     assert [item.mask for item in copy.explain(texts)] == [item.mask for item in fitted.explain(texts)]
+
+
+def test_no_documents_give_no_answers(fitted: FreshClassifier) -> None:
+    assert fitted.predict_proba([]).shape == (0, 2)
+    assert fitted.predict([]).tolist() == []
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_label_is_refused(missing: object, texts: list[str], settings: dict[str, Any]) -> None:
+    labels = np.array([missing, *["pos"] * 47], dtype=object)
+    with pytest.raises(DataError, match=r"^Some labels are missing\. Leave those documents out\.$"):
+        FreshClassifier(**settings).fit(texts, labels)
+
+
+def test_one_text_alone_is_no_list_of_texts(fitted: FreshClassifier) -> None:
+    with pytest.raises(DataError, match=r"^Give a list of texts, or one column, not a str\.$"):
+        fitted.predict("a good film")

@@ -231,6 +231,8 @@ def validating(classifier: Classifier, dev: Sequence[tuple[Text, str]]) -> Calla
 
     def validate() -> float:
         table = classifier.probabilities([text for text, _ in dev])
+        if not np.isfinite(table).all():
+            raise ValueError("Training diverged: probabilities are no longer numbers. Lower the learning_rate.")
         return macro_f1(gold, [classifier.labels[best] for best in table.argmax(1)], classifier.labels)
 
     return validate

@@ -22,9 +22,10 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    args = parse(build_parser(given, COMMANDS), given)
+    name = " ".join(("fresh", *given[:1]))
     try:
-        with explained(f"fresh {args.command}"):
+        with explained(name):
+            args = parse(build_parser(given, COMMANDS), given)
             return int(args.run(args))
     except BrokenPipeError:
         sys.stderr.close()
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
-        print(f"fresh {args.command}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
 
 
@@ -57,8 +58,9 @@ def run_train(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh.config import settings_of
-    from fresh.recipe import RunConfig, train, unfinished
+    from fresh.recipe import RunConfig, train
     from fresh.show import show_report
+    from fresh.unfinished import unfinished
 
     paths = {setting.path for setting in settings_of(RunConfig)}
     settings = {path: value for path, value in vars(args).items() if path in paths}
@@ -179,6 +181,8 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from fresh.rationalizer import Rationalizer
     from fresh.show import show_report
 
+    if args.json and not Path(args.json).parent.is_dir():
+        raise ValueError(f"There is no folder {Path(args.json).parent} to write the report to. Make it first.")
     reads, bad = reading(args), BadRows()
     examples = list(read_examples(args.data, reads, bad))
     model = Rationalizer.from_pretrained(args.model, device=args.device)

@@ -183,8 +183,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a settings file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ConfigError(f"There is no settings file {path}.") from error
+    except OSError as error:
+        raise ConfigError(f"There is no settings file {path} that can be read ({error.strerror}).") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
 

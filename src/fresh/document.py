@@ -1,7 +1,7 @@
 """What is read, what was marked in it, and the one door to a rationale."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -135,7 +135,9 @@ class Saliency:
 
     scores: NDArray[np.float64]
     target: str
-    id: str = field(default="")
+    id: str = ""
+    n_read: int | None = None
+    """How many words, from the first, the support model read, if not all; the others are never kept."""
 
     def __post_init__(self) -> None:
         scores = np.array(self.scores, dtype=np.float64)

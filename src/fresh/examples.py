@@ -171,7 +171,8 @@ def document_in(row: Row, config: DataConfig) -> Document:
     if not words:
         raise RowError(row.place, "the text has no words.", MEND)
     given = row.values.get(config.id)
-    return Document(text, words, spans, query_in(row, config), row.made_id if is_null(given) else as_text(given))
+    id = row.made_id if is_null(given) else whole_characters(row, as_text(given), "id")
+    return Document(text, words, spans, query_in(row, config), id)
 
 
 def example_in(row: Row, config: DataConfig, places: dict[str, str]) -> Example:
@@ -202,11 +203,7 @@ def text_in(row: Row, column: str) -> str:
         raise RowError(row.place, "the text has no words.", MEND)
     if not isinstance(cell, str):
         raise RowError(row.place, f"the text must be text, got {cell!r:.60}.", MEND)
-    try:
-        cell.encode()
-    except UnicodeEncodeError as error:
-        raise RowError(row.place, f"the text holds half a character ({error.reason}).", MEND) from error
-    return cell
+    return whole_characters(row, cell, "text")
 
 
 def query_in(row: Row, config: DataConfig) -> Words:
@@ -224,7 +221,16 @@ def label_in(row: Row, column: str) -> str:
         raise RowError(row.place, "there is no label.", MEND)
     if not isinstance(cell, str | int | float | np.generic):
         raise RowError(row.place, f"a label must be text or a number, got {cell!r:.60}.", MEND)
-    return as_text(cell)
+    return whole_characters(row, as_text(cell), "label")
+
+
+def whole_characters(row: Row, text: str, what: str) -> str:
+    """Refuse half characters, which cannot be written down."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise RowError(row.place, f"the {what} holds half a character ({error.reason}).", MEND) from error
+    return text
 
 
 def as_text(cell: object) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from fresh.discretize import Discretizer
 from fresh.document import Document, Mask, Saliency
 from fresh.scorers import SaliencyScorer
@@ -32,6 +34,15 @@ def checked_scores(scorer: SaliencyScorer, documents: Sequence[Document]) -> lis
     return saliencies
 
 
+def select_read(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> list[Mask]:
+    """Cut scores to masks; a word that the support model did not read is never kept."""
+    masks = discretizer.select(saliencies)
+    return [
+        mask if saliency.n_read is None else Mask(mask.kept & (np.arange(len(mask)) < saliency.n_read))
+        for mask, saliency in zip(masks, saliencies, strict=True)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class SaliencyExtractor:
     """Scores words and cuts the scores to masks; nothing in it is trained but the support model."""
@@ -43,7 +54,7 @@ class SaliencyExtractor:
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Return one mask a document."""
-        return self.discretizer.select(self.score(documents))
+        return select_read(self.discretizer, self.score(documents))
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return the scores that are cut."""
@@ -65,5 +76,5 @@ def extract_with_scores(
     """Return the masks and, where the extractor cuts scores, the scores they were cut from."""
     if isinstance(extractor, SaliencyExtractor):
         saliencies = extractor.score(documents)
-        return extractor.discretizer.select(saliencies), saliencies
+        return select_read(extractor.discretizer, saliencies), saliencies
     return extractor.extract(documents), [None] * len(documents)

@@ -1,7 +1,7 @@
 """The predictor: reads rationales, nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from fresh.classifier import Classifier, ClassifierConfig, predictions, train_classifier
@@ -30,7 +30,9 @@ class Predictor:
         """Train it on rationales and their labels alone."""
         labels = sorted({label for _, label in train})
         pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in (train, dev))
-        return cls(train_classifier(pairs, dev_pairs, labels, config, watch))
+        # A predictor reads every word that is shown, also where the support model reads only beginnings.
+        whole = replace(config, network=replace(config.network, long="stagger"))
+        return cls(train_classifier(pairs, dev_pairs, labels, whole, watch))
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""

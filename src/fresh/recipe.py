@@ -1,15 +1,12 @@
 """From data to a trained, measured and saved model: what `fresh train` and `fresh.train` do."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
-from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
+from fresh.config import flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
 from fresh.evaluate import evaluate
@@ -21,6 +18,7 @@ from fresh.random_words import is_contiguous, train_on_random_words
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import ScorerFactory
 from fresh.training import Watch
+from fresh.unfinished import begin, partial_of
 
 FREE = ("epochs", "patience", "device")
 """Settings that may change when a broken-off training goes on."""
@@ -151,45 +149,3 @@ def identity(run: RunConfig, splits: Splits, scorer: ScorerFactory | None) -> di
     settings = {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {**settings, **own, "data": digest.hexdigest()[:16]}
-
-
-def partial_of(folder: Path) -> Path:
-    """Name the folder that keeps an unfinished training."""
-    return folder.with_name(f"{folder.name}.partial")
-
-
-def begin(folder: Path, overwrite: bool, wanted: Mapping[str, Any], progress: Progress) -> Path:
-    """Make the folder for unfinished work, or go on with the one that is there if it is of the same run."""
-    partial = partial_of(folder)
-    note = partial / "run.json"
-    if note.is_file():
-        found = json.loads(note.read_text(encoding="utf-8"))
-        if found == wanted:
-            progress.say(f"Going on with the training that was broken off. {unfinished(folder)}")
-            return partial
-        if not overwrite:
-            changed = ", ".join(sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key)))
-            raise ConfigError(
-                f"{partial} holds a training that was broken off and differs in: {changed}. "
-                "Finish that one first, choose another folder, or discard it: --overwrite."
-            )
-    elif partial.exists() and (partial.is_file() or any(partial.iterdir())):
-        raise ConfigError(
-            f"{partial} is where unfinished training is kept, but it holds other files, which are not touched. "
-            "Choose another folder for the model."
-        )
-    drop_folder(partial)
-    partial.mkdir(parents=True)
-    note.write_text(json.dumps(wanted), encoding="utf-8")
-    return partial
-
-
-def unfinished(folder: Path) -> str:
-    """Say what is kept of a training that was broken off."""
-    kept: list[str] = []
-    for path in sorted(partial_of(folder).glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
-        with safe_open(path, "np") as file:
-            scores = json.loads(file.metadata()["scores"])
-        name = path.stem.replace("_", " ")
-        kept.append(f"{name}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
-    return f"Kept: {'; '.join(kept)}." if kept else "No epoch was finished, so nothing is kept."

@@ -54,6 +54,8 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         documents, labels = read(X), np.asarray(y)
         if len(documents) != len(labels):
             raise DataError(f"There are {len(documents)} documents but {len(labels)} labels. Give one for each.")
+        if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124
+            raise DataError("Some labels are missing. Leave those documents out.")
         self.classes_ = np.unique(labels)
         examples = tuple(map(Example, documents, (str(label) for label in labels)))
         config = from_mapping(FreshConfig, {name: getattr(self, name) for name in SETTINGS})
@@ -71,7 +73,8 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:  # noqa: N803
         """Say how probable each class is. Shape: (documents, classes)."""
         explanations = self.explain(X)
-        return np.array([[item.prediction.probabilities[str(name)] for name in self.classes_] for item in explanations])
+        rows = [[item.prediction.probabilities[str(name)] for name in self.classes_] for item in explanations]
+        return np.array(rows, dtype=np.float64).reshape(len(explanations), len(self.classes_))
 
     def predict(self, X: Iterable[Any]) -> NDArray[Any]:  # noqa: N803
         """Classify documents."""
@@ -82,6 +85,8 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
 def read(documents: Iterable[Any]) -> Sequence[Document]:
     """Make documents of texts, of pairs of a text and a query, or of documents."""
+    if isinstance(documents, str) or hasattr(documents, "columns"):
+        raise DataError(f"Give a list of texts, or one column, not a {type(documents).__name__}.")
     return [read_one(item, number) for number, item in enumerate(documents)]
 
 

@@ -55,7 +55,7 @@ class Support:
         """Give a document its scores; words that were not read come last."""
         whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
         whole[: len(scores)] = scores
-        return Saliency(whole, self.classifier.labels[target], document.id)
+        return Saliency(whole, self.classifier.labels[target], document.id, len(scores))
 
 
 def text_of(document: Document) -> Text:

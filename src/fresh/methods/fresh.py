@@ -11,7 +11,7 @@ from fresh.data import Splits
 from fresh.discretize import DISCRETIZERS, Discretizer, GlobalContiguous, GlobalTopK, TopK
 from fresh.document import Example, Mask, Saliency
 from fresh.encoder import load_encoder
-from fresh.extractor import SaliencyExtractor, checked_scores
+from fresh.extractor import SaliencyExtractor, checked_scores, select_read
 from fresh.extras import load_extra
 from fresh.predictor import Predictor
 from fresh.progress import Progress
@@ -92,8 +92,9 @@ def train_and_mark(
     asked = build_scorer(config, support, scorer)
     saliencies = score_all(asked, splits.train, watch.progress, "scores of train")
     extractor = SaliencyExtractor(asked, learned(config.make_discretizer(), saliencies), support)
-    masks = extractor.discretizer.select(saliencies)
-    dev_masks = extractor.discretizer.select(score_all(asked, splits.dev, watch.progress, "scores of dev"))
+    masks = select_read(extractor.discretizer, saliencies)
+    dev_scores = score_all(asked, splits.dev, watch.progress, "scores of dev")
+    dev_masks = select_read(extractor.discretizer, dev_scores)
     pairs, dev_pairs = cut_all(splits.train, masks), cut_all(splits.dev, dev_masks)
     predictor = Predictor.train(pairs, dev_pairs, config.classifier, watch.named("predictor"))
     asks = bool(splits.train[0].document.query)
