@@ -50,3 +50,10 @@ def test_training_that_diverges_says_so(
     assert main(["train", str(file), "--out", str(tmp_path / "model"), *options]) == 1
     *_, last = capsys.readouterr().err.splitlines()
     assert last == "fresh train: Training diverged: probabilities are no longer numbers. Lower the learning_rate."
+
+
+def test_an_output_needs_a_folder_before_the_work_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "none" / "out.jsonl"
+    assert main(["explain", "model", "--input", "in.csv", "--output", str(target)]) == 1
+    reason = f"There is no folder {tmp_path / 'none'} to write to. Make it first."
+    assert capsys.readouterr().err == f"fresh explain: {reason}\n"

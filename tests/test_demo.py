@@ -55,3 +55,15 @@ def test_rationales_beat_random_words_in_the_demo(tmp_path: Path) -> None:
     assert [row.name for row in rows] == ["full text (support model)", "FRESH (attention_gradient)", "random words"]
     assert rows[1].macro_f1 > rows[2].macro_f1
     assert rows[1].kept == pytest.approx(rows[2].kept)
+
+
+@pytest.mark.parametrize(
+    ("called", "found", "expected"),
+    [(".venv/bin/fresh", None, ".venv/bin/fresh"), ("-c", None, "fresh"), ("bin/fresh", "/bin/fresh", "fresh")],
+)
+def test_the_command_is_spelt_as_it_can_be_called(
+    called: str, found: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [called])
+    monkeypatch.setattr("shutil.which", lambda _name: found)
+    assert fresh.demo.command() == expected

@@ -72,6 +72,9 @@ def test_a_model_that_keeps_all_has_no_other_full_text(predictor: Predictor, toy
 
 def test_a_label_that_was_never_trained_is_refused(model: Rationalizer) -> None:
     strange = Example(Document.from_text("a good film", id="x"), "great")
-    expected = "Document 'x' has the label 'great', which this model was not trained for. It knows: neg, pos."
+    expected = (
+        "Document 'x' has the label 'great', which this model was not trained for. It knows: neg, pos. "
+        "Leave such documents out, or train a model for them."
+    )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         evaluate(model, [strange])

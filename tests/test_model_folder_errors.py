@@ -124,6 +124,12 @@ def test_a_manifest_must_be_an_object(folder: Path) -> None:
     refused(folder, f"{folder / 'config.json'} is damaged: it holds no object. {WAY_OUT}")
 
 
+@pytest.mark.parametrize(("name", "value"), [("files", []), ("chosen_by", None), ("chosen_by", {}), ("format", "x")])
+def test_a_manifest_must_have_its_shape(folder: Path, name: str, value: object) -> None:
+    edit(folder, lambda manifest: manifest.update({name: value}))
+    refused(folder, f"{folder} is damaged: its config.json is not as it was written. {WAY_OUT}")
+
+
 @pytest.mark.parametrize("name", ["labels", "chosen_by", "asks", "settings", "report", "files"])
 def test_a_manifest_must_be_complete(folder: Path, name: str) -> None:
     edit(folder, lambda manifest: manifest.pop(name))

@@ -86,3 +86,11 @@ def test_a_report_is_a_table() -> None:
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "1,234 test documents" in shown
     assert "│ FRESH (attention) │    0.900 │    0.850 │      20.5% │" in shown
+
+
+def test_no_text_can_steer_the_terminal() -> None:
+    document = Document.from_text("\x1b[31mred\x07 film", id="x")
+    prediction = Prediction("pos", {"pos": 1.0})
+    shown = highlighted(Explanation(document, Mask.full(len(document.words)), prediction), plain=True).plain
+    assert "\x1b" not in shown
+    assert "\u241b" in shown

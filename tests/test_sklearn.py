@@ -1,5 +1,6 @@
 import pickle
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 import small
 from fresh.data import DataError, Splits
-from fresh.document import Document, Explanation
+from fresh.document import Document, Explanation, Saliency
 from fresh.sklearn import PARAMETERS, FreshClassifier
+from fresh.support import Support
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +173,16 @@ def test_a_missing_label_is_refused(missing: object, texts: list[str], settings:
 def test_one_text_alone_is_no_list_of_texts(fitted: FreshClassifier) -> None:
     with pytest.raises(DataError, match=r"^Give a list of texts, or one column, not a str\.$"):
         fitted.predict("a good film")
+
+
+def test_a_scorer_of_ones_own_can_be_given(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
+    class First:
+        def __init__(self, support: Support) -> None:
+            self.support = support
+
+        def score(self, documents: Sequence[Document]) -> list[Saliency]:
+            return [Saliency(-np.arange(len(document.words), dtype=float), "") for document in documents]
+
+    classifier = FreshClassifier(scorer=First, **settings).fit(texts, labels)
+    [explanation] = classifier.explain(["the film was good"])
+    assert explanation.rationale.words == ("the",)

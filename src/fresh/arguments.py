@@ -29,6 +29,13 @@ Train a classifier that shows the words its answers are made from, measure it, a
 Training that was broken off goes on when the same command is given again.
 """
 
+EVALUATE = """\
+Measure a model on labelled text: macro-F1, accuracy and the share of words that was read, beside full text and random
+words.
+
+  fresh evaluate my-model more-reviews.csv --text review --label sentiment --json report.json
+"""
+
 EXPLAIN = """\
 Classify text and show from which words.
 
@@ -80,6 +87,7 @@ def add_explain(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def add_evaluate(parser: argparse.ArgumentParser, whole: bool) -> None:
     """Describe `fresh evaluate`."""
+    parser.description = EVALUATE
     parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
     parser.add_argument("data", metavar="DATA", help="file with labelled texts")
     parser.add_argument("--json", metavar="FILE", help="also write the report to a file")
@@ -118,6 +126,8 @@ def add_settings(parser: argparse.ArgumentParser, settings: type) -> None:
 
 def add_setting(group: Any, setting: "Setting") -> None:
     """Add an option for a setting, with its help and its default; what is not given stays unsaid."""
+    from fresh.config import kinds_of
+
     flag = f"--{setting.name.replace('_', '-')}"
     text = setting.help.replace("%", "%%")
     if setting.kind is bool:
@@ -125,7 +135,8 @@ def add_setting(group: Any, setting: "Setting") -> None:
         group.add_argument(flag, dest=setting.path, action=action, default=argparse.SUPPRESS, help=text)
     else:
         shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
-        metavar = {int: "N", float: "X"}.get(setting.kind, "NAME")
+        kinds = kinds_of(setting.kind)
+        metavar = "N" if int in kinds else "X" if float in kinds else "NAME"
         group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
 
 

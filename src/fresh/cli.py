@@ -145,6 +145,8 @@ def reading(args: argparse.Namespace) -> "DataConfig":
 
 def check_output(name: str, source: str, overwrite: bool) -> None:
     """Refuse to replace a file unless asked to, and the file that is read in any case."""
+    if name != "-" and not Path(name).parent.is_dir():
+        raise ValueError(f"There is no folder {Path(name).parent} to write to. Make it first.")
     if name == "-" or not Path(name).exists():
         return
     if not overwrite:

@@ -1,5 +1,7 @@
 """The demo: sentences from film reviews, a model in a few minutes, and what its answers were made from."""
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,10 +17,11 @@ RATIO = 0.3
 EPOCHS = 3
 NEXT = """\
 The model is saved in {out}. Try next:
-  fresh explain {out} "A lovely, funny film with a dull ending."
-  fresh train your-data.csv --out your-model      # columns: text, label"""
-SHOWN = {True: 4, False: 2}
-"""How many right and wrong answers are shown."""
+  {fresh} explain {out} "A lovely, funny film with a dull ending."
+  {fresh} train your-data.csv --out your-model      # columns: text, label"""
+LOOKED_AT = 50
+SHOWN = {True: 2, False: 1}
+"""How many right and wrong answers are shown for each class."""
 
 
 def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
@@ -34,15 +37,25 @@ def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
     console.print("\nUnderlined or in brackets: what the predictor read, and all that it read.\n", highlight=False)
     for example, explanation in chosen(splits.test, model):
         show_explanation(console, explanation, example.label)
-    console.print(NEXT.format(out=out), highlight=False, markup=False, soft_wrap=True)  # commands stay in one line
+    console.print(
+        NEXT.format(out=out, fresh=command()), highlight=False, markup=False, soft_wrap=True
+    )  # commands stay in one line
     return model
 
 
+def command() -> str:
+    """Spell the command as it can be called here."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "fresh" and not shutil.which("fresh") else "fresh"
+
+
 def chosen(examples: Sequence[Example], model: Rationalizer) -> list[tuple[Example, Explanation]]:
-    """Take the first right and the first wrong answers of the test documents."""
-    some = examples[:100]
+    """Take the first right and the first wrong answers to test documents of each class."""
+    some = [item for label in model.labels for item in [each for each in examples if each.label == label][:LOOKED_AT]]
     pairs = list(zip(some, model.explain([example.document for example in some]), strict=True))
     picked: list[tuple[Example, Explanation]] = []
     for right, number in SHOWN.items():
-        picked += [pair for pair in pairs if (pair[0].label == pair[1].prediction.label) is right][:number]
+        answered = [pair for pair in pairs if (pair[0].label == pair[1].prediction.label) is right]
+        for label in model.labels:
+            picked += [pair for pair in answered if pair[0].label == label][:number]
     return picked

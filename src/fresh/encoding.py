@@ -17,6 +17,8 @@ Ints = NDArray[np.int64]
 LongPolicy = Literal["stagger", "truncate"]
 
 NO_WORD = -1
+MOST_KNOWN = 1_000_000
+"""Words whose pieces are remembered, at most."""
 
 
 class Text(NamedTuple):
@@ -124,6 +126,8 @@ class WordEncoder:
 
     def __call__(self, texts: Sequence[Text]) -> list[Pieces]:
         """Encode texts."""
+        if len(self.known) > MOST_KNOWN:
+            self.known.clear()
         self.learn({word for text in texts for word in (*text.words, *text.query)} - self.known.keys())
         return [self.encode(text) for text in texts]
 

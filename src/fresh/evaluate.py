@@ -59,7 +59,7 @@ def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> Non
         if example.label not in rationalizer.labels:
             raise ValueError(
                 f"Document {example.document.id!r} has the label {example.label!r}, which this model was not trained "
-                f"for. It knows: {', '.join(rationalizer.labels)}."
+                f"for. It knows: {', '.join(rationalizer.labels)}. Leave such documents out, or train a model for them."
             )
 
 

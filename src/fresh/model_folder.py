@@ -81,8 +81,12 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
 
 def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
     """Check a folder and read both halves and the manifest."""
-    manifest = check_folder(folder)
-    extractor = read_extractor(folder, manifest["chosen_by"], device, scorer)
+    try:
+        manifest = check_folder(folder)
+        extractor = read_extractor(folder, manifest["chosen_by"], device, scorer)
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"its {MANIFEST} is not as it was written"
+        raise ModelError(f"{folder} is damaged: {reason}. Copy the model again, or train it again.") from error
     return extractor, Predictor(Classifier.load(folder / "predictor", device)), manifest
 
 

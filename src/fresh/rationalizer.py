@@ -67,6 +67,8 @@ class Rationalizer(
             return self.explain([documents], query)[0]
         read = [Document.from_text(item, query) if isinstance(item, str) else item for item in documents]
         for document in read:
+            if not isinstance(document, Document):
+                raise TypeError(f"Texts and documents can be explained, got {type(document).__name__}.")
             self.check_query(document)
         masks, saliencies = extract_with_scores(self.extractor, read)
         predictions = self.predictor.predict([document.cut(mask) for document, mask in zip(read, masks, strict=True)])

@@ -10,11 +10,13 @@ from fresh.document import Explanation
 from fresh.report import Report
 
 READ = "bold underline green"
+VISIBLE = {point: 0x2400 + point for point in range(0x20) if chr(point) not in "\n\t"} | {0x7F: 0x2421}
+"""Control characters as their pictures, so that no text can steer a terminal."""
 
 
 def highlighted(explanation: Explanation, plain: bool) -> Text:
     """Show a document with the words that were read; in plain text, between brackets."""
-    text = explanation.document.text
+    text = explanation.document.text.translate(VISIBLE)
     shown = Text()
     after = 0
     for start, end in explanation.spans:
@@ -34,13 +36,15 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
     kept = int(explanation.mask.kept.sum())
     line.append(f", from {kept} of {len(explanation.mask)} words:", style="dim")
     console.print(line)
-    console.print(highlighted(explanation, plain=console.color_system is None), soft_wrap=True)
+    console.print(highlighted(explanation, plain=console.color_system is None), soft_wrap=not console.is_terminal)
     console.print()
 
 
 def show_report(console: Console, report: Report) -> None:
     """Print a table of what was measured."""
-    table = Table(title=f"{report.n_documents:,} test documents", title_justify="left")
+    table = Table(
+        title=f"{report.n_documents:,} test document{'s' if report.n_documents != 1 else ''}", title_justify="left"
+    )
     table.add_column("what is read")
     for name in ("macro-F1", "accuracy", "words kept"):
         table.add_column(name, justify="right")

@@ -58,11 +58,13 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise DataError("Some labels are missing. Leave those documents out.")
         self.classes_ = np.unique(labels)
         examples = tuple(map(Example, documents, (str(label) for label in labels)))
-        config = from_mapping(FreshConfig, {name: getattr(self, name) for name in SETTINGS})
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        own = settings.pop("scorer") if callable(settings["scorer"]) else None
+        config = from_mapping(FreshConfig, settings)
         n_dev = max(len(self.classes_), round(self.dev_share * len(examples)))
         rest, dev, _ = cut_off(examples, n_dev, 0, config.train.seed)
         watch = Watch(progress=Terminal() if self.verbose else SILENT)
-        self.model_ = train(Splits(rest, dev, dev), config, watch)
+        self.model_ = train(Splits(rest, dev, dev), config, watch, own)
         return self
 
     def explain(self, X: Iterable[Any]) -> list[Explanation]:  # noqa: N803
