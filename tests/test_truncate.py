@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import small
-from fresh.data import Splits
+from fresh.data import BadRows, Splits
 from fresh.document import Document, Example
 from fresh.encoding import Text
+from fresh.lengths import leave_out_too_long
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import train
@@ -45,3 +46,10 @@ def test_a_predictor_reads_every_word_that_is_shown(model: Rationalizer, toy: Sp
         assert pieces.n_read == pieces.n_words
     [many] = model.predictor.classifier.words([Text(("film",) * LONG)])
     assert many.n_read == LONG
+
+
+def test_a_long_document_is_not_left_out_where_beginnings_are_read(model: Rationalizer) -> None:
+    endless, bad = Document.from_words(["film"] * 5000), BadRows()
+    assert list(leave_out_too_long(iter([endless]), model, bad)) == [endless]
+    assert bad.count == 0
+    assert 0 < model.explain(endless).mask.kept.sum() <= 62

@@ -7,6 +7,7 @@ from fresh.data import BadRows, Splits
 from fresh.document import Document, Example
 from fresh.encoder import load_encoder
 from fresh.encoding import TooLongError, WordEncoder
+from fresh.extractor import SaliencyExtractor
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.support import text_of
@@ -51,7 +52,14 @@ def count_read(document: Document, words: WordEncoder, bad: BadRows | None) -> i
 
 def leave_out_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRows) -> Iterator[Document]:
     """Pass on the documents that a model can read, and count the others."""
-    words = model.predictor.classifier.words  # what both halves read is as long
+    words = reader_of(model)
     for document in documents:
         if count_read(document, words, bad) is not None:
             yield document
+
+
+def reader_of(model: Rationalizer) -> WordEncoder:
+    """Find what reads whole documents first: the support model, which may truncate, or else the predictor."""
+    extractor = model.extractor
+    support = extractor.support if isinstance(extractor, SaliencyExtractor) else None
+    return (support or model.predictor).classifier.words

@@ -41,7 +41,7 @@ def written_at_once(folder: Path, overwrite: bool) -> Iterator[Path]:
             folder.rename(old)
         try:
             new.rename(folder)
-        except BaseException:
+        except BaseException:  # also Ctrl-C: the old model goes back to its place, and the reason on its way
             if old.exists():
                 old.rename(folder)
             raise
