@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from fresh.classifier import Classifier, ClassifierConfig, NetworkConfig, eager_attention, predictions, train_classifier
+from fresh.classifier import Classifier, ClassifierConfig, NetworkConfig, eager_attention, predictions
 from fresh.encoder import Pooling, load_encoder
 from fresh.encoding import Text
+from fresh.learning import Lesson, train_classifiers
 from fresh.training import Watch
 from tiny import ARCHITECTURES, ASKED, WORDS, build
 
@@ -122,7 +123,7 @@ def test_neighbours_in_a_batch_do_not_matter(architecture: str, pooling: Pooling
     alone = np.concatenate([classifier.probabilities([item]) for item in items])
     assert alone.std(0).max() > 0.01
     order = np.random.default_rng(0).permutation(64)
-    pieces = classifier.words([items[number] for number in order])
+    pieces = list(classifier.words([items[number] for number in order]))
     for size in (2, 7, 64):
         with torch.inference_mode():
             batches = [classifier.collate(pieces[start : start + size]) for start in range(0, 64, size)]
@@ -220,7 +221,7 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
     for seed in (1, 2):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            trained.append(train_classifier(pairs, pairs, ("neg", "pos"), config, Watch()))
+            trained.extend(train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())]))
     first, second = (classifier.state_dict() for classifier in trained)
     assert "body.pooler.dense.weight" in first
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())

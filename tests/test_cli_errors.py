@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import fresh.rationalizer
+import fresh.recipe
 import fresh.training
 import small
 from fresh.cli import main
@@ -261,14 +262,15 @@ def test_training_can_be_interrupted(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    real = fresh.training.shuffled
+    real = fresh.training.run_epoch
 
-    def shuffled(lengths: Any, batch_size: int, seed: int, epoch: int) -> Any:
+    def run_epoch(update: Any, batches: Any, config: Any, epoch: int, on: Any) -> Any:
         if epoch == 1:
             raise KeyboardInterrupt
-        return real(lengths, batch_size, seed, epoch)
+        return real(update, batches, config, epoch, on)
 
-    monkeypatch.setattr(fresh.training, "shuffled", shuffled)
+    monkeypatch.setattr(fresh.training, "run_epoch", run_epoch)
+    monkeypatch.setattr(fresh.recipe, "KEPT_EVERY", 0)
     data = str(small.write_jsonl(tmp_path / "reviews.jsonl", GOOD))
     assert main(["train", data, "--out", str(tmp_path / "model"), *small.options(encoders["bert"])]) == 130
     assert re.search(

@@ -116,6 +116,34 @@ def test_top_k_is_the_best_subset_of_any_numbers(corpus: list[Saliency], ratio: 
     assert kept(TopK(ratio).select(corpus)) == expected
 
 
+@pytest.mark.parametrize("discretizer", PER_INSTANCE)
+@pytest.mark.parametrize("n_words", [1, 40, 3000])
+def test_many_documents_are_cut_as_each_alone(discretizer: Discretizer, n_words: int) -> None:
+    drawn = np.random.default_rng(0).integers(-3, 4, size=(2**18 // (n_words + 1000), n_words)) / 8
+    documents = [saliency(row) for row in drawn.tolist()]
+    masks = discretizer.select(documents)
+    assert masks == [discretizer.select([document])[0] for document in documents]
+
+
+@pytest.mark.parametrize("discretizer", EVERY)
+def test_masks_are_read_only_and_do_not_depend_on_each_other(discretizer: Discretizer) -> None:
+    masks = discretizer.select([saliency([1.0, 2.0]), saliency([2.0, 1.0]), saliency([3.0])])
+    assert not any(mask.kept.flags.writeable for mask in masks)
+    with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
+        masks[0].kept.flags.writeable = True
+
+
+def test_masks_of_rows_need_a_matrix_of_flags() -> None:
+    flags = np.array([[True, False], [False, False]])
+    masks = Mask.of_rows(flags)
+    flags[:] = True
+    assert masks == [Mask(np.array([True, False])), Mask(np.array([False, False]))]
+    wrongs: list[Any] = [flags[0], flags.astype(np.int64)]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=r"^Masks of rows need a matrix of true or false, got "):
+            Mask.of_rows(wrong)
+
+
 @given(CORPORA, ratios())
 def test_contiguous_is_the_best_window(corpus: list[Saliency], ratio: float) -> None:
     expected = as_words([exact(s) for s in corpus], [slow_budget(len(s), ratio) for s in corpus])

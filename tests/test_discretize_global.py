@@ -1,8 +1,19 @@
+import math
+import runpy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from fresh.choice import Windows
 from fresh.discretize import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK
 from fresh.document import Saliency
+from fresh.growth import Longer
 from slow_discretize import (
     as_words,
     exact,
@@ -13,9 +24,18 @@ from slow_discretize import (
     slow_global_top_k,
     slow_top_k,
 )
-from strategies import ratios, saliencies, saliency
+from strategies import any_numbers, numbers, ratios, saliencies, saliency
 
 CORPORA = st.lists(saliencies(max_words=6), min_size=1, max_size=5)
+MANY = st.lists(saliencies(st.integers(-2, 3).map(float) | numbers(), max_words=5), min_size=6, max_size=24)
+BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "discretizers.py"
+
+
+@contextmanager
+def few_at_once() -> Iterator[None]:
+    """Look at few words together, so that small corpora have many parts and are sampled."""
+    with patch("fresh.choice.N_STACKED", 7), patch("fresh.growth.N_GROWN", 11), patch("fresh.growth.N_SAMPLED", 3):
+        yield
 
 
 def test_a_common_budget_goes_to_the_best_words() -> None:
@@ -72,6 +92,58 @@ def test_global_contiguous_is_the_greedy_choice(corpus: list[Saliency], ratio: f
     discretizer = GlobalContiguous(ratio, ratio * part)
     assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
     assert discretizer.learn(corpus).cutoff == min(gains, default=None)
+
+
+@given(MANY, ratios(), st.floats(0, 1))
+def test_global_top_k_is_the_greedy_choice_in_parts_too(corpus: list[Saliency], ratio: float, part: float) -> None:
+    expected = slow_global_top_k([exact(s) for s in corpus], ratio, ratio * part)
+    with few_at_once():
+        assert kept(GlobalTopK(ratio, ratio * part).select(corpus)) == expected
+
+
+@given(MANY, ratios(), st.floats(0, 1))
+def test_global_contiguous_is_the_greedy_choice_in_parts_too(corpus: list[Saliency], ratio: float, part: float) -> None:
+    rows = [exact(s) for s in corpus]
+    lengths, gains = slow_global_contiguous(rows, ratio, ratio * part)
+    discretizer = GlobalContiguous(ratio, ratio * part)
+    with few_at_once():
+        assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
+        assert discretizer.learn(corpus).cutoff == min(gains, default=None)
+
+
+@pytest.mark.parametrize("scores", ["attention", "signed"])
+def test_plain_python_keeps_the_same_words_of_many_documents(scores: str) -> None:
+    with (
+        patch("fresh.choice.N_STACKED", 1000),
+        patch("fresh.growth.N_GROWN", 5000),
+        patch("fresh.growth.N_SAMPLED", 20),
+    ):
+        rows = runpy.run_path(str(BENCHMARK))["rows"](400, 40, scores)
+    assert [row["documents"] for row in rows] == [400] * 5
+
+
+@given(
+    st.data(), st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=3, max_size=30)
+)
+def test_a_jump_gains_the_exact_difference_rounded_once(data: st.DataObject, scores: list[float]) -> None:
+    assume(max(map(abs, scores)) < 1e300)
+    length = data.draw(st.integers(1, len(scores) - 1))
+    start = data.draw(st.integers(0, len(scores) - length))
+    following = data.draw(st.integers(0, len(scores) - length - 1))
+    level = data.draw(st.just(math.inf) | st.sampled_from(scores))
+    longer = Longer.of(Windows.of(np.array([scores])))
+    found = longer.lower(np.array([level]), np.array([0]), np.array([start]), np.array([following]), length)
+    lost = [-score for score in scores[start : start + length]]
+    assert found.tolist() == [min(level, math.fsum([*scores[following : following + length + 1], *lost]))]
+
+
+@given(
+    st.data(), st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=2, max_size=30)
+)
+def test_rough_sums_find_the_same_windows(data: st.DataObject, scores: list[float]) -> None:
+    windows = Windows.of(np.array([scores]))
+    length = data.draw(st.integers(1, len(scores)))
+    assert Longer.of(windows).starts(np.array([0]), length) == windows.best(length)
 
 
 @given(CORPORA, ratios(), st.integers(-4, 6))

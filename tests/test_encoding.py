@@ -1,25 +1,10 @@
-import itertools
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fresh.encoder import load_encoder
-from fresh.encoding import (
-    NO_WORD,
-    LongPolicy,
-    Pieces,
-    Text,
-    TooLongError,
-    WordEncoder,
-    batches_by_budget,
-    collate,
-    sum_by_word,
-)
+from fresh.encoding import LongPolicy, Text, TooLongError, WordEncoder
+from fresh.pieces import NO_WORD, Pieces
 from tiny import ARCHITECTURES
 
 BYTE_LEVEL = ("roberta", "modernbert")
@@ -169,53 +154,3 @@ def test_a_query_that_leaves_no_room_is_refused(
         TooLongError, match=rf"^Text 'q' has {len(words)} words, or {len(words)} pieces, but only 0 can"
     ):
         encoder([Text(words, ("praise",) * 70, "q")])
-
-
-# Batches
-
-LENGTHS = st.lists(st.integers(2, 80), max_size=40)
-
-
-@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
-def test_batches_are_a_partition_within_two_budgets(lengths: list[int], budget: int, squared: int) -> None:
-    batches = list(batches_by_budget(lengths, budget, squared))
-    assert sorted(int(number) for batch in batches for number in batch) == list(range(len(lengths)))
-    for batch in batches:
-        longest = max(lengths[number] for number in batch)
-        assert len(batch) == 1 or (len(batch) * longest <= budget and len(batch) * longest**2 <= squared)
-
-
-@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
-def test_no_two_neighbouring_batches_would_fit_into_one(lengths: list[int], budget: int, squared: int) -> None:
-    batches = list(batches_by_budget(lengths, budget, squared))
-    for batch, following in itertools.pairwise(batches):
-        n_pieces = (len(batch) + 1) * lengths[following[0]]
-        assert n_pieces > budget or n_pieces * lengths[following[0]] > squared
-
-
-def pieces_of(word_of: Sequence[int], n_words: int) -> Pieces:
-    places = np.arange(len(word_of))
-    return Pieces(places + 10, places % 2, places + 2, np.array(word_of), n_words, n_words)
-
-
-def test_shorter_texts_are_filled_up() -> None:
-    batch = collate([pieces_of([-1, 0, 0, -1], 1), pieces_of([-1, -1], 0)], padding=9)
-    assert batch.ids.tolist() == [[10, 11, 12, 13], [10, 11, 9, 9]]
-    assert batch.types.tolist() == [[0, 1, 0, 1], [0, 1, 0, 0]]
-    assert batch.positions.tolist() == [[2, 3, 4, 5], [2, 3, 2, 2]]
-    assert batch.word_of.tolist() == [[-1, 0, 0, -1], [-1, -1, -1, -1]]
-    assert batch.mask.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
-    assert (batch.n_words, batch.n_read) == ((1, 0), (1, 0))
-
-
-@given(st.lists(st.lists(st.integers(1, 3), max_size=6), min_size=1, max_size=5), st.integers(0, 9))
-def test_pieces_add_up_to_words(texts: list[list[int]], seed: int) -> None:
-    owners = [[-1, *(word for word, n in enumerate(sizes) for _ in range(n)), -1] for sizes in texts]
-    batch = collate([pieces_of(row, len(sizes)) for row, sizes in zip(owners, texts, strict=True)], padding=0)
-    values = torch.randint(-50, 50, batch.ids.shape, generator=torch.Generator().manual_seed(seed)).float()
-    for row, sizes, found in zip(range(len(texts)), texts, sum_by_word(values, batch), strict=True):
-        expected = [0.0] * len(sizes)
-        for place, owner in enumerate(owners[row]):
-            if owner != NO_WORD:
-                expected[owner] += values[row, place].item()
-        assert found.tolist() == expected

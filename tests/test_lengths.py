@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-import fresh.classifier
+import fresh.learning
 import small
 from fresh.classifier import NetworkConfig
 from fresh.config import from_mapping
@@ -48,7 +48,7 @@ def test_a_document_that_is_too_long_is_named_before_any_training(
     def fit(*_arguments: Any) -> None:
         raise AssertionError("training began")
 
-    monkeypatch.setattr(fresh.classifier, "fit", fit)
+    monkeypatch.setattr(fresh.learning, "fit_side_by_side", fit)
     with pytest.raises(TooLongError, match=f"^{re.escape(REASON)}$"):
         train(
             with_monster(small.some(toy), part),

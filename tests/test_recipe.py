@@ -8,16 +8,18 @@ import pytest
 
 import fresh
 import small
-from fresh.config import ConfigError
+from fresh.config import ConfigError, from_mapping
 from fresh.data import DataError, Splits
 from fresh.document import Document, Saliency
 from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.model_folder import ModelError
 from fresh.progress import SILENT
+from fresh.random_words import cut_at_random, train_on_random_words
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import resolve, train
+from fresh.recipe import RunConfig, resolve, train
 from fresh.report import Row
 from fresh.support import Support
+from fresh.training import Watch
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +77,15 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    settings = small.settings(encoders["bert"], epochs=6, ratio=0.3, baseline=False)
-    random = train(splits, scorer="random", progress=SILENT, **settings)
+    config = from_mapping(RunConfig, small.settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
-    explained, drawn = full.explain(documents), random.explain(documents)
+    explained = full.explain(documents)
+    marked, dev_marked = (
+        (part, full.extractor.extract([example.document for example in part])) for part in (splits.train, splits.dev)
+    )
+    random = train_on_random_words(marked, dev_marked, False, config, Watch())
+    drawn = random.predict(cut_at_random(documents, [item.mask for item in explained], contiguous=False))
     support: Support = full.extractor.support  # type: ignore[attr-defined]
     answers = {
         "full text (support model)": ([item.label for item in support.predict(documents)], 1.0),
@@ -88,8 +94,8 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
             float(np.concatenate([item.mask.kept for item in explained]).mean()),
         ),
         "random words": (
-            [item.prediction.label for item in drawn],
-            float(np.concatenate([item.mask.kept for item in drawn]).mean()),
+            [item.label for item in drawn],
+            float(np.concatenate([item.mask.kept for item in explained]).mean()),
         ),
     }
     report = small.reported(full.report)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fresh.classifier
+import fresh.learning
+import fresh.recipe
 import fresh.training
 import small
 from fresh.config import ConfigError
@@ -17,7 +18,6 @@ from fresh.recipe import train
 from fresh.unfinished import unfinished
 
 EPOCHS = 3
-BATCHES = 6
 
 
 class Saying(Silent):
@@ -35,7 +35,7 @@ def every_epoch_is_better() -> Iterator[None]:
     """Have the last epoch win, so that a model is the outcome of all of them."""
     scores = itertools.count(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fresh.classifier, "validating", lambda _classifier, _dev: lambda: float(next(scores)))
+        patch.setattr(fresh.learning, "make_validate", lambda *_given: lambda: float(next(scores)))
         yield
 
 
@@ -60,21 +60,23 @@ def unbroken(splits: Splits, settings: dict[str, Any], tmp_path_factory: pytest.
 @pytest.fixture
 def broken_off(
     splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[int], Path]:
+) -> Callable[[int, int], Path]:
     """Break training off in the middle of an epoch."""
 
-    def broken(n_batches: int) -> Path:
-        left = iter(range(n_batches))
-        real = fresh.training.shuffled
+    def broken(n_epochs: int, n_steps: int) -> Path:
+        left = iter(range(n_epochs))
+        real = fresh.training.run_epoch
 
-        def shuffled(*arguments: Any) -> Any:
-            for batch in real(*arguments):
-                if next(left, None) is None:
+        def run_epoch(*arguments: Any) -> Any:
+            whole = next(left, None) is not None
+            for number, step in enumerate(real(*arguments)):
+                if not whole and number == n_steps:
                     raise KeyboardInterrupt
-                yield batch
+                yield step
 
         with monkeypatch.context() as patch:
-            patch.setattr(fresh.training, "shuffled", shuffled)
+            patch.setattr(fresh.training, "run_epoch", run_epoch)
+            patch.setattr(fresh.recipe, "KEPT_EVERY", 0)
             with pytest.raises(KeyboardInterrupt):
                 train(splits, out=tmp_path / "model", **settings)
         return tmp_path / "model"
@@ -96,9 +98,9 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     unbroken: Path,
     splits: Splits,
     settings: dict[str, Any],
-    broken_off: Callable[[int], Path],
+    broken_off: Callable[[int, int], Path],
 ) -> None:
-    folder = broken_off(network * EPOCHS * BATCHES + BATCHES + 2)
+    folder = broken_off(network * EPOCHS + 1, 2)
     assert not folder.exists()
     said = Saying()
     train(splits, out=folder, **{**settings, "progress": said})
@@ -112,14 +114,14 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     assert sorted(path.name for path in folder.parent.iterdir()) == ["model"]
 
 
-def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int], Path]) -> None:
-    assert unfinished(broken_off(2)) == "No epoch was finished, so nothing is kept."
+def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int, int], Path]) -> None:
+    assert unfinished(broken_off(0, 2)) == "No epoch was finished, so nothing is kept."
 
 
 def test_another_run_must_not_go_on(
-    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int], Path]
+    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int, int], Path]
 ) -> None:
-    folder = broken_off(BATCHES + 1)
+    folder = broken_off(1, 1)
     expected = (
         f"{folder}.partial holds a training that was broken off and differs in: ratio, train.seed. "
         "Finish that one first, choose another folder, or discard it: --overwrite."
@@ -132,9 +134,9 @@ def test_another_run_must_not_go_on(
 
 
 def test_overwriting_discards_what_another_run_left(
-    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int], Path], unbroken: Path, tmp_path: Path
+    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int, int], Path], unbroken: Path, tmp_path: Path
 ) -> None:
-    folder = broken_off(BATCHES + 1)
+    folder = broken_off(1, 1)
     train(splits, out=folder, overwrite=True, **{**settings, "ratio": 0.5, "baseline": False})
     train(splits, out=tmp_path / "fresh", **{**settings, "ratio": 0.5, "baseline": False})
     assert state(folder)[0] == state(tmp_path / "fresh")[0]
@@ -145,17 +147,12 @@ def test_overwriting_discards_what_another_run_left(
 def test_fewer_epochs_make_do_with_what_is_done(
     splits: Splits,
     settings: dict[str, Any],
-    broken_off: Callable[[int], Path],
+    broken_off: Callable[[int, int], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = broken_off(EPOCHS * BATCHES + 2 * BATCHES + 1)
-    real, epochs = fresh.training.shuffled, []
-
-    def shuffled(lengths: Any, batch_size: int, seed: int, epoch: int) -> Any:
-        epochs.append(epoch)
-        return real(lengths, batch_size, seed, epoch)
-
-    monkeypatch.setattr(fresh.training, "shuffled", shuffled)
+    folder = broken_off(EPOCHS + 2, 1)
+    epochs: list[object] = []
+    monkeypatch.setattr(fresh.training, "run_epoch", lambda *given: epochs.append(given))
     model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
     assert epochs == []
     assert model.settings["train"]["epochs"] == 2
@@ -177,9 +174,9 @@ def test_a_folder_of_somebody_elses_is_not_discarded(splits: Splits, settings: d
 
 @pytest.mark.parametrize("name", ["support_model.safetensors", "run.json"])
 def test_what_is_kept_and_damaged_can_be_discarded(
-    name: str, broken_off: Callable[[int], Path], splits: Splits, settings: dict[str, Any], unbroken: Path
+    name: str, broken_off: Callable[[int, int], Path], splits: Splits, settings: dict[str, Any], unbroken: Path
 ) -> None:
-    folder = broken_off(BATCHES + 2)
+    folder = broken_off(1, 2)
     partial = folder.with_name(f"{folder.name}.partial")
     (partial / name).write_bytes((partial / name).read_bytes()[:20])
     with pytest.raises(ConfigError) as caught:

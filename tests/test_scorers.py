@@ -126,7 +126,7 @@ def test_scoring_leaves_no_trace_not_even_when_it_fails(
     def broken(*_arguments: object, **_more: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(support.classifier.encoder.layers[1], "forward", broken)
+    monkeypatch.setattr(support.classifier.encoder.layers[0], "forward", broken)
     with pytest.raises(RuntimeError, match="broken"):
         scorer.score(items)
     assert trace(support.classifier) == before

@@ -7,23 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh import training
+from fresh import kept
 from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.support import Support
-from fresh.training import TrainConfig, Watch, choose_device, fit, seeded, shuffled
+from fresh.training import Job, TrainConfig, Watch, choose_device, fit, seeded
+from fresh.update import Loss
 
 CONFIG = TrainConfig(epochs=4, batch_size=8, learning_rate=0.05, device="cpu")
 INPUTS = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
 TARGETS = (INPUTS[:, 0] > 0).float()
-
-Step = Callable[[NDArray[np.int64]], Tensor]
 
 
 def network() -> nn.Sequential:
@@ -35,18 +31,24 @@ def network() -> nn.Sequential:
     return model
 
 
-def stepping(model: nn.Module) -> Step:
-    def step(numbers: NDArray[np.int64]) -> Tensor:
-        loss: Tensor = nn.functional.binary_cross_entropy_with_logits(model(INPUTS[numbers])[:, 0], TARGETS[numbers])
-        return loss
+def loss_of(model: nn.Module) -> Loss:
+    def loss(numbers: Tensor, _width: int, _dense: bool) -> Tensor:
+        found = model(INPUTS[numbers])[:, 0]
+        return nn.functional.binary_cross_entropy_with_logits(found, TARGETS[numbers], reduction="sum")
 
-    return step
+    return loss
+
+
+def fit_on(
+    model: nn.Module, loss: Loss, validate: Callable[[], float], config: TrainConfig, watch: Watch
+) -> tuple[float, ...]:
+    return fit(Job(model, [3] * 40, loss, validate, config, watch, torch.device("cpu")))
 
 
 def train(config: TrainConfig = CONFIG, scores: list[float] | None = None, watch: Watch | None = None) -> nn.Sequential:
     model = network()
     left = iter(scores or [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    fit(model, [3] * 40, stepping(model), lambda: next(left), config, watch or Watch())
+    fit_on(model, loss_of(model), lambda: next(left), config, watch or Watch())
     return model
 
 
@@ -85,7 +87,7 @@ def test_the_best_epoch_is_left_the_earliest_where_they_tie(scores: list[float],
 def test_patience_ends_training() -> None:
     model = network()
     left = iter([0.3, 0.5, 0.4, 0.5, 0.6])
-    found = fit(model, [3] * 40, stepping(model), lambda: next(left), replace(CONFIG, epochs=5, patience=2), Watch())
+    found = fit_on(model, loss_of(model), lambda: next(left), replace(CONFIG, epochs=5, patience=2), Watch())
     assert found == (0.3, 0.5, 0.4, 0.5)  # two epochs without a better one than the second
     assert not model.training
 
@@ -93,13 +95,13 @@ def test_patience_ends_training() -> None:
 def test_every_text_is_seen_once_an_epoch() -> None:
     seen: list[int] = []
     model = network()
-    plain = stepping(model)
+    plain = loss_of(model)
 
-    def step(numbers: NDArray[np.int64]) -> Tensor:
+    def step(numbers: Tensor, width: int, dense: bool) -> Tensor:
         seen.extend(numbers.tolist())
-        return plain(numbers)
+        return plain(numbers, width, dense)
 
-    fit(model, [3] * 40, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
+    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
     assert sorted(seen) == sorted(2 * list(range(40)))
     assert seen[:40] != seen[40:]
 
@@ -107,43 +109,27 @@ def test_every_text_is_seen_once_an_epoch() -> None:
 def test_every_epoch_drops_out_other_numbers() -> None:
     drawn: list[float] = []
     model = network()
-    plain = stepping(model)
+    plain = loss_of(model)
 
-    def step(numbers: NDArray[np.int64]) -> Tensor:
+    def step(numbers: Tensor, width: int, dense: bool) -> Tensor:
         drawn.append(torch.rand(1).item())
-        return plain(numbers)
+        return plain(numbers, width, dense)
 
-    fit(model, [3] * 40, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
+    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
     assert drawn[0] != drawn[5]  # five steps an epoch
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
-def test_shuffling_deals_out_everything_once(lengths: list[int], batch_size: int, seed: int, epoch: int) -> None:
-    batches = list(shuffled(lengths, batch_size, seed, epoch))
-    assert sorted(number for batch in batches for number in batch.tolist()) == list(range(len(lengths)))
-    sizes = sorted(len(batch) for batch in batches)
-    assert sizes[1:] == [batch_size] * (len(sizes) - 1)
-    again = list(shuffled(lengths, batch_size, seed, epoch))
-    assert all(np.array_equal(first, second) for first, second in zip(batches, again, strict=True))
-
-
-def test_texts_of_like_length_meet() -> None:
-    lengths = np.random.default_rng(0).integers(1, 500, 400)
-    spread = [np.ptp(lengths[batch]) for batch in shuffled(lengths.tolist(), 8, 0, 0)]
-    assert np.mean(spread) < 20
 
 
 class Stopped:
     """Watches no one, and breaks off at some step."""
 
     def __init__(self, model: nn.Module, at: int) -> None:
-        self.plain, self.left = stepping(model), at
+        self.plain, self.left = loss_of(model), at
 
-    def __call__(self, numbers: NDArray[np.int64]) -> Tensor:
+    def __call__(self, numbers: Tensor, width: int, dense: bool) -> Tensor:
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
-        return self.plain(numbers)
+        return self.plain(numbers, width, dense)
 
 
 @pytest.mark.parametrize("at", [0, 5, 8, 12, 19])
@@ -152,7 +138,7 @@ def test_a_broken_off_training_goes_on_as_if_nothing_had_happened(at: int, tmp_p
     watch = Watch("support model", folder=tmp_path / "kept")
     model, left = network(), iter(scores)
     with pytest.raises(KeyboardInterrupt):
-        fit(model, [3] * 40, Stopped(model, at), lambda: next(left), CONFIG, watch)
+        fit_on(model, Stopped(model, at), lambda: next(left), CONFIG, watch)
     assert (tmp_path / "kept" / "support_model.safetensors").is_file() == (at >= 5)
     resumed = train(scores=scores[at // 5 :], watch=watch)  # five steps an epoch
     assert same(resumed, train(scores=scores))
@@ -162,7 +148,7 @@ def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
     watch = Watch(folder=tmp_path)
     first = train(watch=watch)
     model = network()
-    scores = fit(model, [3] * 40, Stopped(model, 0), lambda: pytest.fail("validated"), CONFIG, watch)
+    scores = fit_on(model, Stopped(model, 0), lambda: pytest.fail("validated"), CONFIG, watch)
     assert scores == (0.1, 0.2, 0.3, 0.4)
     assert same(model, first)
 
@@ -176,7 +162,7 @@ def test_the_state_is_kept_in_one_move(tmp_path: Path, monkeypatch: pytest.Monke
         path.write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(training, "save_file", half)
+    monkeypatch.setattr(kept, "save_file", half)
     with pytest.raises(OSError, match="disk full"):
         train(replace(CONFIG, epochs=2), watch=watch)
     assert (tmp_path / "network.safetensors").read_bytes() == before
@@ -219,7 +205,7 @@ def test_training_leaves_no_trace(at: int, strict: bool) -> None:
         state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
         model = network()
         try:
-            fit(model, [3] * 40, Stopped(model, at), lambda: 1.0, CONFIG, Watch())
+            fit_on(model, Stopped(model, at), lambda: 1.0, CONFIG, Watch())
         except KeyboardInterrupt:
             assert at == 3
         assert torch.equal(torch.get_rng_state(), state)
@@ -230,14 +216,14 @@ def test_training_leaves_no_trace(at: int, strict: bool) -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def test_a_seed_and_an_epoch_make_the_numbers() -> None:
+def test_a_seed_makes_the_numbers() -> None:
     drawn = []
-    for seed, epoch in ((0, 0), (0, 0), (0, 1), (1, 0)):
-        with seeded(seed, epoch):
+    for seed in (0, 0, 1):
+        with seeded(seed):
             assert torch.are_deterministic_algorithms_enabled()
             drawn.append(torch.rand(3).tolist())
     assert drawn[0] == drawn[1]
-    assert len({tuple(numbers) for numbers in drawn}) == 3
+    assert drawn[0] != drawn[2]
 
 
 def test_devices_by_name() -> None:

@@ -1,11 +1,9 @@
 """Which words to keep, given how many: the best words or the best window, in many rows of scores at once."""
 
-import heapq
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,28 +12,63 @@ Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.intp]
 Scores = NDArray[np.float64]
-Step = tuple[float, int, int]
+Floating = TypeVar("Floating", bound=np.floating[Any])
+Chosen = list[tuple[Places, Flags]]
+"""For each length of a row: the places of the rows of this length, and which of their words are kept."""
+
+N_STACKED = 2**16
+"""How many words are looked at together: they fit into a processor's cache, and bound what is held at once."""
 
 
-def by_length(rows: Sequence[Scores]) -> Iterator[tuple[list[int], Scores]]:
-    """Walk through rows of one length together: their places, and a matrix of them."""
-    n_words = np.array([len(row) for row in rows], dtype=np.int64)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The scores of many documents."""
+
+    scores: Sequence[Scores]
+    n_words: Counts
+
+    @classmethod
+    def of(cls, scores: Sequence[Scores]) -> Self:
+        """Count the words of each document."""
+        return cls(scores, np.fromiter(map(len, scores), dtype=np.int64, count=len(scores)))
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def stack(self, places: Places) -> Scores:
+        """Make a matrix of some rows of one length."""
+        together = b"".join([self.scores[place] for place in places.tolist()])  # np.stack takes twice as long
+        return np.frombuffer(together).reshape(len(places), -1)
+
+
+def by_length(n_words: Counts) -> Iterator[tuple[Places, int]]:
+    """Walk through rows of one length together: their places, and their length."""
     order = np.argsort(n_words, kind="stable")
     for places in np.split(order, np.flatnonzero(np.diff(n_words[order])) + 1):
         if places.size:
-            yield places.tolist(), np.stack([rows[place] for place in places.tolist()])
+            yield places, int(n_words[places[0]])
 
 
-def choose_rows(rows: Sequence[Scores], counts: Counts, choose: Callable[[Scores, int], Flags]) -> list[Flags]:
+def parts(n_rows: int, n_words: int, n_together: int | None = None) -> Iterator[slice]:
+    """Cut so many rows of one length into parts that can be looked at together; rows without words need no look."""
+    n_rows_together = max(1, (n_together or N_STACKED) // max(1, n_words))
+    for start in range(0, n_rows if n_words else 0, n_rows_together):
+        yield slice(start, min(start + n_rows_together, n_rows))
+
+
+def choose_rows(rows: Rows, counts: Counts, choose: Callable[[Scores, int], Flags]) -> Chosen:
     """Choose in all rows of one length at once.
 
     :param counts: How many words to keep in each row; rows of one length keep equally many.
     :param choose: Marks so many words in each row of a matrix, and lets no row see another.
     """
-    chosen: dict[int, Flags] = {}
-    for places, scores in by_length(rows):
-        chosen.update(zip(places, choose(scores, int(counts[places[0]])), strict=True))
-    return [chosen[place] for place in range(len(rows))]
+    chosen: Chosen = []
+    for places, n_words in by_length(rows.n_words):
+        kept = np.empty((len(places), n_words), dtype=np.bool_)
+        for part in parts(*kept.shape):
+            kept[part] = choose(rows.stack(places[part]), int(counts[places[0]]))
+        chosen.append((places, kept))
+    return chosen
 
 
 def top_k(scores: Scores, k: int, cutoff: float = math.inf) -> Flags:
@@ -44,37 +77,31 @@ def top_k(scores: Scores, k: int, cutoff: float = math.inf) -> Flags:
     :param scores: Shape: (documents, words).
     :return: Shape: (documents, words).
     """
+    if cutoff == math.inf:
+        return best_words(scores, k)
     kept: Flags = scores >= cutoff
-    np.put_along_axis(kept, np.argsort(-scores, axis=1, kind="stable")[:, :k], True, axis=1)
+    # Where k words or more reach the cut-off, the best k are among them; elsewhere they are among the best k.
+    few = np.flatnonzero(~kept.any(axis=1) if k == 1 else kept.sum(axis=1) < k)
+    kept[few] = best_words(scores[few], k)
     return kept
 
 
-def best_windows(scores: Scores, k: int, cutoff: float = math.inf) -> Flags:
-    """Mark the best window of k words in each row, and let it grow while the next word gains enough.
-
-    :param scores: Shape: (documents, words).
-    :param cutoff: The gain that makes a window grow.
-    :return: Shape: (documents, words).
-    """
-    windows, n_words = Windows.of(scores), scores.shape[1]
-    starts = windows.best(k)
-    ends = starts + k
-    growing = np.arange(len(scores) if cutoff < math.inf else 0)
-    for length in range(k, n_words):
-        if not growing.size:
-            break
-        part = windows.rows(growing)
-        following = part.best(length + 1)
-        worth = part.gains(starts[growing], following, length) >= cutoff
-        growing, following = growing[worth], following[worth]
-        starts[growing], ends[growing] = following, following + length + 1
-    return mark(starts, ends, n_words)
+def best_words(scores: Scores, k: int) -> Flags:
+    """Mark the k highest scores of each row, the earlier one where they tie. Shape: (documents, words)."""
+    last = scores.shape[1] - k
+    lowest = np.partition(scores, last, axis=1)[:, last, None]
+    kept: Flags = scores >= lowest
+    if np.count_nonzero(kept) > k * len(scores):
+        tied = np.flatnonzero(kept.sum(axis=1) > k)
+        above: Flags = scores[tied] > lowest[tied]
+        kept[tied] = above | first_flags(kept[tied] & ~above, k - above.sum(axis=1))
+    return kept
 
 
-def mark(starts: Places, ends: Places, n_words: int) -> Flags:
-    """Mark one window in each row. Shape: (documents, words)."""
-    words = np.arange(n_words)
-    return (words >= starts[:, None]) & (words < ends[:, None])
+def first_flags(flags: Flags, counts: Counts) -> Flags:
+    """Leave the first so many flags of each row. Shape: (documents, words)."""
+    ranks = np.cumsum(flags, axis=1, dtype=np.int32)
+    return flags & (ranks <= counts[:, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,88 +116,98 @@ class Windows:
     """Shape: (documents, words)."""
     sums: Scores
     """Sums of the first words, scaled. Shape: (documents, words + 1)."""
-    noise: Scores
-    """How far apart two scaled sums may be and still tie. Shape: (documents, 1)."""
+    sizes: Scores
+    """Sums of the scores' sizes, without their signs, scaled. Shape: (documents, 1)."""
+    scaled: bool
+    """Whether sums could have become too large or too small, and so were scaled at all."""
 
     @classmethod
     def of(cls, scores: Scores) -> Self:
         """Add up the scores of each row."""
-        # A power of two scales exactly, and then no sum can overflow.
-        _, exponent = np.frexp(np.abs(scores).max(axis=1, initial=0.0, keepdims=True))
-        scaled = np.ldexp(scores, -exponent)
-        sums = np.pad(np.cumsum(scaled, axis=1), ((0, 0), (1, 0)))
-        absolute = np.abs(scaled).sum(axis=1, keepdims=True)
-        return cls(scores, sums, 2 * sums.shape[1] * np.finfo(np.float64).eps * absolute)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = sums_of_first(scores)
+            sizes = np.abs(scores).sum(axis=1, keepdims=True)
+        safe = (sizes == 0) | ((sizes > 2.0**-900) & (sizes < 2.0**900))
+        if not safe.all():
+            # A power of two scales exactly, and then no sum can overflow.
+            _, exponent = np.frexp(np.abs(scores).max(axis=1, keepdims=True))
+            scaled = np.ldexp(scores, -exponent)
+            sums, sizes = sums_of_first(scaled), np.abs(scaled).sum(axis=1, keepdims=True)
+        return cls(scores, sums, sizes, not safe.all())
 
-    def rows(self, which: Places | slice) -> "Windows":
-        """Look at some of the documents."""
-        return Windows(self.scores[which], self.sums[which], self.noise[which])
-
-    def best(self, length: int) -> Places:
-        """Find where the best window starts in each row, the leftmost where they tie."""
-        sums = self.sums[:, length:] - self.sums[:, : self.sums.shape[1] - length]
-        ties = sums >= sums.max(axis=1, keepdims=True) - self.noise
-        starts: Places = ties.argmax(axis=1)
+    def best(self, length: int, rows: Places | None = None) -> Places:
+        """Find where the best window starts in each row, or in some, the leftmost where they tie."""
+        n_rows, n_sums = len(self.sums) if rows is None else len(rows), self.sums.shape[1]
+        starts = np.empty(n_rows, dtype=np.intp)
+        for part in parts(n_rows, n_sums):
+            which = part if rows is None else rows[part]
+            sums = window_sums(self.sums[which], length)
+            noise = 2 * n_sums * np.finfo(np.float64).eps * self.sizes[which]
+            ties = sums >= sums.max(axis=1, keepdims=True) - noise
+            starts[part] = ties.argmax(axis=1)
         return starts
 
-    def gains(self, starts: Places, following: Places, length: int) -> Scores:
-        """Say what each row gains by going from its best window to the one that is a word longer.
 
-        The exact difference, rounded once, so that equal gains are equal in whatever document they arise. Where the
-        longer window holds the shorter one, it is the score of the added word.
-        """
-        added = np.where(following == starts, starts + length, following)
-        gains = np.take_along_axis(self.scores, added[:, None], axis=1)[:, 0]
-        for row in np.flatnonzero((following != starts) & (following != starts - 1)).tolist():
-            lost = self.scores[row, starts[row] : starts[row] + length]
-            won = self.scores[row, following[row] : following[row] + length + 1]
-            gains[row] = math.fsum((*won.tolist(), *(-lost).tolist()))
-        return gains
+def sums_of_first(scores: Scores) -> Scores:
+    """Add up the first words of each row: none, one, two and so on. Shape: (documents, words + 1)."""
+    sums = np.empty((len(scores), scores.shape[1] + 1))
+    sums[:, 0] = 0
+    np.cumsum(scores, axis=1, out=sums[:, 1:])
+    return sums
 
 
-def spend_on_words(rows: Sequence[Scores], minima: Counts, n_spare: int) -> tuple[list[Flags], list[float]]:
-    """Mark the minimum in each row and then the best words of all rows; also return the scores of the latter."""
-    if not rows:
-        return [], []
-    scores, kept = np.concatenate(rows), np.concatenate(choose_rows(rows, minima, top_k))
-    left = np.flatnonzero(~kept)
-    taken = left[np.argsort(-scores[left], kind="stable")[:n_spare]]
-    kept[taken] = True
-    return np.split(kept, np.cumsum([len(row) for row in rows])[:-1]), scores[taken].tolist()
+def window_sums(sums: NDArray[Floating], length: int) -> NDArray[Floating]:
+    """Add up every window of so many words. Shape: (documents, words - length + 1)."""
+    return sums[:, length:] - sums[:, : sums.shape[1] - length]
 
 
-def spend_on_windows(rows: Sequence[Scores], minima: Counts, n_spare: int) -> tuple[list[Flags], list[float]]:
-    """Mark the best window of minimal length in each row and then grow some; also return what each step gained."""
-    kept: dict[int, Flags] = {}
-    walks: dict[int, Iterator[Step]] = {}
-    for places, scores in by_length(rows):
-        length, windows = int(minima[places[0]]), Windows.of(scores)
-        starts = windows.best(length)
-        kept.update(zip(places, mark(starts, starts + length, scores.shape[1]), strict=True))
-        for row, place in enumerate(places):
-            only = slice(row, row + 1)
-            walks[place] = longer_windows(windows.rows(only), starts[only], length)
-    taken = list(take_greedily([walks[place] for place in range(len(rows))], n_spare))
-    for document, (_, start, end) in dict(taken).items():
-        kept[document] = mark(np.array([start]), np.array([end]), len(rows[document]))[0]
-    return [kept[place] for place in range(len(rows))], [gain for _, (gain, _, _) in taken]
+def mark(starts: NDArray[np.integer[Any]], lengths: Counts, n_words: int) -> Flags:
+    """Mark one window in each row. Shape: (documents, words)."""
+    words, after = np.arange(n_words), starts + lengths
+    if n_words < 2**15:  # fewer bytes take less time
+        words, starts, after = words.astype(np.int16), starts.astype(np.int16), after.astype(np.int16)
+    kept: Flags = (words >= starts[:, None]) & (words < after[:, None])
+    return kept
 
 
-def longer_windows(windows: Windows, starts: Places, length: int) -> Iterator[Step]:
-    """Walk through one document's best windows, each a word longer: what it gains, its start and its end."""
-    for n_kept in range(length, windows.scores.shape[1]):
-        following = windows.best(n_kept + 1)
-        [gain] = windows.gains(starts, following, n_kept).tolist()
-        starts = following
-        yield gain, int(starts[0]), int(starts[0]) + n_kept + 1
+def spend_on_words(rows: Rows, minima: Counts, n_spare: int) -> tuple[Chosen, float | None]:
+    """Mark the minimum in each row and then the best words of all rows; also return the lowest score of the latter."""
+    chosen = choose_rows(rows, minima, top_k)
+    if n_spare == 0:
+        return chosen, None
+    left = scores_left(rows, chosen, int(rows.n_words.sum() - minima.sum()))
+    left.partition(len(left) - n_spare)
+    lowest = float(left[len(left) - n_spare])
+    n_above = int(np.count_nonzero(left[len(left) - n_spare :] > lowest))
+    del left
+    mark_ties(rows, chosen, lowest, n_spare - n_above)
+    for places, kept in chosen:
+        for part in parts(*kept.shape):
+            kept[part] |= rows.stack(places[part]) > lowest
+    return chosen, lowest
 
 
-def take_greedily(walks: Sequence[Iterator[Step]], n_steps: int) -> Iterator[tuple[int, Step]]:
-    """Take the step that gains most, again and again, each in its document; the earlier document wins a tie."""
-    heap = [(-step[0], document, step) for document, walk in enumerate(walks) for step in itertools.islice(walk, 1)]
-    heapq.heapify(heap)
-    for _ in range(n_steps):
-        _, document, step = heapq.heappop(heap)
-        yield document, step
-        for following in itertools.islice(walks[document], 1):
-            heapq.heappush(heap, (-following[0], document, following))
+def scores_left(rows: Rows, chosen: Chosen, n_left: int) -> Scores:
+    """Gather the scores of all words that are not kept."""
+    left, end = np.empty(n_left), 0
+    for places, kept in chosen:
+        for part in parts(*kept.shape):
+            scores = rows.stack(places[part])[~kept[part]]
+            left[end : end + len(scores)] = scores
+            end += len(scores)
+    return left
+
+
+def mark_ties(rows: Rows, chosen: Chosen, score: float, n_more: int) -> None:
+    """Mark so many more words of this very score: the earlier row's, then the earlier one."""
+    n_tied = np.zeros(len(rows), dtype=np.int64)
+    for places, kept in chosen:
+        for part in parts(*kept.shape):
+            n_tied[places[part]] = ((rows.stack(places[part]) == score) & ~kept[part]).sum(axis=1)
+    counts = np.clip(n_more - (np.cumsum(n_tied) - n_tied), 0, n_tied)
+    for places, kept in chosen:
+        some = np.flatnonzero(counts[places])
+        for part in parts(len(some), kept.shape[1]):
+            which = some[part]
+            tied = (rows.stack(places[which]) == score) & ~kept[which]
+            kept[which] |= first_flags(tied, counts[places[which]])

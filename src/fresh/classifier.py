@@ -1,10 +1,10 @@
 """The network over words and a query; it knows neither documents nor rationales."""
 
-import inspect
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from inspect import signature
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
@@ -13,19 +13,16 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.nn import functional
 
 from fresh.config import below, refuse
 from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
-from fresh.encoding import Batch, LongPolicy, Pieces, Text, WordEncoder, batches_by_budget, collate
-from fresh.metrics import macro_f1
+from fresh.encoding import LongPolicy, Text, WordEncoder
+from fresh.frozen import read_all
+from fresh.halves import extras, halve
+from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, table_of
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
-from fresh.training import TrainConfig, Watch, choose_device, fit, seeded
-
-PIECES_AT_ONCE = 8192
-SQUARED_PIECES_AT_ONCE = 4_000_000
-"""How many pieces, and pairs of pieces, are read in one go when nothing is trained."""
+from fresh.training import TrainConfig, choose_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,9 @@ class Output(NamedTuple):
 
     logits: Tensor
     """Shape: (batch, labels)."""
-    attentions: tuple[Tensor, ...]
+    weights: Tensor | None = None
+    """What the start token looks at in the last layer, if it is read alone. Shape: (batch, heads, 1, pieces)."""
+    attentions: tuple[Tensor, ...] = ()
     """One a layer if they were asked for. Shape: (batch, heads, pieces, pieces)."""
 
 
@@ -86,9 +85,12 @@ class Classifier(nn.Module):
         self.pooler: nn.Module | None = getattr(encoder.model, "pooler", None) if encoder.pooling == "start" else None
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(encoder.width, len(labels))
-        self.inputs = {"token_type_ids", "position_ids"} & inspect.signature(encoder.model.forward).parameters.keys()
         self.freeze()
         self.eval()
+        sample = self.collate(self.words([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
+        n_below = 0 if config.layers == "all" else len(encoder.layers) - config.layers
+        self.halves = halve(encoder, n_below, encoder.pooling == "start", sample)
+        """The frozen part and the part that learns; None for an encoder that cannot be cut."""
 
     def freeze(self) -> None:
         """Let only the top layers, the pooler and the head learn."""
@@ -122,13 +124,26 @@ class Classifier(nn.Module):
         """Where the network is."""
         return self.head.weight.device
 
-    def forward(self, batch: Batch, attentions: bool = False) -> Output:
-        """Read a batch."""
-        extra = {"token_type_ids": batch.types, "position_ids": batch.positions}
-        given = {name: extra[name] for name in self.inputs}
+    def forward(self, batch: Batch | tuple[Layout, Tensor]) -> Output:
+        """Read a batch: its pieces, or how they lie and what the frozen layers made of them."""
+        if isinstance(batch, Batch):
+            if self.halves is None:
+                return self.read_whole(batch, attentions=False)
+            return self.go_on(batch, self.halves.below(batch))
+        return self.go_on(*batch)
+
+    def go_on(self, layout: Layout, hidden: Tensor) -> Output:
+        """Go on from what the frozen layers made of a batch."""
+        assert self.halves is not None
+        out, weights = self.halves.above(hidden, layout)
+        return Output(self.head(self.dropout(self.pool(out, layout.mask))), weights)
+
+    def read_whole(self, batch: Batch, attentions: bool) -> Output:
+        """Read a batch with all layers in one go, and with all attention weights if these are wanted."""
+        given = extras(batch, {"token_type_ids", "position_ids"} & signature(self.body.forward).parameters.keys())
         out = self.body(batch.ids, attention_mask=batch.mask, output_attentions=attentions, **given)
         pooled = self.dropout(self.pool(out.last_hidden_state, batch.mask))  # (batch, width)
-        return Output(self.head(pooled), tuple(out.attentions) if attentions else ())
+        return Output(self.head(pooled), None, tuple(out.attentions) if attentions else ())
 
     def pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Turn the vectors of the pieces into one for the text. Shape: (batch, width)."""
@@ -139,25 +154,35 @@ class Classifier(nn.Module):
             return self.pooler(hidden)  # type: ignore[no-any-return]
         return hidden[:, 0]
 
-    def batches(
-        self, texts: Sequence[Text], pieces_at_once: int = PIECES_AT_ONCE
-    ) -> Iterator[tuple[NDArray[np.int64], Batch]]:
-        """Encode texts and group those of like length, with their numbers."""
-        pieces = self.words(texts)
-        for numbers in batches_by_budget([len(item) for item in pieces], pieces_at_once, SQUARED_PIECES_AT_ONCE):
-            yield numbers, self.collate([pieces[number] for number in numbers])
+    @property
+    def padding(self) -> int:
+        """The piece that shorter texts are filled up with."""
+        return self.encoder.tokenizer.pad_token_id or 0
 
-    def collate(self, pieces: Sequence[Pieces]) -> Batch:
+    def collate(self, pieces: Iterable[Pieces]) -> Batch:
         """Put encoded texts side by side, where the network is."""
-        return collate(pieces, self.encoder.tokenizer.pad_token_id or 0).to(self.device)
+        table = table_of(list(pieces))
+        return Gather(table, self.device, self.padding)(np.arange(len(table)))
+
+    def work_through(self, texts: Sequence[Text], work: Callable[[Ints, Batch], None], part: float = 1) -> None:
+        """Encode texts and have them worked on in batches of like length, smaller ones where memory runs out.
+
+        :param part: Share of the usual size of batches.
+        """
+        table = self.words(texts)
+        gather = Gather(table, self.device, self.padding)
+        read_all(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part)
 
     def probabilities(self, texts: Sequence[Text], progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
         """Say how probable each label is for each text. Shape: (texts, labels)."""
         table = np.zeros((len(texts), len(self.labels)))
         with torch.inference_mode(), progress.task(name, len(texts)) as advance:
-            for numbers, batch in self.batches(texts):
+
+            def work(numbers: Ints, batch: Batch) -> None:
                 table[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
+
+            self.work_through(texts, work)
         return table
 
     def save(self, folder: Path) -> None:
@@ -184,58 +209,6 @@ class Classifier(nn.Module):
         classifier = cls(encoder, about["labels"], network)
         classifier.head.load_state_dict(load_file(folder / "head.safetensors"))
         return classifier.to(choose_device(device))
-
-
-def train_classifier(
-    train: Sequence[tuple[Text, str]],
-    dev: Sequence[tuple[Text, str]],
-    labels: Sequence[str],
-    config: ClassifierConfig,
-    watch: Watch,
-) -> Classifier:
-    """Train a network from its pretrained state; the best dev macro-F1 wins."""
-    with seeded(config.train.seed, 0):  # also for weights that an encoder comes without, such as a pooler's
-        encoder = load_encoder(config.network.encoder, config.network.pooling)
-        classifier = Classifier(encoder, labels, config.network)
-        nn.init.normal_(classifier.head.weight, std=0.02)
-        nn.init.zeros_(classifier.head.bias)
-    classifier.to(choose_device(config.train.device))
-    pieces = classifier.words([text for text, _ in train])
-    targets = torch.tensor([labels.index(label) for _, label in train], device=classifier.device)
-    fit(
-        classifier,
-        [len(item) for item in pieces],
-        stepping(classifier, pieces, targets),
-        validating(classifier, dev),
-        config.train,
-        watch,
-    )
-    return classifier
-
-
-def stepping(
-    classifier: Classifier, pieces: Sequence[Pieces], targets: Tensor
-) -> Callable[[NDArray[np.int64]], Tensor]:
-    """Make the function that computes the loss of some training texts."""
-
-    def step(numbers: NDArray[np.int64]) -> Tensor:
-        logits = classifier(classifier.collate([pieces[number] for number in numbers])).logits
-        return functional.cross_entropy(logits, targets[torch.from_numpy(numbers).to(targets.device)])
-
-    return step
-
-
-def validating(classifier: Classifier, dev: Sequence[tuple[Text, str]]) -> Callable[[], float]:
-    """Make the function that measures macro-F1 on the development texts."""
-    gold = [label for _, label in dev]
-
-    def validate() -> float:
-        table = classifier.probabilities([text for text, _ in dev])
-        if not np.isfinite(table).all():
-            raise ValueError("Training diverged: probabilities are no longer numbers. Lower the learning_rate.")
-        return macro_f1(gold, [classifier.labels[best] for best in table.argmax(1)], classifier.labels)
-
-    return validate
 
 
 def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:

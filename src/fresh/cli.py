@@ -178,7 +178,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
 
     from fresh.data import BadRows, read_examples
     from fresh.evaluate import evaluate
-    from fresh.lengths import count_read, reader_of
+    from fresh.lengths import fitting_examples
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
     from fresh.show import show_report
@@ -189,8 +189,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     examples = list(read_examples(args.data, reads, bad))
     model = Rationalizer.from_pretrained(args.model, device=args.device)
     if reads.skip_bad:
-        words = reader_of(model)
-        examples = [item for item in examples if count_read(item.document, words, bad) is not None]
+        examples = fitting_examples(examples, model, bad)
     if bad.count:
         print(bad.summary(), file=sys.stderr)
     report = evaluate(model, examples, Terminal())

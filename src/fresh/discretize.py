@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fresh.choice import Counts, Flags, Scores, best_windows, choose_rows, spend_on_windows, spend_on_words, top_k
+from fresh.choice import Chosen, Counts, Flags, Rows, Scores, choose_rows, spend_on_words, top_k
 from fresh.config import unknown
 from fresh.document import Mask, Saliency
+from fresh.growth import best_windows, spend_on_windows
 
 
 class Discretizer(Protocol):
@@ -33,30 +34,34 @@ def budgets(n_words: Counts, ratio: float) -> Counts:
     return np.array([budget(length, ratio) for length in lengths.tolist()], dtype=np.int64)[places]
 
 
-def rows_of(saliencies: Sequence[Saliency]) -> tuple[list[Scores], Counts]:
-    """Return the scores of each document and the number of its words."""
-    rows = [saliency.scores for saliency in saliencies]
-    return rows, np.array([len(row) for row in rows], dtype=np.int64)
+def as_masks(chosen: Chosen) -> list[Mask]:
+    """Make the mask of each document."""
+    if len(chosen) == 1:
+        return Mask.of_rows(chosen[0][1])
+    masks: dict[int, Mask] = {}
+    for places, kept in chosen:
+        masks.update(zip(places.tolist(), Mask.of_rows(kept), strict=True))
+    return [masks[place] for place in range(len(masks))]
 
 
 def select_each(saliencies: Sequence[Saliency], ratio: float, choose: Callable[[Scores, int], Flags]) -> list[Mask]:
     """Choose in each document by itself."""
-    rows, n_words = rows_of(saliencies)
-    return [Mask(flags) for flags in choose_rows(rows, budgets(n_words, ratio), choose)]
+    rows = Rows.of([saliency.scores for saliency in saliencies])
+    return as_masks(choose_rows(rows, budgets(rows.n_words, ratio), choose))
 
 
 def select_together(
     saliencies: Sequence[Saliency],
     ratio: float,
     minimum: float,
-    spend: Callable[[Sequence[Scores], Counts, int], tuple[list[Flags], list[float]]],
+    spend: Callable[[Rows, Counts, int], tuple[Chosen, float | None]],
 ) -> tuple[list[Mask], float | None]:
     """Choose in all documents with a common budget; also return the lowest gain beyond the minima, if any."""
-    rows, n_words = rows_of(saliencies)
-    minima = budgets(n_words, minimum)
-    n_spare = budget(int(n_words.sum()), ratio) - int(minima.sum())
-    chosen, gains = spend(rows, minima, max(0, n_spare))
-    return [Mask(flags) for flags in chosen], min(gains, default=None)
+    rows = Rows.of([saliency.scores for saliency in saliencies])
+    minima = budgets(rows.n_words, minimum)
+    n_spare = budget(int(rows.n_words.sum()), ratio) - int(minima.sum())
+    chosen, lowest = spend(rows, minima, max(0, n_spare))
+    return as_masks(chosen), lowest
 
 
 @dataclass(frozen=True, slots=True)

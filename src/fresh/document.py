@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Self
 
 import numpy as np
@@ -42,6 +43,18 @@ class Mask:
                 )
             kept[start:end] = True
         return cls(kept)
+
+    @classmethod
+    def of_rows(cls, flags: NDArray[np.bool_]) -> list[Self]:
+        """Make a mask of each row of a matrix, far faster than one by one; they share one copy of it."""
+        if flags.ndim != 2 or flags.dtype != np.bool_:
+            raise ValueError(f"Masks of rows need a matrix of true or false, got {flags.dtype} of shape {flags.shape}.")
+        rows = flags.copy()
+        rows.flags.writeable = False  # and so is every row
+        masks = list(map(object.__new__, repeat(cls, len(rows))))
+        for _ in map(object.__setattr__, masks, repeat("kept"), rows):
+            pass
+        return masks
 
     @property
     def spans(self) -> Spans:

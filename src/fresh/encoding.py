@@ -1,22 +1,19 @@
 """Words to pieces and back; the only user of tokenizers."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
+from fresh.bank import Bank, CutWords, ranges
 from fresh.encoder import Encoder
+from fresh.pieces import NO_WORD, Flat, Ints, PieceTable
 from fresh.rationale import Words
 
-Ints = NDArray[np.int64]
 LongPolicy = Literal["stagger", "truncate"]
 
-NO_WORD = -1
 MOST_KNOWN = 1_000_000
 """Words whose pieces are remembered, at most."""
 
@@ -34,48 +31,6 @@ class TooLongError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
-    """One text as an encoder reads it."""
-
-    ids: Ints
-    types: Ints
-    positions: Ints
-    word_of: Ints
-    """Which word each piece belongs to; NO_WORD for the query and for special pieces."""
-    n_words: int
-    n_read: int
-    """How many of the words were read: all, unless truncating was asked for."""
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Several texts side by side. All tensors have the shape (batch, pieces)."""
-
-    ids: Tensor
-    types: Tensor
-    positions: Tensor
-    word_of: Tensor
-    mask: Tensor
-    n_words: tuple[int, ...]
-    n_read: tuple[int, ...]
-
-    def to(self, device: torch.device) -> "Batch":
-        """Move it to a device."""
-        return Batch(
-            self.ids.to(device),
-            self.types.to(device),
-            self.positions.to(device),
-            self.word_of.to(device),
-            self.mask.to(device),
-            self.n_words,
-            self.n_read,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Frame:
     """The special pieces around a text and its query, with the types of all pieces."""
 
@@ -84,6 +39,11 @@ class Frame:
 
     def __len__(self) -> int:
         return sum(map(len, self.ids))
+
+    def places(self, begin: Ints, n_pieces: Ints, n_query: Ints) -> list[Ints]:
+        """Say where each of its parts begins in each text."""
+        after = begin + len(self.ids[0]) + n_pieces
+        return [begin, after, after + len(self.ids[1]) + n_query][: len(self.ids)]
 
 
 class WordEncoder:
@@ -101,7 +61,7 @@ class WordEncoder:
         self.lead = self.leading_space()
         self.single = self.frame(pair=False)
         self.pair = self.frame(pair=True)
-        self.known: dict[str, Ints] = {}
+        self.bank = Bank()
 
     def leading_space(self) -> str:
         """Find out whether pieces of a word differ after a space (as they do for RoBERTa)."""
@@ -124,55 +84,74 @@ class WordEncoder:
             previous = sequence
         return Frame(tuple(map(tuple, runs)), tuple(kind for [kind] in types[1:]))
 
-    def __call__(self, texts: Sequence[Text]) -> list[Pieces]:
+    def __call__(self, texts: Sequence[Text]) -> PieceTable:
         """Encode texts."""
-        if len(self.known) > MOST_KNOWN:
-            self.known.clear()
-        self.learn({word for text in texts for word in (*text.words, *text.query)} - self.known.keys())
-        return [self.encode(text) for text in texts]
+        words, queries = self.cut(texts)
+        n_read, problems = self.fit(texts, words, queries)
+        for problem in problems.values():
+            raise problem
+        return self.lay_out(words.first(n_read), queries, words.n_words)
+
+    def measure(self, texts: Sequence[Text]) -> tuple[Ints, dict[int, TooLongError]]:
+        """Count the words of each text that will be read, and say what is wrong with those that are too long."""
+        return self.fit(texts, *self.cut(texts))
+
+    def cut(self, texts: Sequence[Text]) -> tuple[CutWords, CutWords]:
+        """Cut the words and the queries of texts into pieces."""
+        if len(self.bank) > MOST_KNOWN:
+            self.bank = Bank()
+        self.learn({word for text in texts for word in (*text.words, *text.query)} - self.bank.numbers.keys())
+        return self.bank.cut([text.words for text in texts]), self.bank.cut([text.query for text in texts])
 
     def learn(self, words: set[str]) -> None:
         """Cut new words into pieces; a word without any becomes an unknown piece."""
         new = sorted(words)
         encoded = self.backend.encode_batch([self.lead + whole(word) for word in new], add_special_tokens=False)
-        for word, found in zip(new, encoded, strict=True):
-            self.known[word] = np.array(found.ids or [self.tokenizer.unk_token_id], dtype=np.int64)
+        self.bank.add(new, [found.ids or [self.tokenizer.unk_token_id] for found in encoded])
 
-    def encode(self, text: Text) -> Pieces:
-        """Lay out one text with its query."""
-        frame = self.pair if text.query else self.single
-        query = [self.known[word] for word in text.query]
-        room = (self.n_positions if self.long == "truncate" else self.max_pieces) - len(frame) - sum(map(len, query))
-        words = self.fitting(text, room)
-        pieces = [self.known[word] for word in words]
-        before, *after = (np.array(ids, dtype=np.int64) for ids in frame.ids)
-        parts = [before, *pieces, after[0], *(query if text.query else []), *after[1:]]
-        ids = np.concatenate(parts)
-        owners = np.repeat(np.arange(len(words)), [len(piece) for piece in pieces])
-        word_of = np.full(len(ids), NO_WORD)
-        word_of[len(before) : len(before) + len(owners)] = owners
-        second = len(before) + len(owners) + len(after[0])
-        types = np.full(len(ids), frame.types[0])
-        types[second:] = frame.types[-1]
-        return Pieces(ids, types, self.positions(len(ids)), word_of, len(text.words), len(words))
+    def fit(self, texts: Sequence[Text], words: CutWords, queries: CutWords) -> tuple[Ints, dict[int, TooLongError]]:
+        """Count the words there is room for; truncating makes room unless the query takes all of it."""
+        frames = np.where(queries.n_words > 0, len(self.pair), len(self.single))
+        room = (self.n_positions if self.long == "truncate" else self.max_pieces) - frames - queries.n_pieces
+        n_read = words.count_fitting(room)
+        fits = (n_read == words.n_words) & (room >= 0)
+        if self.long == "truncate":
+            fits |= room > 0
+        return n_read, {
+            number: TooLongError(
+                f"Text {texts[number].id!r} has {words.n_words[number]} words, or {words.n_pieces[number]} pieces, "
+                f"but only {max(room[number], 0)} can be read. "
+                "Split it, or train a model that reads only beginnings (long=truncate) or more (a larger max_pieces)."
+            )
+            for number in np.flatnonzero(~fits).tolist()
+        }
 
-    def fitting(self, text: Text, room: int) -> Words:
-        """Take the words there is room for: all of them, unless truncating was asked for."""
-        ends = np.cumsum([0, *(len(self.known[word]) for word in text.words)])
-        fits = int(np.searchsorted(ends, room, side="right")) - 1
-        if fits == len(text.words) or (self.long == "truncate" and room > 0):
-            return text.words[:fits]
-        raise TooLongError(
-            f"Text {text.id!r} has {len(text.words)} words, or {ends[-1]} pieces, but only {max(room, 0)} can be read. "
-            "Split it, or train a model that reads only beginnings (long=truncate) or more (a larger max_pieces)."
-        )
+    def lay_out(self, words: CutWords, queries: CutWords, n_words: Ints) -> PieceTable:
+        """Put special pieces, words and queries in their places, for all texts at once."""
+        asks = queries.n_words > 0
+        lengths = words.n_pieces + queries.n_pieces + np.where(asks, len(self.pair), len(self.single))
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        ids, types, owners = (np.full(starts[-1], value, dtype=np.int32) for value in (0, 0, NO_WORD))
+        for frame, chosen in ((self.single, ~asks), (self.pair, asks)):
+            begin, n_pieces, n_query = starts[:-1][chosen], words.n_pieces[chosen], queries.n_pieces[chosen]
+            for part, place in zip(frame.ids, frame.places(begin, n_pieces, n_query), strict=True):
+                ids[place[:, None] + np.arange(len(part))] = part
+            seconds = n_query + sum(map(len, frame.ids[2:]))
+            types[ranges(begin, lengths[chosen] - seconds)] = frame.types[0]
+            types[ranges(starts[1:][chosen] - seconds, seconds)] = frame.types[-1]
+        before = np.where(asks, len(self.pair.ids[0]), len(self.single.ids[0]))
+        places = ranges(starts[:-1] + before, words.n_pieces)
+        ids[places], owners[places] = words.ids, words.owners
+        ids[ranges(starts[:-1] + before + words.n_pieces + len(self.pair.ids[1]), queries.n_pieces)] = queries.ids
+        return PieceTable(ids, types, self.positions(lengths), owners, starts, n_words, words.n_words)
 
-    def positions(self, n_pieces: int) -> Ints:
+    def positions(self, lengths: Ints) -> Flat:
         """Give each piece its place; beyond what the encoder knows, positions repeat so that all of them fit."""
-        places = np.arange(n_pieces)
-        if n_pieces > self.n_positions:
-            places = places * self.n_positions // n_pieces
-        return places + self.first_position
+        places = ranges(np.zeros_like(lengths), lengths)
+        of_text = np.repeat(lengths, lengths)
+        far = of_text > self.n_positions
+        places[far] = places[far] * self.n_positions // of_text[far]
+        return (places + self.first_position).astype(np.int32)
 
 
 def whole(word: str) -> str:
@@ -187,55 +166,3 @@ def positions_of(encoder: Encoder) -> tuple[int, int]:
     padding = getattr(table, "padding_idx", None)
     first = 0 if padding is None else int(padding) + 1
     return first, int(config.max_position_embeddings) - first
-
-
-def collate(pieces: Sequence[Pieces], padding: int) -> Batch:
-    """Put texts side by side and fill the shorter ones up."""
-    width = max(map(len, pieces))
-
-    def fill(rows: Sequence[Ints], value: int) -> Tensor:
-        table = np.full((len(rows), width), value, dtype=np.int64)
-        for place, row in zip(table, rows, strict=True):
-            place[: len(row)] = row
-        return torch.from_numpy(table)
-
-    return Batch(
-        ids=fill([item.ids for item in pieces], padding),
-        types=fill([item.types for item in pieces], 0),
-        positions=fill([item.positions for item in pieces], int(pieces[0].positions[0])),
-        word_of=fill([item.word_of for item in pieces], NO_WORD),
-        mask=fill([np.ones_like(item.ids) for item in pieces], 0),
-        n_words=tuple(item.n_words for item in pieces),
-        n_read=tuple(item.n_read for item in pieces),
-    )
-
-
-def batches_by_budget(lengths: Sequence[int], budget: int, squared: int) -> Iterator[Ints]:
-    """Group texts of like length so that a batch stays within two budgets, or is one text.
-
-    :param budget: Pieces in a batch, filled up, at most.
-    :param squared: The same for pairs of pieces, which attention compares.
-    """
-    order = np.argsort(lengths, kind="stable")
-    batch: list[int] = []
-    for index in order:
-        n_pieces = (len(batch) + 1) * lengths[index]
-        if batch and (n_pieces > budget or n_pieces * lengths[index] > squared):
-            yield np.array(batch)
-            batch = []
-        batch.append(int(index))
-    if batch:
-        yield np.array(batch)
-
-
-def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
-    """Add up what the pieces of each word have; a word that was not read has nothing.
-
-    :param values: One value a piece. Shape: (batch, pieces).
-    :return: One array a text, one value a word.
-    """
-    owners = torch.where(batch.word_of == NO_WORD, max(batch.n_words), batch.word_of)
-    sums = torch.zeros(len(values), max(batch.n_words) + 1, dtype=torch.float64, device=values.device)
-    sums.scatter_add_(1, owners, values.detach().double())
-    table = sums.cpu().numpy()
-    return [table[row, :n_words] for row, n_words in enumerate(batch.n_words)]

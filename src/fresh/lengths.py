@@ -1,6 +1,6 @@
 """Documents that are too long for a network: found before any work is lost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from fresh.classifier import NetworkConfig
 from fresh.data import BadRows, Splits
@@ -20,14 +20,11 @@ def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Pro
     n_words, n_read = 0, 0
     parts: list[tuple[Example, ...]] = []
     for part in (splits.train, splits.dev, splits.test):
-        kept: list[Example] = []
-        for example in part:
-            found = count_read(example.document, words, bad)
-            if found is not None:
-                kept.append(example)
-                n_words += len(example.document.words)
-                n_read += found
-        parts.append(tuple(kept))
+        read, problems = words.measure([text_of(example.document) for example in part])
+        note(problems.values(), bad)
+        parts.append(tuple(example for number, example in enumerate(part) if number not in problems))
+        n_words += sum(len(example.document.words) for example in parts[-1])
+        n_read += int(read.sum() - sum(read[number] for number in problems))
     if bad is not None and bad.count:
         bad.total = sum(len(part) for part in (splits.train, splits.dev, splits.test))
         progress.say(bad.summary())
@@ -38,23 +35,28 @@ def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Pro
     return Splits(*parts)
 
 
-def count_read(document: Document, words: WordEncoder, bad: BadRows | None) -> int | None:
-    """Count the words of a document that will be read; None if it is too long and is left out."""
-    try:
-        [pieces] = words([text_of(document)])
-    except TooLongError as error:
+def note(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
+    """Count documents that are too long, or refuse the first if none may be left out."""
+    for problem in problems:
         if bad is None:
-            raise
-        bad.add(str(error))
-        return None
-    return pieces.n_read
+            raise problem
+        bad.add(str(problem))
+
+
+def fitting_examples(examples: Sequence[Example], model: Rationalizer, bad: BadRows) -> list[Example]:
+    """Take the examples that a model can read, and count the others."""
+    _, problems = reader_of(model).measure([text_of(example.document) for example in examples])
+    note(problems.values(), bad)
+    return [example for number, example in enumerate(examples) if number not in problems]
 
 
 def leave_out_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRows) -> Iterator[Document]:
     """Pass on the documents that a model can read, and count the others."""
     words = reader_of(model)
     for document in documents:
-        if count_read(document, words, bad) is not None:
+        _, problems = words.measure([text_of(document)])
+        note(problems.values(), bad)
+        if not problems:
             yield document
 
 

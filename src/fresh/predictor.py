@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from fresh.classifier import Classifier, ClassifierConfig, predictions, train_classifier
+from fresh.classifier import Classifier, ClassifierConfig, predictions
 from fresh.encoding import Text
+from fresh.learning import Lesson, train_classifiers
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
 from fresh.training import Watch
 
 WATCH = Watch("predictor")
+
+Labelled = Sequence[tuple[Rationale, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +23,27 @@ class Predictor:
     classifier: Classifier
 
     @classmethod
-    def train(
-        cls,
-        train: Sequence[tuple[Rationale, str]],
-        dev: Sequence[tuple[Rationale, str]],
-        config: ClassifierConfig,
-        watch: Watch = WATCH,
-    ) -> Self:
+    def train(cls, train: Labelled, dev: Labelled, config: ClassifierConfig, watch: Watch = WATCH) -> Self:
         """Train it on rationales and their labels alone."""
-        labels = sorted({label for _, label in train})
-        pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in (train, dev))
-        # A predictor reads every word that is shown, also where the support model reads only beginnings.
-        whole = replace(config, network=replace(config.network, long="stagger"))
-        return cls(train_classifier(pairs, dev_pairs, labels, whole, watch))
+        [predictor] = cls.train_many([(train, dev)], [config], watch)
+        return predictor
+
+    @classmethod
+    def train_many(
+        cls, data: Sequence[tuple[Labelled, Labelled]], configs: Sequence[ClassifierConfig], watch: Watch = WATCH
+    ) -> list[Self]:
+        """Train one for each of several settings, such as seeds, side by side.
+
+        :param data: For each, rationales and labels of train and of dev.
+        """
+        lessons: list[Lesson] = []
+        for (train, dev), config in zip(data, configs, strict=True):
+            labels = sorted({label for _, label in train})
+            pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in (train, dev))
+            # A predictor reads every word that is shown, also where the support model reads only beginnings.
+            whole = replace(config, network=replace(config.network, long="stagger"))
+            lessons.append(Lesson(pairs, dev_pairs, labels, whole, watch))
+        return [cls(classifier) for classifier in train_classifiers(lessons)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""

@@ -13,15 +13,18 @@ from fresh.evaluate import evaluate
 from fresh.lengths import fitting
 from fresh.methods.fresh import FreshConfig, name_of_factory, train_and_mark
 from fresh.model_folder import check_writable, drop_folder
-from fresh.progress import Progress, Terminal
+from fresh.progress import SILENT, Progress, Terminal
 from fresh.random_words import is_contiguous, train_on_random_words
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import ScorerFactory
+from fresh.team import team
 from fresh.training import Watch
 from fresh.unfinished import begin, partial_of
 
-FREE = ("epochs", "patience", "device")
+FREE = ("epochs", "patience", "device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that may change when a broken-off training goes on."""
+KEPT_EVERY = 5.0
+"""Seconds between two states of a network that are kept, so that keeping never takes longer than training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +68,37 @@ def train(
             f"scorer must be a name, or what makes a scorer from the support model, such as its class; "
             f"got a {type(scorer).__name__}."
         )
-    progress = progress or Terminal()
+    members = team()
+    progress = (progress or Terminal()) if members.leads else SILENT
     run = resolve(data, data_dir, config, settings)
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
     splits = fitting(read_splits(data, data_dir, run, progress), run.method.network, run.data.skip_bad, progress)
     own = scorer if callable(scorer) else None
-    partial = None if folder is None else begin(folder, overwrite, identity(run, splits, own), progress)
+    if folder is not None and members.leads:
+        begin(folder, overwrite, identity(run, splits, own), progress)
+    members.wait()
+    partial = None if folder is None else partial_of(folder)
+    watch = Watch(progress=progress, folder=partial, shelf=run.method.train.engine.shelf(), every=KEPT_EVERY)
     try:
-        model = train_and_measure(splits, run, Watch(progress=progress, folder=partial), own)
-        if folder is not None:
+        model = train_and_measure(splits, run, watch, own)
+        if folder is not None and members.leads:
             model.save_pretrained(folder, overwrite=overwrite)
             drop_folder(partial_of(folder))
     finally:
-        if partial is not None and not any(partial.glob("*.safetensors")):
+        if partial is not None and members.leads and not any(partial.glob("*.safetensors")):
             drop_folder(partial)
     return model
 
 
 def train_and_measure(splits: Splits, run: RunConfig, watch: Watch, scorer: ScorerFactory | None) -> Rationalizer:
     """Train the model, and one on random words beside it, and test both."""
-    model, masks, dev_masks = train_and_mark(splits, run.method, watch, scorer)
+    trained = train_and_mark(splits, run.method, watch, scorer)
+    model = trained.model
     random = None
     if run.baseline:
-        marked, dev_marked = (splits.train, masks), (splits.dev, dev_masks)
+        marked, dev_marked = (splits.train, trained.masks), (splits.dev, trained.dev_masks)
         contiguous, other = is_contiguous(model.extractor), watch.named("random words")
         random = train_on_random_words(marked, dev_marked, contiguous, run.method.classifier, other)
     report = evaluate(model, splits.test, watch.progress, random)

@@ -7,9 +7,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.classifier import PIECES_AT_ONCE, Classifier, ClassifierConfig, predictions, train_classifier
+from fresh.classifier import Classifier, ClassifierConfig, predictions
 from fresh.document import Document, Example, Saliency
-from fresh.encoding import Batch, Text
+from fresh.encoding import Text
+from fresh.learning import Lesson, train_classifiers
+from fresh.pieces import Batch, Ints
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.training import Watch
@@ -31,24 +33,36 @@ class Support:
         cls, train: Sequence[Example], dev: Sequence[Example], config: ClassifierConfig, watch: Watch = WATCH
     ) -> Self:
         """Train it on whole documents."""
+        [support] = cls.train_many(train, dev, [config], watch)
+        return support
+
+    @classmethod
+    def train_many(
+        cls, train: Sequence[Example], dev: Sequence[Example], configs: Sequence[ClassifierConfig], watch: Watch = WATCH
+    ) -> list[Self]:
+        """Train one for each of several settings, such as seeds, side by side."""
         labels = sorted({example.label for example in train})
         pairs, dev_pairs = ([(text_of(item.document), item.label) for item in part] for part in (train, dev))
-        return cls(train_classifier(pairs, dev_pairs, labels, config, watch))
+        lessons = [Lesson(pairs, dev_pairs, labels, config, watch) for config in configs]
+        return [cls(classifier) for classifier in train_classifiers(lessons)]
 
     def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:
         """Classify whole documents."""
         table = self.classifier.probabilities([text_of(item) for item in documents], progress, "full text")
         return predictions(table, self.classifier.labels)
 
-    def score(
-        self, documents: Sequence[Document], score: Callable[[Batch], Scores], pieces_at_once: int = PIECES_AT_ONCE
-    ) -> list[Saliency]:
-        """Have documents scored batch by batch; the scores come in the order of the documents."""
+    def score(self, documents: Sequence[Document], score: Callable[[Batch], Scores], part: float = 1) -> list[Saliency]:
+        """Have documents scored batch by batch; the scores come in the order of the documents.
+
+        :param part: Share of the usual size of batches, for what takes more memory than reading.
+        """
         found: dict[int, Saliency] = {}
-        texts = [text_of(document) for document in documents]
-        for numbers, batch in self.classifier.batches(texts, pieces_at_once):
-            for number, values, target, n_read in zip(numbers, *score(batch), batch.n_read, strict=True):
+
+        def work(numbers: Ints, batch: Batch) -> None:
+            for number, values, target, n_read in zip(numbers.tolist(), *score(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], values[:n_read], target)
+
+        self.classifier.work_through([text_of(document) for document in documents], work, part)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:

@@ -1,24 +1,51 @@
-"""The one training loop, its settings, and how a broken-off training goes on."""
+"""The one training loop and its settings."""
 
-import json
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
+from fresh.batching import Dealt, deal, padding_share
 from fresh.config import below, refuse
-from fresh.progress import SILENT, Progress
+from fresh.kept import keep, restore
+from fresh.pieces import Ints
+from fresh.progress import SILENT, Advance, Progress
+from fresh.recording import Recording
+from fresh.store import Place, Shelf
+from fresh.team import own_device, team
+from fresh.update import Loss, Update
 
-Weights = dict[str, Tensor]
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How the hardware is used; none of it changes what is learnt, but for rounding."""
+
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Numbers that training computes with: auto takes bf16 on an NVIDIA GPU and fp32 elsewhere."""
+    frozen: Place = "auto"
+    """Where the output of frozen layers is kept, so that they run once: memory (of the GPU, if there is one), file, off
+    (they run in each step), or auto: memory while it lasts, then a file."""
+    frozen_gb: float | None = None
+    """Most gigabytes of memory for that; half of what is free if not given."""
+    frozen_folder: str | None = None
+    """Folder to keep it in for later runs; nothing outlives the run if not given."""
+    recording: bool = True
+    """Record the work of a training step on a GPU and replay it, which spares the launching."""
+
+    def __post_init__(self) -> None:
+        refuse(*below(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb))
+
+    def shelf(self) -> Shelf:
+        """Make the place where frozen outputs are kept."""
+        return Shelf(self.frozen, self.frozen_gb, self.frozen_folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +55,7 @@ class TrainConfig:
     epochs: int = 8
     """Passes over the training data, at most."""
     batch_size: int = 32
-    """Texts in a training step."""
+    """Texts in a training step, on average: short texts come in larger batches, long ones in smaller."""
     learning_rate: float = 1e-4
     """Learning rate of AdamW."""
     weight_decay: float = 0.01
@@ -41,6 +68,7 @@ class TrainConfig:
     """Seeds weights, order, dropout, and splits where files give none."""
     device: str = "auto"
     """Where to compute: auto, cpu, cuda, cuda:1, mps."""
+    engine: EngineConfig = field(default_factory=EngineConfig)
 
     def __post_init__(self) -> None:
         above = {"learning_rate": self.learning_rate, "max_grad_norm": self.max_grad_norm}
@@ -59,6 +87,10 @@ class Watch:
     progress: Progress = SILENT
     folder: Path | None = None
     """Folder for the state after each whole epoch; None to keep nothing."""
+    shelf: Shelf | None = None
+    """What frozen layers put out, for all networks of a run; None to have it for one network only."""
+    every: float = 0.0
+    """Seconds between two states that are kept, at least; the last one is always kept."""
 
     def named(self, name: str) -> "Watch":
         """Watch another network in the same way."""
@@ -70,106 +102,143 @@ class Watch:
         return None if self.folder is None else self.folder / f"{self.name.replace(' ', '_')}.safetensors"
 
 
-@dataclass(slots=True)
-class Best:
-    """The best state so far, and the dev scores of all epochs."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A network to be trained."""
 
-    scores: list[float] = field(default_factory=list)
-    weights: Weights = field(default_factory=dict)
+    model: nn.Module
+    lengths: Sequence[int] | Ints
+    """How long each training text is; texts of like length share a batch."""
+    loss: Loss
+    validate: Callable[[], float]
+    """Returns the score to be maximised."""
+    config: TrainConfig
+    watch: Watch
+    on: torch.device
+    """Where the numbers of texts are wanted: where what the texts are made from is."""
 
     @property
-    def epoch(self) -> int:
-        """The earliest epoch with the highest score."""
-        return int(np.argmax(self.scores))
+    def recorded(self) -> bool:
+        """Whether steps are recorded and replayed: on a GPU, if all that they need is there."""
+        return self.on.type == "cuda" and self.config.engine.recording and team().size == 1
 
-    def add(self, score: float, model: nn.Module) -> None:
-        """Note an epoch's score and, if it is the best one, its weights."""
-        self.scores.append(score)
-        if self.epoch == len(self.scores) - 1:
-            self.weights = {name: weight.detach().cpu().clone() for name, weight in trained(model)}
-
-    def finished(self, config: TrainConfig) -> bool:
-        """Say whether more epochs are neither allowed nor worth while."""
-        n_epochs = len(self.scores)
-        return n_epochs >= config.epochs or (n_epochs > 0 and n_epochs - 1 - self.epoch >= config.patience)
+    @property
+    def n_batches(self) -> int:
+        """How many steps an epoch has, about."""
+        return len(deal(self.lengths, self.config.batch_size, self.config.seed, 0))
 
 
-def fit(
-    model: nn.Module,
-    lengths: Sequence[int],
-    step: Callable[[NDArray[np.int64]], Tensor],
-    validate: Callable[[], float],
-    config: TrainConfig,
-    watch: Watch,
-) -> tuple[float, ...]:
+def fit(job: Job) -> tuple[float, ...]:
     """Train a network and leave it with the weights that did best.
 
-    :param lengths: How long each training text is; texts of like length share a batch.
-    :param step: Returns the loss of some training texts, given by their numbers.
-    :param validate: Returns the score to be maximised.
     :return: The score of each epoch.
     """
-    weights = [weight for _, weight in trained(model)]
-    optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
-    best = restore(watch.kept, model, optimizer)
-    n_batches = -(-len(lengths) // config.batch_size)
-    with watch.progress.task(watch.name, n_batches * config.epochs) as advance:
-        advance(n_batches * len(best.scores), "")
-        while not best.finished(config):
-            model.train()
-            with seeded(config.seed, len(best.scores)):
-                for batch in shuffled(lengths, config.batch_size, config.seed, len(best.scores)):
-                    loss = step(batch)
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    nn.utils.clip_grad_norm_(weights, config.max_grad_norm)
-                    optimizer.step()
-                    optimizer.zero_grad(set_to_none=True)
-                    advance(1, "")
-            model.eval()
-            best.add(validate(), model)
-            keep(watch.kept, model, optimizer, best)
-            advance(0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}")
-    model.load_state_dict(best.weights, strict=False)
-    model.eval()
+    [scores] = fit_side_by_side([job])
+    return scores
+
+
+def fit_side_by_side(jobs: Sequence[Job]) -> list[tuple[float, ...]]:
+    """Train several networks, on a GPU at the same time, since it is too large for one to keep it busy."""
+    watch = jobs[0].watch
+    name = watch.name if len(jobs) == 1 else f"{watch.name} x {len(jobs)}"
+    with settled(), watch.progress.task(name, sum(job.n_batches * job.config.epochs for job in jobs)) as advance:
+        if all(job.recorded for job in jobs):
+            with ThreadPoolExecutor(len(jobs)) as threads:  # handing work to a GPU takes time of its own
+                return list(threads.map(lambda job: run(training(job), advance), jobs))
+        return [run(training(job), advance) for job in jobs]
+
+
+def run(steps: Generator[tuple[int, str], None, tuple[float, ...]], advance: Advance) -> tuple[float, ...]:
+    """Go through a training to its end and show how it goes."""
+    while True:
+        try:
+            advance(*next(steps))
+        except StopIteration as end:
+            scores: tuple[float, ...] = end.value
+            return scores
+
+
+def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
+    """Train step by step: how many steps were made and how it goes; at the end, the score of each epoch."""
+    config, watch, members = job.config, job.watch, team()
+    kind = Recording if job.recorded else Update
+    update = kind(job.model, job.loss, (config.learning_rate, config.weight_decay, config.max_grad_norm), members)
+    best = restore(watch.kept, job.model, update.optimizer)
+    yield job.n_batches * len(best.scores), ""
+    last_kept = time.monotonic()
+    while not best.finished(config.epochs, config.patience):
+        job.model.train()
+        epoch = len(best.scores)
+        batches = deal(job.lengths, config.batch_size, config.seed, epoch)
+        for _ in run_epoch(update, batches, config, epoch, job.on):
+            yield 1, ""
+        job.model.eval()
+        best.add(job.validate(), job.model)
+        done = best.finished(config.epochs, config.patience)
+        if members.leads and (done or time.monotonic() - last_kept >= watch.every):
+            keep(watch.kept, job.model, update.optimizer, best)
+            last_kept = time.monotonic()
+        yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
+    job.model.load_state_dict(best.weights, strict=False)
+    job.model.eval()
     return tuple(best.scores)
 
 
-def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """List the weights that training changes."""
-    return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
+def run_epoch(
+    update: Update, batches: Sequence[Dealt], config: TrainConfig, epoch: int, on: torch.device
+) -> Iterator[None]:
+    """Make a step for each batch."""
+    seeds = np.random.SeedSequence((config.seed, epoch)).generate_state(len(batches), np.uint64)
+    numbers = torch.from_numpy(np.concatenate([batch.numbers for batch in batches])).to(on)
+    start = 0
+    for batch, seed in zip(batches, seeds.tolist(), strict=True):
+        end = start + len(batch.numbers)
+        update(batch, numbers[start:end], 1 / config.batch_size, seed >> 1)
+        start = end
+        yield
+    update.finish()
 
 
-def shuffled(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> Iterator[NDArray[np.int64]]:
-    """Deal texts into batches at random, so that those of like length mostly meet."""
-    generator = np.random.default_rng((seed, epoch))
-    order = generator.permutation(len(lengths))
-    stretch = 50 * batch_size
-    for start in range(0, len(order), stretch):
-        part = order[start : start + stretch]
-        order[start : start + stretch] = part[np.argsort(np.asarray(lengths)[part], kind="stable")]
-    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    for number in generator.permutation(len(batches)):
-        yield batches[number]
+def padding_of(job: Job) -> float:
+    """Say which share of what an epoch computes is only filled up."""
+    batches = deal(job.lengths, job.config.batch_size, job.config.seed, 0)
+    return padding_share(job.lengths, batches, rounded=job.recorded)
 
 
 @contextmanager
-def seeded(seed: int, epoch: int) -> Iterator[None]:
-    """Draw all that is random inside the block from a seed, repeatably, and leave no trace of it outside."""
+def settled() -> Iterator[None]:
+    """Compute repeatably inside the block, and leave no trace of what is random in it outside."""
     strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    memory: Any = torch.utils.deterministic
+    filled = memory.fill_uninitialized_memory
     devices = list(range(torch.cuda.device_count()))
+    planned = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*deterministic")  # what has no repeatable form is used as it is
-        torch.manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0]))
         torch.use_deterministic_algorithms(True, warn_only=True)
+        memory.fill_uninitialized_memory = False
+        torch.backends.cuda.enable_cudnn_sdp(False)  # it plans each shape of batch anew, for longer than it saves
         try:
             yield
         finally:
             torch.use_deterministic_algorithms(strict, warn_only=warn)
+            memory.fill_uninitialized_memory = filled
+            torch.backends.cuda.enable_cudnn_sdp(planned)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw all that is random inside the block from a seed, repeatably, and leave no trace of it outside."""
+    with settled():
+        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        yield
 
 
 def choose_device(name: str) -> torch.device:
     """Turn a device's name into a device; ``auto`` takes the fastest there is."""
     if name == "auto":
+        if team().size > 1:
+            return own_device()
         has_mps = torch.backends.mps.is_available()
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
     try:
@@ -179,54 +248,3 @@ def choose_device(name: str) -> torch.device:
         reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise ValueError(f"device {name!r} cannot be used here: {reason}. Try --device auto.") from error
     return device
-
-
-def keep(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> None:
-    """Write down, in one move, all that is needed to go on after this epoch."""
-    if path is None:
-        return
-    names = [name for name, _ in trained(model)]
-    tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained(model)}
-    tensors |= {f"best/{name}": weight for name, weight in best.weights.items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    save_file(tensors, partial, {"scores": json.dumps(best.scores)})
-    partial.replace(path)
-
-
-def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer) -> Best:
-    """Go on from what was kept, or begin."""
-    best = Best()
-    if path is None or not path.is_file():
-        return best
-    tensors, best.scores = read_kept(path)
-    parts: dict[Literal["now", "best"], Weights] = {
-        "now": {name[4:]: value for name, value in tensors.items() if name.startswith("now/")},
-        "best": {name[5:]: value for name, value in tensors.items() if name.startswith("best/")},
-    }
-    if {name: weight.shape for name, weight in trained(model)} != {
-        name: weight.shape for name, weight in parts["now"].items()
-    }:
-        raise ValueError(f"The state kept in {path} is of another network. Delete the file to begin anew.")
-    model.load_state_dict(parts["now"], strict=False)
-    best.weights = parts["best"]
-    state = optimizer.state_dict()
-    state["state"] = {
-        index: {key: tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-        for index, (name, _) in enumerate(trained(model))
-        if f"optimizer/{name}/step" in tensors
-    }
-    optimizer.load_state_dict(state)
-    return best
-
-
-def read_kept(path: Path) -> tuple[Weights, list[float]]:
-    """Read what was kept: all tensors, and the dev scores."""
-    try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads(file.metadata()["scores"])
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"The state kept in {path} is damaged: {error}. Delete the file to begin anew.") from error

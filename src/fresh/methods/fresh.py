@@ -1,7 +1,7 @@
 """FRESH (Jain et al., 2020): support model, scores, masks, and a predictor trained on rationales alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import SaliencyScorer, ScorerConfig, ScorerFactory, make_scorer, needs_support, unknown_scorer
 from fresh.support import Support
+from fresh.team import team
 from fresh.training import TrainConfig, Watch
 
-AT_ONCE = 256
+AT_ONCE = 1024
 """Documents that are scored between two steps of the progress bar."""
 
 
@@ -78,28 +79,70 @@ def train(
     :param watch: Shows progress and keeps what was trained so far.
     :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
     """
-    return train_and_mark(splits, config, watch or Watch(), scorer)[0]
+    return train_and_mark(splits, config, watch or Watch(), scorer).model
 
 
-def train_and_mark(
-    splits: Splits, config: FreshConfig, watch: Watch, scorer: ScorerFactory | None
-) -> tuple[Rationalizer, list[Mask], list[Mask]]:
-    """Train as :func:`train` does, and also return which words of train and of dev were kept."""
-    check_ready(config)
-    support = None
-    if scorer is not None or needs_support(config.scorer):
-        support = Support.train(splits.train, splits.dev, config.classifier, watch.named("support model"))
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training made, and which words of train and of dev it kept."""
+
+    model: Rationalizer
+    masks: list[Mask]
+    dev_masks: list[Mask]
+
+
+def train_and_mark(splits: Splits, config: FreshConfig, watch: Watch, scorer: ScorerFactory | None) -> Trained:
+    """Train as :func:`train` does, and also return which words were kept."""
+    [trained] = train_all(splits, [config], watch, scorer)
+    return trained
+
+
+def train_seeds(
+    splits: Splits, config: FreshConfig, seeds: Sequence[int], watch: Watch | None = None
+) -> list[Rationalizer]:
+    """Train once for each seed, side by side on a GPU; whole documents run through the frozen layers once for all."""
+    configs = [replace(config, train=replace(config.train, seed=seed)) for seed in seeds]
+    return [trained.model for trained in train_all(splits, configs, watch or Watch(), None)]
+
+
+def train_all(
+    splits: Splits, configs: Sequence[FreshConfig], watch: Watch, scorer: ScorerFactory | None
+) -> list[Trained]:
+    """Train for settings that differ in no more than the seed."""
+    check_ready(configs[0])
+    classifiers = [config.classifier for config in configs]
+    supports: Sequence[Support | None] = [None] * len(configs)
+    if scorer is not None or needs_support(configs[0].scorer):
+        supports = Support.train_many(splits.train, splits.dev, classifiers, watch.named("support model"))
+    marked = [mark(splits, *pair, watch, scorer) for pair in zip(configs, supports, strict=True)]
+    pairs = [(cut_all(splits.train, item.masks), cut_all(splits.dev, item.dev_masks)) for item in marked]
+    predictors = Predictor.train_many(pairs, classifiers, watch.named("predictor"))
+    asks = bool(splits.train[0].document.query)
+    return [
+        Trained(Rationalizer(item.extractor, predictor, written_down(config, scorer), asks), item.masks, item.dev_masks)
+        for item, predictor, config in zip(marked, predictors, configs, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """An extractor, and what it keeps of train and of dev."""
+
+    extractor: SaliencyExtractor
+    masks: list[Mask]
+    dev_masks: list[Mask]
+
+
+def mark(
+    splits: Splits, config: FreshConfig, support: Support | None, watch: Watch, scorer: ScorerFactory | None
+) -> Marked:
+    """Score words and cut the scores to masks."""
     asked = build_scorer(config, support, scorer)
     saliencies = score_all(asked, splits.train, watch.progress, "scores of train")
     extractor = SaliencyExtractor(asked, learned(config.make_discretizer(), saliencies), support)
     masks = select_read(extractor.discretizer, saliencies)
     dev_scores = score_all(asked, splits.dev, watch.progress, "scores of dev")
-    dev_masks = select_read(extractor.discretizer, dev_scores)
-    pairs, dev_pairs = cut_all(splits.train, masks), cut_all(splits.dev, dev_masks)
-    predictor = Predictor.train(pairs, dev_pairs, config.classifier, watch.named("predictor"))
-    asks = bool(splits.train[0].document.query)
-    model = Rationalizer(extractor, predictor, settings=written_down(config, scorer), asks=asks)
-    return model, masks, dev_masks
+    return Marked(extractor, masks, select_read(extractor.discretizer, dev_scores))
 
 
 def written_down(config: FreshConfig, scorer: ScorerFactory | None) -> dict[str, Any]:
@@ -138,15 +181,15 @@ def learned(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> Discret
 
 
 def score_all(scorer: SaliencyScorer, examples: Sequence[Example], progress: Progress, name: str) -> list[Saliency]:
-    """Score documents, some at a time; labels are left behind."""
-    documents = [example.document for example in examples]
+    """Score documents, some at a time; labels are left behind, and a team shares the work out."""
+    documents = team().share([example.document for example in examples])
     saliencies: list[Saliency] = []
     with progress.task(name, len(documents)) as advance:
         for start in range(0, len(documents), AT_ONCE):
             part = documents[start : start + AT_ONCE]
             saliencies += checked_scores(scorer, part)
             advance(len(part), "")
-    return saliencies
+    return team().join(saliencies)
 
 
 def cut_all(examples: Sequence[Example], masks: Sequence[Mask]) -> list[tuple[Rationale, str]]:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
-from fresh.classifier import eager_attention
 from fresh.document import Document, Saliency
-from fresh.encoding import Batch, sum_by_word
-from fresh.scorers.attention import read_rows
+from fresh.pieces import Batch, sum_by_word
 from fresh.scorers.gradient import predicted, replaced
+from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support
 
 
@@ -26,16 +25,16 @@ class AttentionGradient:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        with eager_attention(self.support.classifier), torch.enable_grad():
-            return self.support.score(documents, self.score_batch)
-
-    def score_batch(self, batch: Batch) -> Scores:
-        """Differentiate the probability of the predicted label by the attention of one layer."""
         classifier = self.support.classifier
-        with replaced(classifier.encoder.below(self.layer), lambda output: output.detach().requires_grad_()):
-            output = classifier(batch, attentions=True)
-        probabilities, targets = predicted(output)
-        weights = output.attentions[self.layer]  # (batch, heads, pieces, pieces)
-        [gradient] = torch.autograd.grad(probabilities.sum(), weights)
-        received = read_rows(classifier, (weights * gradient).detach().mean(1), batch)
-        return sum_by_word(received, batch), targets.tolist()
+        looking = Looking(classifier, self.layer)
+
+        def score_batch(batch: Batch) -> Scores:
+            with replaced(classifier.encoder.below(self.layer), lambda output: output.detach().requires_grad_()):
+                output, weights = looking(batch)
+            probabilities, targets = predicted(output)
+            [gradient] = torch.autograd.grad(probabilities.sum(), weights)
+            received = looking.by_piece((weights * gradient).detach(), batch)
+            return sum_by_word(received, batch), targets.tolist()
+
+        with torch.enable_grad():
+            return self.support.score(documents, score_batch)

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from fresh.classifier import Output
 from fresh.document import Document, Saliency
-from fresh.encoding import Batch, sum_by_word
+from fresh.pieces import Batch, sum_by_word
 from fresh.support import Scores, Support, normalised
 
 Embeddings = Literal["words", "whole"]
 
-PIECES_AT_ONCE = 2048
-"""Fewer than for reading, since all that the layers put out is kept for the way back."""
+PART = 0.25
+"""Share of the usual size of batches, since all that the layers put out is kept for the way back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Gradient:
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         with torch.enable_grad():
-            return self.support.score(documents, self.score_batch, PIECES_AT_ONCE)
+            return self.support.score(documents, self.score_batch, PART)
 
     def score_batch(self, batch: Batch) -> Scores:
         """Differentiate the probability of the predicted label by the embeddings."""

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from fresh.classifier import Classifier
 from fresh.document import Document, Saliency
-from fresh.encoding import NO_WORD, Batch, sum_by_word
-from fresh.scorers.gradient import PIECES_AT_ONCE, replaced
+from fresh.frozen import pieces_at_once
+from fresh.pieces import NO_WORD, Batch, sum_by_word
+from fresh.scorers.gradient import PART, replaced
 from fresh.support import Scores, Support
 
 
@@ -29,24 +30,32 @@ class IntegratedGradients:
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         with torch.enable_grad():
-            return self.support.score(documents, self.score_batch, PIECES_AT_ONCE)
+            return self.support.score(documents, self.score_batch, PART)
 
     def score_batch(self, batch: Batch) -> Scores:
-        """Differentiate the predicted label's probability at each point of the way."""
+        """Differentiate the predicted probability at all points of the way, as many at once as there is room."""
         classifier = self.support.classifier
         words = classifier.encoder.word_embeddings
         with torch.no_grad():
-            targets = classifier(batch).logits.argmax(-1, keepdim=True)  # (batch, 1)
+            targets = classifier(batch).logits.argmax(-1)  # (batch,)
             end = words(batch.ids)  # (batch, pieces, width)
             way = end - words(masked(classifier, batch))
-        total = torch.zeros_like(way)
-        for share in (np.arange(self.steps) + 0.5) / self.steps:
-            point = (end - float(1 - share) * way).requires_grad_()
-            with replaced(words, lambda _output, point=point: point):  # type: ignore[misc]
-                probabilities = classifier(batch).logits.double().softmax(-1).gather(1, targets)
-            total += torch.autograd.grad(probabilities.sum(), point)[0]
-        by_piece = (way * total / self.steps).sum(-1)  # (batch, pieces)
-        return sum_by_word(by_piece, batch), targets.squeeze(1).tolist()
+        total = torch.zeros(batch.ids.shape, dtype=torch.float64, device=way.device)
+        n_at_once = max(1, int(PART * pieces_at_once(classifier.device)) // batch.ids.numel())
+        shares = (np.arange(self.steps) + 0.5) / self.steps
+        for some in np.array_split(shares, -(-self.steps // n_at_once)):
+            total += self.slopes(batch, end, way, targets, torch.from_numpy(some).to(way)).double()
+        return sum_by_word(total / self.steps, batch), targets.tolist()
+
+    def slopes(self, batch: Batch, end: Tensor, way: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
+        """Add up, over some points, how fast the probability rises along each piece's way. Shape: (batch, pieces)."""
+        classifier, n_points = self.support.classifier, len(shares)
+        points = (end - (1 - shares).view(-1, 1, 1, 1) * way).flatten(0, 1).requires_grad_()
+        with replaced(classifier.encoder.word_embeddings, lambda _output: points):
+            logits = classifier(batch.repeated(n_points)).logits
+        chosen = logits.double().softmax(-1).gather(1, targets.repeat(n_points).unsqueeze(1))
+        [gradient] = torch.autograd.grad(chosen.sum(), points)
+        return (gradient.view(n_points, *way.shape).sum(0) * way).sum(-1)
 
 
 def masked(classifier: Classifier, batch: Batch) -> Tensor:

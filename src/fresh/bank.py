@@ -1,0 +1,90 @@
+"""The pieces of every word met so far, and many texts cut by them at once."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fresh.pieces import Flat, Ints
+from fresh.rationale import Words
+
+
+def ranges(starts: Ints, counts: Ints) -> Ints:
+    """Count up from each start, so many steps, one run after the other."""
+    ends = np.cumsum(counts)
+    found: Ints = np.repeat(starts - ends + counts, counts) + np.arange(ends[-1] if len(ends) else 0)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CutWords:
+    """The words of many texts, in pieces."""
+
+    ids: Flat
+    """All pieces of all texts."""
+    by_word: Ints
+    """How many pieces each word has, text after text."""
+    n_words: Ints
+    """How many words each text has."""
+
+    @property
+    def ends(self) -> Ints:
+        """Where the pieces of each text end, in the pieces of all. Shape: (texts + 1,)."""
+        pieces = np.concatenate([[0], np.cumsum(self.by_word)])
+        ends: Ints = pieces[np.concatenate([[0], np.cumsum(self.n_words)])]
+        return ends
+
+    @property
+    def n_pieces(self) -> Ints:
+        """How many pieces each text has."""
+        n_pieces: Ints = np.diff(self.ends)
+        return n_pieces
+
+    @property
+    def owners(self) -> Flat:
+        """Which word of its text each piece belongs to."""
+        return np.repeat(ranges(np.zeros_like(self.n_words), self.n_words), self.by_word).astype(np.int32)
+
+    def count_fitting(self, room: Ints) -> Ints:
+        """Count the words of each text, from its beginning, whose pieces have room."""
+        ends = np.cumsum(self.by_word) - np.repeat(self.ends[:-1], self.n_words)
+        fits = np.concatenate([[0], np.cumsum(ends <= np.repeat(room, self.n_words))])
+        n_fitting: Ints = np.diff(fits[np.concatenate([[0], np.cumsum(self.n_words)])])
+        return n_fitting
+
+    def first(self, n_words: Ints) -> "CutWords":
+        """Take so many words of each text."""
+        if np.array_equal(n_words, self.n_words):
+            return self
+        taken = ranges(np.concatenate([[0], np.cumsum(self.n_words)[:-1]]), n_words)
+        pieces = np.concatenate([[0], np.cumsum(self.by_word)[:-1]])[taken]
+        return CutWords(self.ids[ranges(pieces, self.by_word[taken])], self.by_word[taken], n_words)
+
+
+class Bank:
+    """Remembers words by number, and their pieces in one flat array."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.ids = np.zeros(0, dtype=np.int32)
+        self.starts = np.zeros(1, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def add(self, words: Sequence[str], pieces: Sequence[Sequence[int]]) -> None:
+        """Remember new words."""
+        if not words:
+            return
+        self.numbers |= zip(words, range(len(self), len(self) + len(words)), strict=True)
+        self.ids = np.concatenate([self.ids, np.fromiter(itertools.chain.from_iterable(pieces), dtype=np.int32)])
+        self.starts = np.concatenate([self.starts, self.starts[-1] + np.cumsum([len(item) for item in pieces])])
+
+    def cut(self, texts: Sequence[Words]) -> CutWords:
+        """Cut texts of words that are all known."""
+        n_words = np.array([len(words) for words in texts], dtype=np.int64)
+        found = map(self.numbers.__getitem__, itertools.chain.from_iterable(texts))
+        numbers = np.fromiter(found, dtype=np.int64, count=int(n_words.sum()))
+        by_word = self.starts[numbers + 1] - self.starts[numbers]
+        return CutWords(self.ids[ranges(self.starts[numbers], by_word)], by_word, n_words)

@@ -1,0 +1,120 @@
+"""Which texts are read together: batches by a budget of pieces over texts of like length."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from fresh.pieces import Ints
+
+JITTER = 0.03
+"""How far texts move in the order of lengths, so that other texts meet in each epoch."""
+SHORT = 128
+"""Pieces up to which a text is short, and filling it up costs little."""
+MOST_TEXTS = 4
+"""Times the batch size: how many short texts make a batch at most."""
+
+
+class Dealt(NamedTuple):
+    """A batch of training texts."""
+
+    numbers: Ints
+    longest: int
+    """Pieces of the longest text."""
+    dense: bool
+    """Whether all texts are as long as the longest."""
+    width: int
+    """The length rounded up to one of few, where each shape of batch costs something of its own."""
+    n_texts: int
+    """How many texts a full batch of this width has."""
+
+
+def rung(length: int) -> int:
+    """Round a length up to one of few widths: by an eighth at most, for long texts by a thirty-second."""
+    step = 1 << max(0, (length - 1).bit_length() - (4 if length <= SHORT else 6))
+    return -(-length // step) * step
+
+
+def deal(lengths: Sequence[int] | Ints, batch_size: int, seed: int, epoch: int) -> list[Dealt]:
+    """Deal texts into batches at random; texts of like length meet, and batches have about equally many pieces.
+
+    :param batch_size: Texts in a batch on average; short texts come in larger batches, long ones in smaller.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    generator = np.random.default_rng((seed, epoch))
+    order = np.argsort(-sizes * generator.uniform(1, 1 + JITTER, len(sizes)), kind="stable")
+    budget = batch_size * sizes.mean() if len(sizes) else 0
+    batches: list[Dealt] = []
+    start = 0
+    while start < len(order):
+        batches.append(next_batch(sizes, order[start:], budget, MOST_TEXTS * batch_size))
+        start += len(batches[-1].numbers)
+    return [batches[number] for number in generator.permutation(len(batches))]
+
+
+def next_batch(sizes: Ints, order: Ints, budget: float, most: int) -> Dealt:
+    """Take the longest texts that are left, as many as the budget buys."""
+    width, longest = 0, rung(int(sizes[order[0]]))
+    while longest > width:  # a text that moved may be a little longer than the first
+        width = longest
+        n_texts = min(most, max(1, round(budget / width)))
+        numbers = order[:n_texts]
+        longest = rung(int(sizes[numbers].max()))
+    found = sizes[numbers]
+    return Dealt(numbers, int(found.max()), bool((found == found[0]).all()), width, n_texts)
+
+
+def padding_share(lengths: Sequence[int] | Ints, batches: Sequence[Dealt], rounded: bool) -> float:
+    """Say which share of all that is computed was only filled up.
+
+    :param rounded: Whether batches are filled up to the rounded width.
+    """
+    computed = sum(len(batch.numbers) * (batch.width if rounded else batch.longest) for batch in batches)
+    return 1 - float(np.sum(lengths)) / computed if computed else 0.0
+
+
+def batches_by_budget(lengths: Sequence[int] | Ints, budget: int, squared: int) -> Iterator[Ints]:
+    """Group texts of like length so that a batch stays within two budgets, or is one text.
+
+    :param budget: Pieces in a batch, filled up, at most.
+    :param squared: The same for pairs of pieces, which attention compares.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(sizes, kind="stable")
+    start = 0
+    for end, size in enumerate(sizes[order].tolist()):
+        n_pieces = (end - start + 1) * size
+        if end > start and (n_pieces > budget or n_pieces * size > squared):
+            yield order[start:end]
+            start = end
+    if start < len(order):
+        yield order[start:]
+
+
+def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work: Callable[[Ints], None]) -> None:
+    """Have texts worked on in batches within two budgets; where GPU memory runs out, the budgets are halved.
+
+    :param work: Does what is to be done with some texts, given by their numbers.
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    waiting = [np.arange(len(sizes))]
+    smaller = 1
+    while waiting:
+        part = waiting.pop()
+        groups = [part[group] for group in batches_by_budget(sizes[part], budget // smaller, squared // smaller)]
+        for place, numbers in enumerate(groups):
+            try:
+                work(numbers)
+            except torch.OutOfMemoryError:
+                if len(numbers) == 1:
+                    raise
+                if smaller == 1:
+                    warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=2)
+                smaller *= 2
+                waiting.append(np.concatenate(groups[place:]))
+                break
+
+
+OUT_OF_MEMORY = "Out of GPU memory: from here on, fewer pieces are read at once. The result is the same."

@@ -1,0 +1,114 @@
+"""Frozen layers run once: texts as they enter the part of a network that learns."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fresh.batching import work_through
+from fresh.halves import Halves
+from fresh.pieces import Batch, Ints, Layout, PieceTable, PieceTensors
+from fresh.progress import Progress
+from fresh.store import Shelf, Wanted, digest
+
+PIECES_AT_ONCE = 8192
+SQUARED_PIECES_AT_ONCE = 4_000_000
+"""How many pieces, and pairs of pieces, are read in one go when nothing is trained."""
+GPU_FACTOR = 8
+"""How many times more a GPU reads in one go."""
+
+
+def pieces_at_once(device: torch.device) -> int:
+    """Say how many pieces a device reads in one go."""
+    return PIECES_AT_ONCE * (GPU_FACTOR if device.type == "cuda" else 1)
+
+
+def read_all(lengths: Ints, device: torch.device, work: Callable[[Ints], None], part: float = 1) -> None:
+    """Have texts worked on in batches of like length that suit a device, smaller ones where memory runs out.
+
+    :param part: Share of the usual size of batches.
+    """
+    factor = part * pieces_at_once(device) / PIECES_AT_ONCE
+    work_through(lengths, int(PIECES_AT_ONCE * factor), int(SQUARED_PIECES_AT_ONCE * factor), work)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Texts to be read many times, with what the frozen layers make of them if that is kept."""
+
+    pieces: PieceTensors
+    states: Tensor | None
+    """What the frozen layers put out, one row a piece. Shape: (pieces of all texts, width)."""
+
+    @property
+    def on(self) -> torch.device:
+        """Where batches are gathered: on a GPU, if all that they need is there."""
+        return self.pieces.ids.device if self.states is None else self.states.device
+
+    def take(self, numbers: Tensor, width: int, dense: bool) -> Batch | tuple[Layout, Tensor]:
+        """Put some texts side by side: their pieces, or what the frozen layers make of them (texts, width, wide)."""
+        device = self.pieces.ids.device
+        there = numbers.to(device, non_blocking=True)
+        if self.states is None:
+            return self.pieces.batch(there, width, dense)
+        layout = self.pieces.layout(there, width, dense)
+        if self.states.device == device:
+            places, _ = self.pieces.places(numbers, width)
+            return layout, self.states[places].float()
+        starts, lengths = (item.cpu()[numbers] for item in (self.pieces.starts, self.pieces.lengths))
+        steps = torch.arange(width)
+        places = torch.where(steps < lengths.unsqueeze(1), starts.unsqueeze(1) + steps, 0)
+        return layout, self.states[places].pin_memory().to(device, non_blocking=True).float()
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The part of a network that does not learn, and where its output is kept."""
+
+    halves: Halves
+    shelf: Shelf
+    device: torch.device
+    padding: int
+    dtype: torch.dtype
+
+    def read(self, table: PieceTable, progress: Progress, name: str) -> Reading:
+        """Run some texts through the frozen layers, unless that was done before."""
+        pieces = table.on(self.device, self.padding)
+        if self.shelf.place == "off" or self.halves.n_below == 0:
+            return Reading(pieces, None)
+        width = int(self.halves.config.hidden_size)
+        wanted = Wanted(self.key(table), len(table.ids), width, self.dtype)
+
+        def fill(rows: Tensor) -> None:
+            with torch.inference_mode(), progress.task(name, len(table)) as advance:
+
+                def work(numbers: Ints) -> None:
+                    self.fill_some(rows, pieces, table, numbers)
+                    advance(len(numbers), "")
+
+                read_all(table.lengths, self.device, work)
+
+        return Reading(pieces, self.shelf.fetch(wanted, self.device, fill, progress))
+
+    def fill_some(self, rows: Tensor, pieces: PieceTensors, table: PieceTable, numbers: Ints) -> None:
+        """Compute the output for some texts and put it in its place."""
+        width = int(table.lengths[numbers].max())
+        chosen = torch.from_numpy(numbers).to(self.device)
+        hidden = self.halves.below(pieces.batch(chosen, width, bool((table.lengths[numbers] == width).all())))
+        places, there = pieces.places(chosen, width)
+        rows.index_copy_(0, places[there].to(rows.device), hidden[there].to(rows.device, rows.dtype))
+
+    def key(self, table: PieceTable) -> str:
+        """Digest the frozen weights and all pieces."""
+        return digest(self.parts(table))
+
+    def parts(self, table: PieceTable) -> Iterator[Any]:
+        """Go through all that the output is made from."""
+        yield f"{self.dtype} {self.halves.n_below}"
+        yield self.halves.config.to_json_string()
+        for name, weight in self.halves.lower.state_dict().items():
+            yield name
+            yield weight
+        yield from (table.ids, table.types, table.positions, table.starts)

@@ -1,0 +1,94 @@
+"""The best state of a training, and how one that was broken off goes on."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+Weights = dict[str, Tensor]
+
+
+def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """List the weights that training changes."""
+    return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
+
+
+@dataclass(slots=True)
+class Best:
+    """The best state so far, and the dev scores of all epochs."""
+
+    scores: list[float] = field(default_factory=list)
+    weights: Weights = field(default_factory=dict)
+
+    @property
+    def epoch(self) -> int:
+        """The earliest epoch with the highest score."""
+        return int(np.argmax(self.scores))
+
+    def add(self, score: float, model: nn.Module) -> None:
+        """Note an epoch's score and, if it is the best one, its weights."""
+        self.scores.append(score)
+        if self.epoch == len(self.scores) - 1:
+            self.weights = {name: weight.detach().clone() for name, weight in trained(model)}
+
+    def finished(self, epochs: int, patience: int) -> bool:
+        """Say whether more epochs are neither allowed nor worth while."""
+        n_epochs = len(self.scores)
+        return n_epochs >= epochs or (n_epochs > 0 and n_epochs - 1 - self.epoch >= patience)
+
+
+def keep(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> None:
+    """Write down, in one move, all that is needed to go on after this epoch."""
+    if path is None:
+        return
+    names = [name for name, _ in trained(model)]
+    tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained(model)}
+    tensors |= {f"best/{name}": weight for name, weight in best.weights.items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    save_file(tensors, partial, {"scores": json.dumps(best.scores)})
+    partial.replace(path)
+
+
+def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer) -> Best:
+    """Go on from what was kept, or begin."""
+    best = Best()
+    if path is None or not path.is_file():
+        return best
+    tensors, best.scores = read_kept(path)
+    parts: dict[Literal["now", "best"], Weights] = {
+        "now": {name[4:]: value for name, value in tensors.items() if name.startswith("now/")},
+        "best": {name[5:]: value for name, value in tensors.items() if name.startswith("best/")},
+    }
+    if {name: weight.shape for name, weight in trained(model)} != {
+        name: weight.shape for name, weight in parts["now"].items()
+    }:
+        raise ValueError(f"The state kept in {path} is of another network. Delete the file to begin anew.")
+    model.load_state_dict(parts["now"], strict=False)
+    best.weights = parts["best"]
+    state = optimizer.state_dict()
+    state["state"] = {
+        index: {key: tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+        for index, (name, _) in enumerate(trained(model))
+        if f"optimizer/{name}/step" in tensors
+    }
+    optimizer.load_state_dict(state)
+    return best
+
+
+def read_kept(path: Path) -> tuple[Weights, list[float]]:
+    """Read what was kept: all tensors, and the dev scores."""
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, json.loads(file.metadata()["scores"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"The state kept in {path} is damaged: {error}. Delete the file to begin anew.") from error

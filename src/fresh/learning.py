@@ -1,0 +1,148 @@
+"""Trains classifiers: from texts and labels to the state that did best on dev."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fresh.classifier import Classifier, ClassifierConfig
+from fresh.encoder import load_encoder
+from fresh.encoding import Text
+from fresh.frozen import Frozen, Reading, read_all
+from fresh.metrics import macro_f1
+from fresh.pieces import Ints, PieceTable
+from fresh.store import Shelf, readable
+from fresh.team import team
+from fresh.training import Job, TrainConfig, Watch, choose_device, fit_side_by_side, padding_of, seeded
+from fresh.update import Loss
+
+Labelled = Sequence[tuple[Text, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What one classifier is trained on, and how."""
+
+    train: Labelled
+    dev: Labelled
+    labels: Sequence[str]
+    config: ClassifierConfig
+    watch: Watch
+
+
+def train_classifiers(lessons: Sequence[Lesson]) -> list[Classifier]:
+    """Train networks from their pretrained state, side by side; the best dev macro-F1 wins."""
+    shelf = lessons[0].watch.shelf or lessons[0].config.train.engine.shelf()
+    prepared = [prepare(lesson, shelf) for lesson in lessons]
+    fit_side_by_side([job for _, job in prepared])
+    return [classifier for classifier, _ in prepared]
+
+
+def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
+    """Make a network that has learnt nothing yet but what its encoder knows."""
+    with seeded(config.train.seed):  # also for weights that an encoder comes without, such as a pooler's
+        encoder = load_encoder(config.network.encoder, config.network.pooling)
+        classifier = Classifier(encoder, labels, config.network)
+        nn.init.normal_(classifier.head.weight, std=0.02)
+        nn.init.zeros_(classifier.head.bias)
+    return classifier.to(choose_device(config.train.device))
+
+
+def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Classifier, Job]:
+    """Make a network, encode its texts and run its frozen layers, so that nothing but training is left to do."""
+    classifier = build(lesson.labels, lesson.config)
+    config, watch = lesson.config.train, lesson.watch
+    table, dev_table = (classifier.words([text for text, _ in part]) for part in (lesson.train, lesson.dev))
+    reading, dev_reading = Reading(table.on(classifier.device, classifier.padding), None), None
+    if classifier.halves is not None:
+        dtype = torch.bfloat16 if half_precision(config, classifier.device) else torch.float32
+        frozen = Frozen(classifier.halves, shelf, classifier.device, classifier.padding, dtype)
+        reading, dev_reading = (frozen.read(part, watch.progress, "frozen layers") for part in (table, dev_table))
+    job = Job(
+        classifier,
+        table.lengths,
+        make_loss(classifier, reading, lesson),
+        make_validate(classifier, dev_table, dev_reading, lesson),
+        config,
+        watch,
+        reading.on,
+    )
+    watch.progress.say(describe(classifier, reading, job))
+    return classifier, job
+
+
+def half_precision(config: TrainConfig, device: torch.device) -> bool:
+    """Say whether training computes with bf16."""
+    wanted = config.engine.precision
+    return wanted == "bf16" or (wanted == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
+
+
+def make_loss(classifier: Classifier, reading: Reading, lesson: Lesson) -> Loss:
+    """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
+    targets = torch.tensor([lesson.labels.index(label) for _, label in lesson.train], device=classifier.device)
+    half = half_precision(lesson.config.train, classifier.device)
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        chosen = numbers.clamp(min=0)
+        batch = reading.take(chosen, width, dense)
+        with torch.autocast(classifier.device.type, torch.bfloat16, enabled=half):
+            logits = classifier(batch).logits
+        answers = targets[chosen.to(targets.device, non_blocking=True)]
+        losses = functional.cross_entropy(logits.float(), answers, reduction="none")
+        return (losses * (numbers >= 0).to(losses.device, non_blocking=True)).sum()
+
+    return loss
+
+
+def make_validate(
+    classifier: Classifier, table: PieceTable, reading: Reading | None, lesson: Lesson
+) -> Callable[[], float]:
+    """Make the function that measures macro-F1 on the development texts; a team shares them out."""
+    gold, members = [label for _, label in lesson.dev], team()
+    reading = reading or Reading(table.on(classifier.device, classifier.padding), None)
+    mine = np.array(members.share(range(len(table))), dtype=np.int64)
+
+    def validate() -> float:
+        probabilities = read_again(classifier, table, reading, mine)
+        if not np.isfinite(probabilities).all():
+            raise ValueError("Training diverged: probabilities are no longer numbers. Lower the learning_rate.")
+        best = members.join(probabilities.argmax(1).tolist())
+        return macro_f1(gold, [classifier.labels[number] for number in best], classifier.labels)
+
+    return validate
+
+
+def read_again(classifier: Classifier, table: PieceTable, reading: Reading, which: Ints) -> NDArray[np.float64]:
+    """Say how probable each label is for some texts that were read before. Shape: (texts, labels)."""
+    found = np.zeros((len(which), len(classifier.labels)))
+    lengths = table.lengths[which]
+
+    def work(places: Ints) -> None:
+        width = int(lengths[places].max())
+        numbers = torch.from_numpy(which[places]).to(reading.on)
+        batch = reading.take(numbers, width, bool((lengths[places] == width).all()))
+        found[places] = classifier(batch).logits.double().softmax(-1).cpu().numpy()
+
+    with torch.inference_mode():
+        read_all(lengths, classifier.device, work)
+    return found
+
+
+def describe(classifier: Classifier, reading: Reading, job: Job) -> str:
+    """Say what is trained, where frozen outputs are kept, and how much is filled up."""
+    padding = f"{padding_of(job):.1%} padding"
+    name = job.watch.name
+    if reading.states is None:
+        why = "" if classifier.halves else " (this encoder's layers cannot be run apart)"
+        return f"{name}: {len(job.lengths):,} texts, {padding}; every step runs all layers{why}."
+    states, halves = reading.states, classifier.halves
+    place = "GPU memory" if states.is_cuda else "memory"
+    n_layers = 0 if halves is None else halves.n_below
+    return (
+        f"{name}: {len(job.lengths):,} texts, {padding}; {n_layers} frozen layers run once, "
+        f"their output ({readable(states.nbytes)}) is kept in {place}."
+    )

@@ -1,0 +1,183 @@
+"""Texts as an encoder reads them: pieces in flat arrays, and batches of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Ints = NDArray[np.int64]
+Flat = NDArray[np.int32]
+
+NO_WORD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """One text as an encoder reads it."""
+
+    ids: Flat
+    types: Flat
+    positions: Flat
+    word_of: Flat
+    """Which word each piece belongs to; NO_WORD for the query and for special pieces."""
+    n_words: int
+    n_read: int
+    """How many of the words were read: all, unless truncating was asked for."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceTable:
+    """Many texts as an encoder reads them, one after the other in flat arrays."""
+
+    ids: Flat
+    types: Flat
+    positions: Flat
+    word_of: Flat
+    starts: Ints
+    """Where each text begins, and where the last one ends. Shape: (texts + 1,)."""
+    n_words: Ints
+    n_read: Ints
+
+    def __len__(self) -> int:
+        return len(self.n_words)
+
+    @property
+    def lengths(self) -> Ints:
+        """How many pieces each text has."""
+        lengths: Ints = np.diff(self.starts)
+        return lengths
+
+    def __iter__(self) -> Iterator[Pieces]:
+        for number in range(len(self)):
+            part = slice(self.starts[number], self.starts[number + 1])
+            arrays = (self.ids[part], self.types[part], self.positions[part], self.word_of[part])
+            yield Pieces(*arrays, int(self.n_words[number]), int(self.n_read[number]))
+
+    def on(self, device: torch.device, padding: int) -> "PieceTensors":
+        """Put the pieces where they are computed with."""
+        arrays = (self.ids, self.types, self.positions, self.word_of, self.starts[:-1], self.lengths)
+        ids, types, positions, word_of, starts, lengths = (torch.from_numpy(item).to(device) for item in arrays)
+        return PieceTensors(ids, types, positions, word_of, starts, lengths, padding)
+
+
+def table_of(texts: Sequence[Pieces]) -> PieceTable:
+    """Put texts one after the other."""
+
+    def joined(arrays: Iterator[Flat]) -> Flat:
+        return np.concatenate([np.zeros(0, dtype=np.int32), *arrays]).astype(np.int32)
+
+    return PieceTable(
+        joined(text.ids for text in texts),
+        joined(text.types for text in texts),
+        joined(text.positions for text in texts),
+        joined(text.word_of for text in texts),
+        np.cumsum([0, *map(len, texts)], dtype=np.int64),
+        np.array([text.n_words for text in texts], dtype=np.int64),
+        np.array([text.n_read for text in texts], dtype=np.int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How several texts lie side by side. All tensors have the shape (batch, pieces)."""
+
+    positions: Tensor
+    mask: Tensor
+    """1 for a piece, 0 where a shorter text was filled up."""
+    dense: bool
+    """Whether it is known that nothing was filled up."""
+
+    @property
+    def attended(self) -> Tensor | None:
+        """The mask, if there is anything to hide."""
+        return None if self.dense else self.mask
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Layout):
+    """Several texts side by side."""
+
+    ids: Tensor
+    types: Tensor
+    word_of: Tensor
+    n_words: tuple[int, ...] = ()
+    n_read: tuple[int, ...] = ()
+
+    def repeated(self, times: int) -> "Batch":
+        """Have the whole batch several times, one after the other."""
+        names = ("ids", "types", "positions", "word_of", "mask")
+        tensors = {name: getattr(self, name).repeat(times, 1) for name in names}
+        return replace(self, **tensors, n_words=self.n_words * times, n_read=self.n_read * times)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceTensors:
+    """The pieces of many texts on one device, from which batches are gathered there."""
+
+    ids: Tensor
+    types: Tensor
+    positions: Tensor
+    word_of: Tensor
+    starts: Tensor
+    lengths: Tensor
+    padding: int
+
+    def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Find some texts in the flat arrays: the places of pieces, and which are there. Shapes: (texts, width)."""
+        steps = torch.arange(width, device=self.starts.device)
+        there = steps < self.lengths[numbers].unsqueeze(1)
+        return torch.where(there, self.starts[numbers].unsqueeze(1) + steps, 0), there
+
+    def layout(self, numbers: Tensor, width: int, dense: bool) -> Layout:
+        """Say how some texts lie side by side, without their pieces."""
+        places, there = self.places(numbers, width)
+        positions = torch.where(there, self.positions[places], self.positions[:1])
+        return Layout(positions.long(), there.long(), dense)
+
+    def batch(self, numbers: Tensor, width: int, dense: bool) -> Batch:
+        """Put some texts side by side and fill the shorter ones up."""
+        places, there = self.places(numbers, width)
+        layout = self.layout(numbers, width, dense)
+
+        def fill(flat: Tensor, value: int) -> Tensor:
+            return torch.where(there, flat[places], value).long()
+
+        ids, types, owners = fill(self.ids, self.padding), fill(self.types, 0), fill(self.word_of, NO_WORD)
+        return Batch(layout.positions, layout.mask, dense, ids, types, owners)
+
+
+class Gather:
+    """Gathers texts of a table, given by their numbers, into batches."""
+
+    def __init__(self, table: PieceTable, device: torch.device, padding: int) -> None:
+        self.table = table
+        self.lengths = table.lengths
+        self.device = device
+        self.tensors = table.on(device, padding)
+
+    def __call__(self, numbers: Ints) -> Batch:
+        """Put some texts side by side."""
+        width = int(self.lengths[numbers].max())
+        dense = bool((self.lengths[numbers] == width).all())
+        batch = self.tensors.batch(torch.from_numpy(numbers).to(self.device), width, dense)
+        n_words, n_read = self.table.n_words[numbers], self.table.n_read[numbers]
+        return replace(batch, n_words=tuple(n_words.tolist()), n_read=tuple(n_read.tolist()))
+
+
+def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
+    """Add up what the pieces of each word have; a word that was not read has nothing.
+
+    :param values: One value a piece. Shape: (batch, pieces).
+    :return: One array a text, one value a word.
+    """
+    owners = torch.where(batch.word_of == NO_WORD, max(batch.n_words), batch.word_of)
+    sums = torch.zeros(len(values), max(batch.n_words) + 1, dtype=torch.float64, device=values.device)
+    sums.scatter_add_(1, owners, values.detach().double())
+    table = sums.cpu().numpy()
+    return [table[row, :n_words] for row, n_words in enumerate(batch.n_words)]

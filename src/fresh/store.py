@@ -1,0 +1,213 @@
+"""Where the output of frozen layers is kept: on the GPU, in memory or in a file; shared by all who ask for it."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fresh.progress import SILENT, Progress
+
+Place = Literal["auto", "memory", "file", "off"]
+
+VERSION = 1
+CHUNK = 1 << 26
+SHARE = 0.5
+"""Of the free memory, how much is used unless more or less is asked for."""
+
+
+class StoreError(OSError):
+    """Frozen outputs that cannot be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Frozen outputs that somebody asks for: one row a piece."""
+
+    key: str
+    """Digest of all that they are made from."""
+    n_pieces: int
+    width: int
+    dtype: torch.dtype
+
+    @property
+    def n_bytes(self) -> int:
+        """How much room they take."""
+        return self.n_pieces * self.width * self.dtype.itemsize
+
+
+class Shelf:
+    """Keeps frozen outputs for as long as it lives, or, with a folder, for later runs too."""
+
+    def __init__(self, place: Place = "auto", gigabytes: float | None = None, folder: str | Path | None = None) -> None:
+        self.place = place
+        self.gigabytes = gigabytes
+        self.folder = None if folder is None else Path(folder)
+        self.held: dict[str, Tensor] = {}
+        self.temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def fetch(
+        self, wanted: Wanted, device: torch.device, fill: Callable[[Tensor], None], progress: Progress = SILENT
+    ) -> Tensor:
+        """Return what is kept under a key, or have it computed and keep it. Shape: (pieces, width).
+
+        :param fill: Writes all rows into the tensor it is given.
+        """
+        if wanted.key in self.held:
+            self.held[wanted.key] = self.held.pop(wanted.key)  # the latest comes last
+            return self.held[wanted.key]
+        where = self.choose(wanted, device)
+        if where is None or self.folder is not None:
+            found = self.from_file(wanted, fill, progress)
+            self.held[wanted.key] = found if where is None else found.to(where, copy=True)
+        else:
+            rows = torch.empty(wanted.n_pieces, wanted.width, dtype=wanted.dtype, device=where)
+            fill(rows)
+            self.held[wanted.key] = rows
+        return self.held[wanted.key]
+
+    def choose(self, wanted: Wanted, device: torch.device) -> torch.device | None:
+        """Choose where to keep something: the GPU, memory, or, with None, a file; older things make room for it."""
+        places = [device, torch.device("cpu")] if device.type == "cuda" else [torch.device("cpu")]
+        if self.place == "memory":
+            return places[0]
+        for where in places if self.place == "auto" else []:
+            if wanted.n_bytes > self.room(where):
+                self.drop(where)
+            if wanted.n_bytes <= self.room(where):
+                return where
+        return None
+
+    def room(self, where: torch.device) -> float:
+        """Say how many bytes may be used."""
+        if self.gigabytes is not None:
+            held = sum(rows.nbytes for rows in self.held.values() if rows.device.type == where.type)
+            return self.gigabytes * 1e9 - held
+        return SHARE * (torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else free_memory())
+
+    def drop(self, where: torch.device) -> None:
+        """Let go of all that is kept in one place."""
+        self.held = {key: rows for key, rows in self.held.items() if rows.device.type != where.type}
+
+    def from_file(self, wanted: Wanted, fill: Callable[[Tensor], None], progress: Progress) -> Tensor:
+        """Open the file that holds what is wanted, or write it, in one move."""
+        folder = self.folder
+        if folder is None:
+            self.temporary = self.temporary or tempfile.TemporaryDirectory(prefix="fresh-")
+            folder = Path(self.temporary.name)
+        path = folder / f"{wanted.key}.bin"
+        problem = damage(path, wanted)
+        if problem is not None:
+            if path.exists():
+                progress.say(f"{path} is damaged ({problem}) and is made anew.")
+            write(path, wanted, fill)
+        return torch.from_file(str(path), shared=False, size=wanted.n_pieces * wanted.width, dtype=wanted.dtype).view(
+            wanted.n_pieces, wanted.width
+        )
+
+
+def write(path: Path, wanted: Wanted, fill: Callable[[Tensor], None]) -> None:
+    """Write a file of frozen outputs; what is half-written is never left behind."""
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_room(path.parent, wanted.n_bytes)
+        with partial.open("wb") as file:
+            if hasattr(os, "posix_fallocate") and wanted.n_bytes:
+                os.posix_fallocate(file.fileno(), 0, wanted.n_bytes)
+            else:
+                file.truncate(wanted.n_bytes)
+        rows = torch.from_file(str(partial), shared=True, size=wanted.n_pieces * wanted.width, dtype=wanted.dtype).view(
+            wanted.n_pieces, wanted.width
+        )
+        fill(rows)
+        del rows
+        about = {"bytes": wanted.n_bytes, "crc32": checksum(partial)}
+        partial.replace(path)
+        note = path.with_suffix(".json.partial")
+        note.write_text(json.dumps(about), encoding="utf-8")
+        note.replace(path.with_suffix(".json"))
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(cannot_keep(path.parent, wanted.n_bytes, error.strerror or str(error))) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_room(folder: Path, n_bytes: int) -> None:
+    """Refuse to begin what the disk cannot hold."""
+    free = shutil.disk_usage(folder).free
+    if free < n_bytes:
+        raise StoreError(cannot_keep(folder, n_bytes, f"{readable(free)} are free there"))
+
+
+def cannot_keep(folder: Path, n_bytes: int, reason: str) -> str:
+    """Say that there is no room, and the ways out."""
+    return (
+        f"What the frozen layers put out takes {readable(n_bytes)} and cannot be kept in {folder}: {reason}. "
+        "Free some space, name another folder (frozen_folder=...), or do without (frozen=off)."
+    )
+
+
+def damage(path: Path, wanted: Wanted) -> str | None:
+    """Say what is wrong with a file, if anything."""
+    try:
+        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        size = path.stat().st_size
+    except (OSError, ValueError):
+        return "it was not finished"
+    if not isinstance(about, dict) or size != wanted.n_bytes or about.get("bytes") != size:
+        return f"it has {size} bytes where {wanted.n_bytes} are expected"
+    return None if about.get("crc32") == checksum(path) else "its checksum is another"
+
+
+def checksum(path: Path) -> int:
+    """Compute the CRC-32 of a file."""
+    found = 0
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            found = zlib.crc32(chunk, found)
+    return found
+
+
+def digest(parts: Iterable[str | np.ndarray | Tensor]) -> str:
+    """Digest names, arrays and weights: all that frozen outputs are made from."""
+    found = hashlib.blake2b(f"{VERSION}".encode(), digest_size=16)
+    for part in parts:
+        if isinstance(part, str):
+            found.update(f"\n{part}\n".encode("utf-8", "surrogatepass"))
+        else:
+            array = part.detach().cpu().contiguous().numpy() if isinstance(part, Tensor) else np.ascontiguousarray(part)
+            found.update(f"\n{array.dtype} {array.shape}\n".encode())
+            found.update(array.view(np.uint8).data if array.size else b"")
+    return found.hexdigest()
+
+
+def free_memory() -> int:
+    """Find how much memory can be had, in bytes."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def readable(n_bytes: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"

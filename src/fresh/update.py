@@ -1,0 +1,83 @@
+"""One training step: loss, gradients, clipping, AdamW; in parts where memory is short."""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from fresh.batching import Dealt
+from fresh.kept import trained
+from fresh.team import Team
+
+Loss = Callable[[Tensor, int, bool], Tensor]
+"""Sums the losses of some texts: their numbers, the width they are filled up to, and whether nothing is."""
+
+OUT_OF_MEMORY = (
+    "Out of GPU memory: from here on, training reads fewer pieces at once and adds up the gradients. "
+    "The result is the same; a smaller batch_size would be faster."
+)
+
+
+class Update:
+    """Changes weights by what a batch says."""
+
+    def __init__(self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team) -> None:
+        """Make the optimizer.
+
+        :param rates: Learning rate, weight decay, and the norm that gradients are clipped to.
+        """
+        learning_rate, weight_decay, self.max_norm = rates
+        self.weights = [weight for _, weight in trained(model)]
+        self.device = self.weights[0].device
+        self.loss = loss
+        self.team = team
+        self.n_parts = 1
+        self.optimizer = torch.optim.AdamW(
+            self.weights,
+            lr=learning_rate,
+            weight_decay=weight_decay,
+            fused=self.device.type in ("cpu", "cuda", "mps"),
+            capturable=self.device.type == "cuda",
+        )
+
+    def __call__(self, batch: Dealt, numbers: Tensor, scale: float, seed: int) -> None:
+        """Make one step.
+
+        :param numbers: The numbers of the texts, where the network is.
+        :param scale: What the sum of losses is multiplied by.
+        """
+        torch.manual_seed(seed)
+        if self.team.size > 1:
+            numbers = numbers[self.team.rank :: self.team.size]
+        while not self.add_gradients(numbers, batch.longest, batch.dense, scale):
+            self.n_parts *= 2
+            if self.n_parts == 2:
+                warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=2)
+        self.apply()
+
+    def add_gradients(self, numbers: Tensor, width: int, dense: bool, scale: float) -> bool:
+        """Compute gradients, some texts at a time; False if even these were too many."""
+        try:
+            for part in numbers.tensor_split(min(self.n_parts, max(1, len(numbers)))):
+                if len(part):
+                    (self.loss(part, width, dense) * scale).backward()  # type: ignore[no-untyped-call]
+        except torch.OutOfMemoryError:
+            if self.n_parts >= len(numbers):
+                raise
+            self.optimizer.zero_grad(set_to_none=True)
+            return False
+        return True
+
+    def apply(self) -> None:
+        """Change the weights by their gradients."""
+        if self.team.size > 1:
+            for weight in self.weights:
+                weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        self.team.add([weight.grad for weight in self.weights if weight.grad is not None])
+        nn.utils.clip_grad_norm_(self.weights, self.max_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def finish(self) -> None:
+        """Have all steps done before anybody looks at the weights."""

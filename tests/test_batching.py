@@ -1,0 +1,247 @@
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import test_corpora
+from fresh.batching import Dealt, batches_by_budget, deal, padding_share, rung, work_through
+from fresh.corpora import CORPORA
+from fresh.encoder import load_encoder
+from fresh.encoding import WordEncoder
+from fresh.pieces import Ints
+from fresh.support import text_of
+
+LENGTHS = st.lists(st.integers(2, 80), max_size=40)
+MANY = st.lists(st.integers(2, 600), min_size=1, max_size=200)
+SIZES = st.integers(1, 40)
+SEEDS = st.integers(0, 1000)
+
+data = test_corpora.data  # the fixture that finds the corpora, or fails where they must be
+
+
+def spread(n_texts: int, middle: float, width: float) -> Ints:
+    """Lengths as corpora have them: many of middling length, and a tail of long ones."""
+    found: Ints = np.random.default_rng(0).lognormal(np.log(middle), width, n_texts).astype(np.int64) + 2
+    return found
+
+
+@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
+def test_batches_are_a_partition_within_two_budgets(lengths: list[int], budget: int, squared: int) -> None:
+    batches = list(batches_by_budget(lengths, budget, squared))
+    assert sorted(int(number) for batch in batches for number in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[number] for number in batch)
+        assert len(batch) == 1 or (len(batch) * longest <= budget and len(batch) * longest**2 <= squared)
+
+
+@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
+def test_no_two_neighbouring_batches_would_fit_into_one(lengths: list[int], budget: int, squared: int) -> None:
+    batches = list(batches_by_budget(lengths, budget, squared))
+    for batch, following in itertools.pairwise(batches):
+        n_pieces = (len(batch) + 1) * lengths[following[0]]
+        assert n_pieces > budget or n_pieces * lengths[following[0]] > squared
+
+
+# Widths
+
+
+@given(st.integers(1, 100_000))
+def test_a_width_is_at_least_the_length_and_little_more(length: int) -> None:
+    more = rung(length) - length
+    assert 0 <= more * (8 if length <= 128 else 32) < length
+    assert rung(rung(length)) == rung(length)
+
+
+def test_longer_texts_have_no_smaller_widths() -> None:
+    widths = [rung(length) for length in range(1, 5000)]
+    assert widths == sorted(widths)
+
+
+def test_widths_are_few() -> None:
+    assert {rung(length) for length in range(65, 129)} == {72, 80, 88, 96, 104, 112, 120, 128}
+    assert {rung(length) for length in range(257, 513)} == {256 + 8 * step for step in range(1, 33)}
+    assert [rung(length) for length in (1, 2, 9, 16, 17, 33, 129)] == [1, 2, 9, 16, 18, 36, 132]
+
+
+# Dealing
+
+
+@given(MANY, SIZES, SEEDS, st.integers(0, 5))
+def test_every_text_is_dealt_once_an_epoch(lengths: list[int], batch_size: int, seed: int, epoch: int) -> None:
+    batches = deal(lengths, batch_size, seed, epoch)
+    assert sorted(int(number) for batch in batches for number in batch.numbers) == list(range(len(lengths)))
+
+
+def test_no_texts_make_no_batches() -> None:
+    assert deal([], 4, 0, 0) == []
+
+
+@given(MANY, SIZES, SEEDS)
+def test_a_batch_says_what_it_is(lengths: list[int], batch_size: int, seed: int) -> None:
+    for batch in deal(lengths, batch_size, seed, 0):
+        found = [lengths[number] for number in batch.numbers]
+        assert batch.longest == max(found)
+        assert batch.dense == (len(set(found)) == 1)
+        assert batch.longest <= batch.width == rung(batch.width)
+        assert len(batch.numbers) <= batch.n_texts
+
+
+@given(MANY, SIZES, SEEDS)
+def test_batches_of_one_width_are_equally_large(lengths: list[int], batch_size: int, seed: int) -> None:
+    batches = [batch for epoch in range(3) for batch in deal(lengths, batch_size, seed, epoch)]
+    assert len({(batch.width, batch.n_texts) for batch in batches}) == len({batch.width for batch in batches})
+    for epoch in range(3):
+        unfilled = [batch for batch in deal(lengths, batch_size, seed, epoch) if len(batch.numbers) < batch.n_texts]
+        assert len(unfilled) <= 1  # the last one dealt
+
+
+@given(MANY, SIZES, SEEDS)
+def test_a_batch_has_as_many_pieces_as_the_budget_buys(lengths: list[int], batch_size: int, seed: int) -> None:
+    budget = batch_size * np.mean(lengths)
+    for batch in deal(lengths, batch_size, seed, 0):
+        too_few = batch.n_texts == 1 and batch.width > budget
+        too_many = batch.n_texts == 4 * batch_size and batch.n_texts * batch.width < budget
+        assert too_few or too_many or abs(batch.n_texts * batch.width - budget) <= batch.width / 2
+
+
+@given(MANY, SIZES, SEEDS)
+def test_texts_of_like_length_meet(lengths: list[int], batch_size: int, seed: int) -> None:
+    batches = sorted(deal(lengths, batch_size, seed, 0), key=lambda batch: batch.longest)
+    for shorter, longer in itertools.pairwise(batches):
+        least = min(lengths[number] for number in longer.numbers)
+        assert shorter.longest <= 1.03 * least  # as far as texts move
+
+
+def contents(batches: list[Dealt]) -> list[tuple[int, ...]]:
+    return [tuple(batch.numbers.tolist()) for batch in batches]
+
+
+def test_seed_and_epoch_decide_who_meets() -> None:
+    lengths = spread(1000, 60, 0.5)
+    dealt = {(seed, epoch): contents(deal(lengths, 8, seed, epoch)) for seed in (0, 1) for epoch in (0, 1)}
+    assert dealt[0, 0] == contents(deal(lengths.tolist(), 8, 0, 0))
+    groups = {key: set(map(frozenset, batches)) for key, batches in dealt.items()}
+    for one, other in itertools.combinations(groups, 2):
+        assert len(groups[one] & groups[other]) < 0.2 * len(groups[one])  # some of the longest are always alone
+
+
+def test_batches_come_in_no_order_of_length() -> None:
+    longest = [batch.longest for batch in deal(spread(1000, 60, 0.5), 8, 0, 0)]
+    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
+
+
+@pytest.mark.parametrize(("middle", "width"), [(20, 0.0), (20, 0.5), (40, 0.3), (300, 0.4), (800, 0.6)])
+@pytest.mark.parametrize("batch_size", [8, 32])
+def test_batches_are_as_many_as_the_batch_size_says(middle: float, width: float, batch_size: int) -> None:
+    batches = deal(spread(3000, middle, width), batch_size, 0, 0)
+    assert len(batches) == pytest.approx(3000 / batch_size, rel=0.1)
+
+
+def test_the_padding_share_by_hand() -> None:
+    batches = [Dealt(np.array([0, 1]), 10, False, 12, 2), Dealt(np.array([2]), 20, True, 20, 1)]
+    assert padding_share([10, 6, 20], batches, rounded=False) == pytest.approx(4 / 40)
+    assert padding_share([10, 6, 20], batches, rounded=True) == pytest.approx(8 / 44)
+    assert padding_share([], [], rounded=True) == 0
+
+
+@cache
+def corpus_lengths(name: str, path: Path) -> Ints:
+    texts = [text_of(example.document) for example in test_corpora.read(name, path).train]
+    return word_encoder()(texts).lengths
+
+
+@cache
+def word_encoder() -> WordEncoder:
+    return WordEncoder(load_encoder("minilm"), "stagger", 4096)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_padding_is_under_a_twentieth_on_every_corpus(name: str, data: Path) -> None:
+    lengths = corpus_lengths(name, data)
+    for epoch, rounded in itertools.product(range(2), (False, True)):
+        batches = deal(lengths, 32, 0, epoch)
+        assert 0 <= padding_share(lengths, batches, rounded) < 0.05
+        assert len(batches) == pytest.approx(len(lengths) / 32, rel=0.1)
+
+
+# Working through
+
+OUT_OF_MEMORY = "Out of GPU memory: from here on, fewer pieces are read at once. The result is the same."
+
+
+class Worker:
+    """Notes what it did, and has memory for so many texts at once."""
+
+    def __init__(self, room: Callable[[Ints], bool] = lambda _numbers: True) -> None:
+        self.room = room
+        self.done: list[list[int]] = []
+
+    def __call__(self, numbers: Ints) -> None:
+        if not self.room(numbers):
+            raise torch.OutOfMemoryError("full")
+        self.done.append(numbers.tolist())
+
+    def visited(self) -> list[int]:
+        return sorted(itertools.chain.from_iterable(self.done))
+
+
+@pytest.fixture
+def warned() -> Iterator[list[warnings.WarningMessage]]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield found
+
+
+@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
+def test_all_texts_are_worked_on_once_within_budgets(lengths: list[int], budget: int, squared: int) -> None:
+    work = Worker()
+    work_through(lengths, budget, squared, work)
+    assert work.done == [batch.tolist() for batch in batches_by_budget(lengths, budget, squared)]
+    assert work.visited() == list(range(len(lengths)))
+
+
+@given(LENGTHS, st.integers(1, 5))
+def test_where_memory_runs_out_all_texts_are_still_worked_on_once(lengths: list[int], most: int) -> None:
+    work = Worker(lambda numbers: len(numbers) <= most)
+    groups = list(batches_by_budget(lengths, 300, 10_000))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        work_through(lengths, 300, 10_000, work)
+    assert work.visited() == list(range(len(lengths)))
+    wanted = [(RuntimeWarning, OUT_OF_MEMORY)] if max(map(len, groups), default=0) > most else []
+    assert [(item.category, str(item.message)) for item in found] == wanted
+
+
+def test_what_was_done_before_memory_ran_out_is_not_done_again(warned: list[warnings.WarningMessage]) -> None:
+    calls: list[list[int]] = []
+
+    def work(numbers: Ints) -> None:
+        calls.append(numbers.tolist())
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError("full")
+
+    work_through([10] * 8, 40, 10_000, work)
+    assert calls == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [6, 7]]
+    assert len(warned) == 1
+
+
+def test_a_text_that_does_not_fit_alone_is_an_error(warned: list[warnings.WarningMessage]) -> None:
+    work = Worker(lambda numbers: 3 not in numbers)
+    with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
+        work_through([10, 10, 10, 50, 10], 1000, 1_000_000, work)
+    assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
+
+
+def test_other_errors_are_not_tried_again() -> None:
+    def work(_numbers: Ints) -> None:
+        raise RuntimeError("another")
+
+    with pytest.raises(RuntimeError, match=r"^another$"):
+        work_through([10, 10], 1000, 1_000_000, work)

@@ -1,0 +1,199 @@
+import copy
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fresh.batching import Dealt
+from fresh.team import Team
+from fresh.update import Loss, Update
+
+OUT_OF_MEMORY = (
+    "Out of GPU memory: from here on, training reads fewer pieces at once and adds up the gradients. "
+    "The result is the same; a smaller batch_size would be faster."
+)
+INPUTS = torch.randn(24, 3, generator=torch.Generator().manual_seed(0))
+TARGETS = torch.arange(24) % 2
+RATES = (0.05, 0.01, 0.1)
+"""Learning rate, weight decay, and a norm that clips."""
+
+
+def network() -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
+    model[0].bias.requires_grad_(False)
+    return model
+
+
+def dealt(numbers: range, dense: bool = True) -> Dealt:
+    return Dealt(np.array(numbers), 5, dense, 6, len(numbers))
+
+
+class Limited:
+    """A loss that has memory for so many texts at once, and notes what it was asked for."""
+
+    def __init__(self, model: nn.Module, most: int = 1000) -> None:
+        self.model, self.most = model, most
+        self.calls: list[list[int]] = []
+        self.given: set[tuple[int, bool]] = set()
+
+    def __call__(self, numbers: Tensor, width: int, dense: bool) -> Tensor:
+        self.calls.append(numbers.tolist())
+        self.given.add((width, dense))
+        if len(numbers) > self.most:
+            raise torch.OutOfMemoryError("full")
+        return functional.cross_entropy(self.model(INPUTS[numbers]), TARGETS[numbers], reduction="sum")
+
+
+def step_through(model: nn.Module, loss: Loss, sizes: list[int], n_parts: int = 1) -> Update:
+    """Make one step for each size of batch."""
+    update = Update(model, loss, RATES, Team())
+    update.n_parts = n_parts
+    with torch.random.fork_rng(devices=[]):
+        for seed, size in enumerate(sizes):
+            batch = dealt(range(size))
+            update(batch, torch.from_numpy(batch.numbers), 1 / 8, seed)
+    return update
+
+
+def far_apart(first: nn.Module, second: nn.Module) -> float:
+    weights = zip(first.parameters(), second.parameters(), strict=True)
+    return max(float((one - other).detach().abs().max()) for one, other in weights)
+
+
+@pytest.fixture
+def warned() -> Iterator[list[warnings.WarningMessage]]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield found
+
+
+SIZES = [8, 8, 3, 16, 1, 8]
+
+
+@pytest.mark.parametrize("n_parts", [2, 3, 4, 16])
+def test_gradients_of_parts_add_up_to_those_of_the_whole(n_parts: int) -> None:
+    whole, parts = network(), network()
+    step_through(whole, Limited(whole), SIZES)
+    loss = Limited(parts)
+    step_through(parts, loss, SIZES, n_parts)
+    assert [len(call) for call in loss.calls[: min(n_parts, 8)]] == [
+        len(part) for part in torch.arange(8).tensor_split(min(n_parts, 8))
+    ]
+    assert far_apart(whole, parts) < 1e-6
+    assert far_apart(whole, network()) > 0.1
+
+
+def step_by_hand(sizes: list[int], max_norm: float) -> nn.Sequential:
+    model = network()
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(learning, lr=0.05, weight_decay=0.01)
+    for size in sizes:
+        optimizer.zero_grad()
+        (Limited(model)(torch.arange(size), 5, True) / 8).backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+    return model
+
+
+def test_a_step_is_that_of_adamw_after_clipping() -> None:
+    model = network()
+    step_through(model, Limited(model), SIZES)
+    assert far_apart(model, step_by_hand(SIZES, max_norm=0.1)) < 1e-6
+    assert far_apart(model, step_by_hand(SIZES, max_norm=100)) > 1e-3  # so clipping matters here
+    assert torch.equal(model.state_dict()["0.bias"], network().state_dict()["0.bias"])
+
+
+def test_no_gradient_is_left_for_the_next_step() -> None:
+    model = network()
+    step_through(model, Limited(model), [8])
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_the_loss_hears_of_the_longest_text_and_not_of_the_rounded_width() -> None:
+    model = network()
+    loss = Limited(model)
+    update = Update(model, loss, RATES, Team())
+    with torch.random.fork_rng(devices=[]):
+        for dense in (False, True):
+            update(dealt(range(4), dense), torch.arange(4), 1 / 8, 0)
+    assert loss.given == {(5, False), (5, True)}
+
+
+def test_a_step_draws_from_its_seed() -> None:
+    drawn: list[float] = []
+    model = network()
+    plain = Limited(model)
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        drawn.append(torch.rand(1).item())
+        return plain(numbers, width, dense)
+
+    update = Update(model, loss, RATES, Team())
+    with torch.random.fork_rng(devices=[]):
+        for seed in (3, 3, 4):
+            update(dealt(range(4)), torch.arange(4), 1 / 8, seed)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
+def test_where_memory_runs_out_a_batch_is_read_in_parts(most: int, warned: list[warnings.WarningMessage]) -> None:
+    whole, limited = network(), network()
+    step_through(whole, Limited(whole), SIZES)
+    loss = Limited(limited, most)
+    step_through(limited, loss, SIZES)
+    assert far_apart(whole, limited) < 1e-6
+    assert [(item.category, str(item.message)) for item in warned] == [(RuntimeWarning, OUT_OF_MEMORY)]
+    read = [call for call in loss.calls if len(call) <= most]
+    assert sorted(number for call in read for number in call) == sorted(n for size in SIZES for n in range(size))
+    assert len(loss.calls) - len(read) <= 4  # a lesson is learnt once
+
+
+def test_parts_are_halved_until_they_fit(warned: list[warnings.WarningMessage]) -> None:
+    model = network()
+    loss = Limited(model, 2)
+    step_through(model, loss, [8, 8])
+    assert [len(call) for call in loss.calls] == [8, 4, *[2] * 4, *[2] * 4]
+    assert [number for call in loss.calls[2:6] for number in call] == list(range(8))
+    assert len(warned) == 1
+
+
+def test_what_was_added_before_memory_ran_out_does_not_count_twice(warned: list[warnings.WarningMessage]) -> None:
+    whole, broken = network(), network()
+    step_through(whole, Limited(whole), [8])
+    plain, calls = Limited(broken), [0]
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        calls[0] += 1
+        if calls[0] == 2:  # the second of two parts
+            raise torch.OutOfMemoryError("full")
+        return plain(numbers, width, dense)
+
+    step_through(broken, loss, [8], n_parts=2)
+    assert far_apart(whole, broken) < 1e-6
+    assert warned == []  # that there are parts at all was said before
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_text_that_does_not_fit_alone_is_an_error(size: int, warned: list[warnings.WarningMessage]) -> None:
+    model = network()
+    before = copy.deepcopy(model)
+    with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
+        step_through(model, Limited(model, 0), [size])
+    assert far_apart(model, before) == 0
+    assert len(warned) == (size > 1)
+
+
+def test_other_errors_are_not_tried_again() -> None:
+    model = network()
+
+    def loss(_numbers: Tensor, _width: int, _dense: bool) -> Tensor:
+        raise RuntimeError("another")
+
+    with pytest.raises(RuntimeError, match=r"^another$"):
+        step_through(model, loss, [8])
