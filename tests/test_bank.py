@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fresh.encoding
@@ -149,6 +149,39 @@ def test_many_texts_are_encoded_as_each_would_be_by_hand(
     for pieces, (text, by_hand) in zip(found, fitting, strict=True):
         assert by_hand is not None
         check(pieces, by_hand, text, first=2 if name == "roberta" else 0)
+
+
+@pytest.mark.parametrize("long", ["stagger", "truncate"])
+@pytest.mark.parametrize("name", FRAMES)
+@given(text=st.builds(Text, SOME, st.just(()) | st.just(("praise", "it"))), data=st.data())
+def test_a_variant_is_encoded_as_a_text_without_the_words_would_be(
+    name: str, long: LongPolicy, text: Text, data: st.DataObject, word_encoders: dict[tuple[str, str], WordEncoder]
+) -> None:
+    encoder = word_encoders[name, long]
+    assume(slowly(encoder, name, text) is not None)
+    [pieces] = encoder([text])
+    flags = st.lists(st.booleans(), min_size=pieces.n_read, max_size=pieces.n_read)
+    kept = np.array(data.draw(st.lists(flags, min_size=1, max_size=3)), dtype=np.bool_)
+    found = encoder.variants(pieces, kept)
+    assert len(found) == len(kept)
+    for variant, row in zip(found, kept, strict=True):
+        rest = Text(tuple(word for word, flag in zip(text.words, row, strict=False) if flag), text.query)
+        expected = slowly(encoder, name, rest)
+        assert expected is not None
+        check(variant, expected, rest, first=2 if name == "roberta" else 0)
+
+
+@pytest.mark.parametrize(("n_asked", "n_read"), [(59, 2), (60, 1), (61, None)])
+def test_truncating_reads_what_a_query_leaves_room_for(
+    n_asked: int, n_read: int | None, word_encoders: dict[tuple[str, str], WordEncoder]
+) -> None:
+    encoder, asked = word_encoders["bert", "truncate"], ("praise",) * n_asked
+    texts = [Text((), asked), Text(("good", "old", "film"), asked)]
+    counted, problems = encoder.measure(texts)
+    assert set(problems) == (set() if n_read else {1})
+    assert counted.tolist() == [0, n_read or 0]
+    [empty] = encoder(texts[:1])
+    assert len(empty) == n_asked + 3
 
 
 def test_each_text_that_is_too_long_is_told(encoders: dict[str, Path]) -> None:

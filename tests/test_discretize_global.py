@@ -34,7 +34,7 @@ BENCHMARK = Path(__file__).parent.parent / "benchmarks" / "discretizers.py"
 @contextmanager
 def few_at_once() -> Iterator[None]:
     """Look at few words together, so that small corpora have many parts and are sampled."""
-    with patch("fresh.choice.N_STACKED", 7), patch("fresh.growth.N_GROWN", 11), patch("fresh.growth.N_SAMPLED", 3):
+    with patch("fresh.choice.N_STACKED", 7), patch.multiple("fresh.growth", N_GROWN=11, N_SAMPLED=3, N_TIED=1):
         yield
 
 
@@ -154,6 +154,16 @@ def test_learned_top_k_keeps_the_minimum_and_what_reaches_the_cutoff(
     best = [slow_top_k(row, slow_budget(len(row), minimum)) for row in rows]
     expected = [[w for w, s in enumerate(row) if s >= cutoff or w in best[d]] for d, row in enumerate(rows)]
     assert kept(LearnedTopK(minimum, cutoff).select(corpus)) == expected
+
+
+@given(MANY, ratios(), numbers())
+def test_learned_contiguous_cuts_each_document_as_if_alone(
+    corpus: list[Saliency], minimum: float, cutoff: float
+) -> None:
+    discretizer = LearnedContiguous(minimum, cutoff)
+    with few_at_once():
+        masks = discretizer.select(corpus)
+    assert masks == discretizer.select(corpus) == [discretizer.select([scores])[0] for scores in corpus]
 
 
 @given(CORPORA, ratios(), st.integers(-4, 6))

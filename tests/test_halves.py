@@ -15,22 +15,12 @@ from fresh.encoding import Text, WordEncoder
 from fresh.halves import Halves, extras, halve
 from fresh.learning import Lesson, train_classifiers
 from fresh.pieces import Batch, Gather
-from fresh.progress import Silent
 from fresh.training import Watch
+from test_recipe_resume import Saying
 from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 
 POOLINGS: tuple[Pooling, ...] = ("start", "mean")
 CPU = torch.device("cpu")
-
-
-class Saying(Silent):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 def texts(*sizes: int) -> list[Text]:

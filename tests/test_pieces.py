@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.pieces import NO_WORD, Batch, Flat, Gather, Pieces, sum_by_word, table_of
+from fresh.pieces import NO_WORD, Batch, Flat, Gather, Pieces, join_tables, sum_by_word, table_of
 
 CPU = torch.device("cpu")
 TENSORS = ("ids", "types", "positions", "word_of", "mask")
@@ -66,6 +66,17 @@ def test_a_table_gives_its_texts_back(texts: list[Pieces]) -> None:
     assert [rows(text) for text in table] == [rows(text) for text in texts]
     assert [(text.n_words, text.n_read) for text in table] == [(text.n_words, text.n_read) for text in texts]
     assert {array.dtype for array in (table.ids, table.types, table.positions, table.word_of)} == {np.dtype(np.int32)}
+
+
+@given(st.lists(st.lists(pieces(), max_size=3), min_size=1, max_size=3))
+def test_tables_are_put_one_after_the_other(tables: list[list[Pieces]]) -> None:
+    joined, whole = (
+        join_tables([table_of(texts) for texts in tables]),
+        table_of([text for part in tables for text in part]),
+    )
+    for name in (*TENSORS[:4], "starts", "n_words", "n_read"):
+        assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
+        assert getattr(joined, name).dtype == getattr(whole, name).dtype, name
 
 
 @given(st.lists(pieces(), min_size=1, max_size=5), st.data())

@@ -14,25 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fresh.progress import Silent
 from fresh.store import Shelf, StoreError, Wanted, digest, readable
+from test_recipe_resume import Saying
 
 # A folder that nobody closed is closed when its shelf goes, which Python may remark upon.
-pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
-
 CPU = torch.device("cpu")
 GB = 1e-9
 """One byte, in gigabytes."""
-
-
-class Saying(Silent):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
 
 
 class Filler:
@@ -86,7 +74,7 @@ def test_a_shelf_keeps_things_where_it_is_told(place: Any, gigabytes: float | No
     rows = shelf.fetch(wanted(), CPU, Filler())  # 800 bytes
     assert torch.equal(rows, numbers(50, 4))
     assert (shelf.temporary is not None) is in_file
-    assert shelf.temporary is None or is_mapped(rows, Path(shelf.temporary.name))
+    assert shelf.temporary is None or is_mapped(rows, shelf.temporary)
 
 
 def test_half_of_what_is_free_is_used_if_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +108,7 @@ def test_temporary_files_go_with_their_shelf() -> None:
     shelf = Shelf("file")
     rows = shelf.fetch(wanted(), CPU, Filler())
     assert shelf.temporary is not None
-    folder = Path(shelf.temporary.name)
+    folder = shelf.temporary
     assert {path.name for path in folder.iterdir()} == {"some.bin", "some.json"}
     del shelf
     gc.collect()
@@ -220,6 +208,13 @@ def cannot_keep(folder: Path, size: str, reason: str) -> str:
     )
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        Shelf("file", folder=tmp_path / "file").fetch(wanted(), CPU, no_fill)
+    assert str(caught.value) == cannot_keep(tmp_path / "file", "800 bytes", "File exists")
+
+
 def test_what_a_disk_cannot_hold_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(5000, 4201, 799))
     with pytest.raises(StoreError) as caught:
@@ -282,22 +277,18 @@ def test_a_digest_knows_order_shape_and_every_number() -> None:
     changed[3] += 1
     second: list[list[np.ndarray]] = [
         *([table], [changed], [table.reshape(2, 3)], [table.reshape(3, 2)], [table.reshape(2, 3).T]),
-        *([table.astype(np.int64)], [table[:5]], [], [table, table]),
+        *([table.view(np.float32)], [table[:5]], [], [table, table]),
     ]
     found = {digest(["a", *parts]) for parts in second} | {digest([table, "a"]), digest(["b", table])}
     assert len(found) == len(second) + 2
     assert digest([torch.from_numpy(table)]) == digest([table])
+    assert (
+        len({digest(parts) for parts in (["a\n\nb"], ["a", "b"], [torch.tensor(1.0)], [torch.ones(1).bfloat16()])}) == 4
+    )
     assert digest([torch.nn.Parameter(torch.ones(2, 3).T)]) == digest([np.ones((3, 2), dtype=np.float32)])
 
 
 def test_numbers_of_bytes_are_written_for_people() -> None:
-    sizes = (0, 999, 1000, 1234, 45_600_000, 7_000_000_000, 123_456_000_000)
-    assert [readable(size) for size in sizes] == [
-        "0 bytes",
-        "999 bytes",
-        "1 kB",
-        "1.23 kB",
-        "45.6 MB",
-        "7 GB",
-        "123 GB",
-    ]
+    sizes = (0, 999, 1234, 999_999, 45_600_000, 7e9, 999.9e9, 5.5e12)
+    expected = "0 bytes, 999 bytes, 1.23 kB, 1 MB, 45.6 MB, 7 GB, 1.000 TB, 5.500 TB"
+    assert ", ".join(readable(size) for size in sizes) == expected

@@ -36,9 +36,16 @@ class Rows:
         return len(self.scores)
 
     def stack(self, places: Places) -> Scores:
-        """Make a matrix of some rows of one length."""
-        together = b"".join([self.scores[place] for place in places.tolist()])  # np.stack takes twice as long
-        return np.frombuffer(together).reshape(len(places), -1)
+        """Make a matrix of some rows; zeros follow the shorter ones."""
+        n_words = self.n_words[places]
+        scores = np.frombuffer(
+            b"".join([self.scores[place] for place in places.tolist()])
+        )  # np.stack takes twice as long
+        if n_words.min() == n_words.max():
+            return scores.reshape(len(places), -1)
+        matrix = np.zeros((len(places), int(n_words.max())))
+        matrix[np.arange(matrix.shape[1]) < n_words[:, None]] = scores
+        return matrix
 
 
 def by_length(n_words: Counts) -> Iterator[tuple[Places, int]]:
@@ -104,45 +111,60 @@ def first_flags(flags: Flags, counts: Counts) -> Flags:
     return flags & (ranks <= counts[:, None])
 
 
+def best_windows(scores: Scores, k: int) -> Flags:
+    """Mark the best window of k words in each row. Shape: (documents, words)."""
+    return mark(Windows.of(scores).best(k), np.full(len(scores), k), scores.shape[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of documents of one length, one document a row.
+    """The windows of documents, one document a row.
 
     Windows tie when their sums lie within 2 (n + 1) ε Σ|score| of the best, where n counts the document's words and ε
     is the spacing of numbers at 1: a bound on what rounding can do to the difference of two sums of n numbers.
     """
 
     scores: Scores
-    """Shape: (documents, words)."""
+    """Zeros follow the last word. Shape: (documents, words)."""
+    n_words: Counts
+    """Shape: (documents, 1)."""
     sums: Scores
-    """Sums of the first words, scaled. Shape: (documents, words + 1)."""
+    """Sums of the first words, scaled; so low behind the last word that no window ends there. (documents, words + 1)"""
     sizes: Scores
     """Sums of the scores' sizes, without their signs, scaled. Shape: (documents, 1)."""
-    scaled: bool
-    """Whether sums could have become too large or too small, and so were scaled at all."""
+    exponents: Counts
+    """Powers of two by which scores are divided, so that no sum is too large; nearly always 0. (documents, 1)"""
 
     @classmethod
     def of(cls, scores: Scores) -> Self:
-        """Add up the scores of each row."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = sums_of_first(scores)
+        """Measure documents of one length, and add up their scores."""
+        n_words, exponents = np.full((len(scores), 1), scores.shape[1]), np.zeros((len(scores), 1), dtype=np.int64)
+        with np.errstate(over="ignore"):
             sizes = np.abs(scores).sum(axis=1, keepdims=True)
         safe = (sizes == 0) | ((sizes > 2.0**-900) & (sizes < 2.0**900))
         if not safe.all():
-            # A power of two scales exactly, and then no sum can overflow.
-            _, exponent = np.frexp(np.abs(scores).max(axis=1, keepdims=True))
-            scaled = np.ldexp(scores, -exponent)
-            sums, sizes = sums_of_first(scaled), np.abs(scaled).sum(axis=1, keepdims=True)
-        return cls(scores, sums, sizes, not safe.all())
+            exponents = np.where(safe, 0, np.frexp(np.abs(scores).max(axis=1, keepdims=True))[1]).astype(np.int64)
+            sizes = np.abs(np.ldexp(scores, -exponents)).sum(axis=1, keepdims=True)
+        return cls.measured(scores, n_words, sizes, exponents)
+
+    @classmethod
+    def measured(cls, scores: Scores, n_words: Counts, sizes: Scores, exponents: Counts) -> Self:
+        """Add up the scores of documents that were measured before, each with others of its length."""
+        # A power of two scales exactly.
+        sums = sums_of_first(np.ldexp(scores, -exponents) if exponents.any() else scores)
+        if n_words.min(initial=scores.shape[1]) < scores.shape[1]:
+            behind = np.arange(sums.shape[1]) - n_words
+            np.copyto(sums, -4.0 * behind * np.where(sizes > 0, sizes, 1), where=behind > 0)
+        return cls(scores, n_words, sums, sizes, exponents)
 
     def best(self, length: int, rows: Places | None = None) -> Places:
         """Find where the best window starts in each row, or in some, the leftmost where they tie."""
-        n_rows, n_sums = len(self.sums) if rows is None else len(rows), self.sums.shape[1]
+        n_rows = len(self.sums) if rows is None else len(rows)
         starts = np.empty(n_rows, dtype=np.intp)
-        for part in parts(n_rows, n_sums):
+        for part in parts(n_rows, self.sums.shape[1]):
             which = part if rows is None else rows[part]
             sums = window_sums(self.sums[which], length)
-            noise = 2 * n_sums * np.finfo(np.float64).eps * self.sizes[which]
+            noise = 2 * (self.n_words[which] + 1) * np.finfo(np.float64).eps * self.sizes[which]
             ties = sums >= sums.max(axis=1, keepdims=True) - noise
             starts[part] = ties.argmax(axis=1)
         return starts
@@ -168,6 +190,17 @@ def mark(starts: NDArray[np.integer[Any]], lengths: Counts, n_words: int) -> Fla
         words, starts, after = words.astype(np.int16), starts.astype(np.int16), after.astype(np.int16)
     kept: Flags = (words >= starts[:, None]) & (words < after[:, None])
     return kept
+
+
+def mark_rows(rows: Rows, starts: Places, lengths: Counts) -> Chosen:
+    """Mark one window in each row."""
+    chosen: Chosen = []
+    for places, n_words in by_length(rows.n_words):
+        kept = np.empty((len(places), n_words), dtype=np.bool_)
+        for part in parts(*kept.shape):
+            kept[part] = mark(starts[places[part]], lengths[places[part]], n_words)
+        chosen.append((places, kept))
+    return chosen
 
 
 def spend_on_words(rows: Rows, minima: Counts, n_spare: int) -> tuple[Chosen, float | None]:

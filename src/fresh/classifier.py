@@ -19,7 +19,7 @@ from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
 from fresh.encoding import LongPolicy, Text, WordEncoder
 from fresh.frozen import read_all
 from fresh.halves import extras, halve
-from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, table_of
+from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.training import TrainConfig, choose_device
@@ -164,26 +164,29 @@ class Classifier(nn.Module):
         table = table_of(list(pieces))
         return Gather(table, self.device, self.padding)(np.arange(len(table)))
 
-    def work_through(self, texts: Sequence[Text], work: Callable[[Ints, Batch], None], part: float = 1) -> None:
-        """Encode texts and have them worked on in batches of like length, smaller ones where memory runs out.
+    def work_through(self, table: PieceTable, work: Callable[[Ints, Batch], None], part: float = 1) -> None:
+        """Have encoded texts worked on in batches of like length, smaller ones where memory runs out.
 
         :param part: Share of the usual size of batches.
         """
-        table = self.words(texts)
         gather = Gather(table, self.device, self.padding)
         read_all(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part)
 
     def probabilities(self, texts: Sequence[Text], progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
         """Say how probable each label is for each text. Shape: (texts, labels)."""
-        table = np.zeros((len(texts), len(self.labels)))
-        with torch.inference_mode(), progress.task(name, len(texts)) as advance:
+        return self.probabilities_of(self.words(texts), progress, name)
+
+    def probabilities_of(self, table: PieceTable, progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
+        """Say the same for texts that are encoded already. Shape: (texts, labels)."""
+        found = np.zeros((len(table), len(self.labels)))
+        with torch.inference_mode(), progress.task(name, len(table)) as advance:
 
             def work(numbers: Ints, batch: Batch) -> None:
-                table[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
+                found[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
 
-            self.work_through(texts, work)
-        return table
+            self.work_through(table, work)
+        return found
 
     def save(self, folder: Path) -> None:
         """Write everything needed to have it again."""

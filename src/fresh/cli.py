@@ -60,6 +60,7 @@ def run_train(args: argparse.Namespace) -> int:
     from fresh.config import settings_of
     from fresh.recipe import RunConfig, train
     from fresh.show import show_report
+    from fresh.team import team
     from fresh.unfinished import unfinished
 
     paths = {setting.path for setting in settings_of(RunConfig)}
@@ -75,6 +76,8 @@ def run_train(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
+    if not team().leads:
+        return 0
     if model.report is not None:
         show_report(Console(), model.report)
     print(f'Saved in {args.out}. Try: fresh explain {args.out} "Some text."')

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fresh.choice import Chosen, Counts, Flags, Rows, Scores, choose_rows, spend_on_words, top_k
+from fresh.choice import Chosen, Counts, Flags, Rows, Scores, best_windows, choose_rows, spend_on_words, top_k
 from fresh.config import unknown
 from fresh.document import Mask, Saliency
-from fresh.growth import best_windows, spend_on_windows
+from fresh.growth import grow_each, spend_on_windows
 
 
 class Discretizer(Protocol):
@@ -128,8 +128,10 @@ class LearnedContiguous:
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document."""
-        cutoff = math.inf if self.cutoff is None else self.cutoff
-        return select_each(saliencies, self.minimum, functools.partial(best_windows, cutoff=cutoff))
+        if self.cutoff is None:
+            return select_each(saliencies, self.minimum, best_windows)
+        rows = Rows.of([saliency.scores for saliency in saliencies])
+        return as_masks(grow_each(rows, budgets(rows.n_words, self.minimum), self.cutoff))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fresh.bank import Bank, CutWords, ranges
 from fresh.encoder import Encoder
-from fresh.pieces import NO_WORD, Flat, Ints, PieceTable
+from fresh.pieces import NO_WORD, Flat, Ints, Pieces, PieceTable
 from fresh.rationale import Words
 
+Flags = NDArray[np.bool_]
 LongPolicy = Literal["stagger", "truncate"]
 
 MOST_KNOWN = 1_000_000
@@ -144,6 +146,22 @@ class WordEncoder:
         ids[places], owners[places] = words.ids, words.owners
         ids[ranges(starts[:-1] + before + words.n_pieces + len(self.pair.ids[1]), queries.n_pieces)] = queries.ids
         return PieceTable(ids, types, self.positions(lengths), owners, starts, n_words, words.n_words)
+
+    def variants(self, text: Pieces, kept: Flags) -> PieceTable:
+        """Leave words out of an encoded text, in many ways at once.
+
+        :param kept: Which words each variant has. Shape: (variants, words).
+        """
+        owned = text.word_of != NO_WORD
+        there = np.ones((len(kept), len(text)), dtype=np.bool_)
+        there[:, owned] = kept[:, text.word_of[owned]]
+        variant, place = np.nonzero(there)
+        lengths, n_words = there.sum(1, dtype=np.int64), kept.sum(1, dtype=np.int64)
+        owners = np.full(len(place), NO_WORD, dtype=np.int32)
+        numbers = np.cumsum(kept, axis=1) - 1  # (variants, words)
+        owners[owned[place]] = numbers[variant[owned[place]], text.word_of[place[owned[place]]]]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        return PieceTable(text.ids[place], text.types[place], self.positions(lengths), owners, starts, n_words, n_words)
 
     def positions(self, lengths: Ints) -> Flat:
         """Give each piece its place; beyond what the encoder knows, positions repeat so that all of them fit."""

@@ -41,6 +41,8 @@ class Reading:
     pieces: PieceTensors
     states: Tensor | None
     """What the frozen layers put out, one row a piece. Shape: (pieces of all texts, width)."""
+    place: str = "nowhere"
+    """Where that is kept, in words."""
 
     @property
     def on(self) -> torch.device:
@@ -90,7 +92,8 @@ class Frozen:
 
                 read_all(table.lengths, self.device, work)
 
-        return Reading(pieces, self.shelf.fetch(wanted, self.device, fill, progress))
+        states = self.shelf.fetch(wanted, self.device, fill, progress)
+        return Reading(pieces, states, self.shelf.where(wanted.key))
 
     def fill_some(self, rows: Tensor, pieces: PieceTensors, table: PieceTable, numbers: Ints) -> None:
         """Compute the output for some texts and put it in its place."""

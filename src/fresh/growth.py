@@ -1,7 +1,7 @@
 """Windows that grow by a word at a time, while that gains enough or a common budget lasts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,9 +16,10 @@ from fresh.choice import (
     Rows,
     Scores,
     Windows,
+    best_windows,
     by_length,
     choose_rows,
-    mark,
+    mark_rows,
     parts,
     window_sums,
 )
@@ -27,22 +28,10 @@ N_GROWN = 2**20
 """How many words grow together: many, since each length that some window has costs a few calls."""
 N_SAMPLED = 2**11
 """How many documents are asked first how low the gains will get."""
+N_TIED = 128
+"""How many documents are asked first for steps that gain equally."""
 NEAR = np.float32(2**-20)
 """How far apart two rough sums of windows may be, and the true ones still tie: well above six roundings of 2 ** -24."""
-
-
-def best_windows(scores: Scores, k: int, cutoff: float = math.inf) -> Flags:
-    """Mark the best window of k words in each row, and let it grow while the next word gains enough.
-
-    :param scores: Shape: (documents, words).
-    :param cutoff: The gain that makes a window grow.
-    :return: Shape: (documents, words).
-    """
-    windows = Windows.of(scores)
-    growth = Growth(np.full(len(scores), k), windows.best(k), np.full(len(scores), math.inf))
-    if cutoff < math.inf:
-        growth.go_on(windows, cutoff)
-    return mark(growth.starts, growth.lengths, scores.shape[1])
 
 
 def add_exactly(left: Scores, right: Scores) -> tuple[Scores, Scores]:
@@ -54,11 +43,9 @@ def add_exactly(left: Scores, right: Scores) -> tuple[Scores, Scores]:
 
 @dataclass(frozen=True, slots=True)
 class Longer:
-    """The longer windows of documents of one length: where the best ones start, and what they gain."""
+    """The longer windows of documents: where the best ones start, and what they gain."""
 
     windows: Windows
-    sizes: Scores
-    """Those of the windows, or one where nothing has a size. Shape: (documents, 1)."""
     rough: NDArray[np.float32]
     """The sums of the first words as parts of all scores' sizes, half as long to look at. Shape as that of the sums."""
     rests: Scores
@@ -70,16 +57,16 @@ class Longer:
     def of(cls, windows: Windows) -> Self:
         """Make the sums rough, and find out what rounding took from each."""
         rough: NDArray[np.float32] = np.empty(windows.sums.shape, dtype=np.float32)
-        rests, doubts = np.zeros_like(windows.sums), np.full(len(rough), math.inf)
+        rests, doubts = np.zeros_like(windows.sums), np.empty(len(rough))
         sizes = np.where(windows.sizes > 0, windows.sizes, 1)
         for part in parts(len(rough), rough.shape[1]):
             np.divide(windows.sums[part], sizes[part], out=rough[part], casting="same_kind")
-            if not windows.scaled:
-                _, taken = add_exactly(windows.sums[part, :-1], windows.scores[part])
-                np.cumsum(taken, axis=1, out=rests[part, 1:])
-                _, taken = add_exactly(rests[part, :-1], taken)
-                doubts[part] = 8 * np.abs(taken).sum(axis=1)
-        return cls(windows, sizes, rough, rests, doubts)
+            _, taken = add_exactly(windows.sums[part, :-1], windows.scores[part])
+            np.cumsum(taken, axis=1, out=rests[part, 1:])
+            _, taken = add_exactly(rests[part, :-1], taken)
+            doubts[part] = 8 * np.abs(taken).sum(axis=1)
+        doubts[windows.exponents[:, 0] != 0] = math.inf
+        return cls(windows, rough, rests, doubts)
 
     def starts(self, rows: Places, length: int) -> Places:
         """Find where the best windows of some rows start: roughly, and closely where that leaves a doubt."""
@@ -106,10 +93,10 @@ class Longer:
         jumps = np.flatnonzero(jumped)
         plus = np.stack([following[jumps] + length + 1, starts[jumps]])
         minus = np.stack([following[jumps], starts[jumps] + length])
-        if not self.windows.scaled:
-            gains = (self.rough[rows[jumps], plus] - self.rough[rows[jumps], minus]).sum(axis=0)
-            low = gains <= levels[jumps] / self.sizes[rows[jumps], 0] + NEAR
-            jumps, plus, minus = jumps[low], plus[:, low], minus[:, low]
+        sizes = self.windows.sizes[rows[jumps], 0]
+        gains = (self.rough[rows[jumps], plus] - self.rough[rows[jumps], minus]).sum(axis=0) * sizes
+        low = (gains <= levels[jumps] + NEAR * sizes) | (self.windows.exponents[rows[jumps], 0] != 0)
+        jumps, plus, minus = jumps[low], plus[:, low], minus[:, low]
         lowered[jumps] = np.minimum(levels[jumps], self.differ(rows[jumps], plus, minus))
         return lowered
 
@@ -173,38 +160,62 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How far the windows of some documents have grown; they grow by a word at a time."""
+    """How far the windows of documents have grown; they grow by a word at a time."""
 
     lengths: Counts
     starts: Places
     levels: Scores
     """The lowest gain of each document's steps, the next one included; infinite before any was looked at."""
+    sizes: Scores
+    exponents: Counts
+    """As those of windows. Shape: (documents, 1)."""
 
-    def go_on(self, windows: Windows, cutoff: float) -> Steps:
-        """Let the windows of documents of one length grow while that gains enough; return the steps."""
-        n_words = windows.scores.shape[1]
-        longer = Longer.of(windows)
+    @classmethod
+    def start(cls, rows: Rows, minima: Counts) -> Self:
+        """Find the best window of minimal length in each row."""
+        starts, levels = np.zeros(len(rows), dtype=np.intp), np.where(minima < rows.n_words, math.inf, -math.inf)
+        sizes, exponents = np.zeros((len(rows), 1)), np.zeros((len(rows), 1), dtype=np.int64)
+        for places, n_words in by_length(rows.n_words):
+            for part in parts(len(places), n_words):
+                which = places[part]
+                windows = Windows.of(rows.stack(which))
+                starts[which], sizes[which] = windows.best(int(minima[which[0]])), windows.sizes
+                exponents[which] = windows.exponents
+        return cls(minima.copy(), starts, levels, sizes, exponents)
+
+    def which(self, documents: Places | slice) -> "Growth":
+        """Copy that of some documents."""
+        lengths, starts, levels = self.lengths[documents], self.starts[documents], self.levels[documents]
+        # Not every choice of documents makes a copy.
+        return Growth(lengths.copy(), starts.copy(), levels.copy(), self.sizes[documents], self.exponents[documents])
+
+    def grow(self, rows: Rows, documents: Places, level: float) -> Steps:
+        """Let the windows of some rows grow down to some gain; return the steps."""
+        found = []
+        for places in alike(rows.n_words[documents]):
+            which = documents[places]
+            grown, n_words = self.which(which), rows.n_words[which][:, None]
+            windows = Windows.measured(rows.stack(which), n_words, grown.sizes, grown.exponents)
+            steps = grown.grow_together(windows, level)
+            self.lengths[which], self.starts[which], self.levels[which] = grown.lengths, grown.starts, grown.levels
+            found.append(Steps(which[steps.documents].astype(np.int32), steps.levels, steps.starts))
+        return Steps.joined(found)
+
+    def grow_together(self, windows: Windows, level: float) -> Steps:
+        """Let windows grow that are looked at together; return the steps."""
+        longer, n_words = Longer.of(windows), windows.n_words[:, 0]
         steps = []
-        for length in range(int(self.lengths.min(initial=n_words)), n_words):
-            rows = np.flatnonzero(self.lengths == length)  # those that stopped before are shorter
+        for length in range(int(self.lengths.min()), windows.scores.shape[1]):
+            rows = np.flatnonzero((self.lengths == length) & (length < n_words))  # those that stopped are shorter
             if rows.size:
                 following = longer.starts(rows, length + 1)
                 self.levels[rows] = longer.lower(self.levels[rows], rows, self.starts[rows], following, length)
-                worth = self.levels[rows] >= cutoff
+                worth = self.levels[rows] >= level
                 rows = rows[worth]
                 self.starts[rows], self.lengths[rows] = following[worth], length + 1
                 steps.append(Steps(rows.astype(np.int32), self.levels[rows], self.starts[rows].astype(np.int32)))
         self.levels[self.lengths == n_words] = -math.inf
         return Steps.joined(steps)
-
-    def which(self, documents: Places) -> "Growth":
-        """Copy that of some documents."""
-        return Growth(self.lengths[documents], self.starts[documents], self.levels[documents])
-
-    def put(self, documents: Places, grown: "Growth") -> None:
-        """Put back how far some documents' windows have grown."""
-        self.lengths[documents], self.starts[documents] = grown.lengths, grown.starts
-        self.levels[documents] = grown.levels
 
     def next_level(self, n_steps: int) -> float:
         """Say down to which gain to go on if so many steps are missing.
@@ -216,69 +227,67 @@ class Growth:
         return float(np.partition(levels, rank)[rank])
 
 
+def alike(n_words: Counts) -> Iterator[Places]:
+    """Walk through documents of nearly one length together: their places."""
+    order = np.argsort(n_words, kind="stable")
+    ordered, start = n_words[order], 0
+    while start < len(order):
+        end = int(np.searchsorted(ordered, ordered[start] * 5 // 4 + 8, side="right"))
+        end = min(end, start + max(1, N_GROWN // int(ordered[end - 1])))
+        yield order[start:end]
+        start = end
+
+
+def grow_each(rows: Rows, minima: Counts, cutoff: float) -> Chosen:
+    """Mark the best window of minimal length in each row, and let it grow while the next word gains enough."""
+    growth = Growth.start(rows, minima)
+    growth.grow(rows, np.flatnonzero(growth.levels > -math.inf), cutoff)
+    return mark_rows(rows, growth.starts, growth.lengths)
+
+
 def spend_on_windows(rows: Rows, minima: Counts, n_spare: int) -> tuple[Chosen, float | None]:
     """Mark the best window of minimal length in each row and then grow some; also return the lowest gain of these."""
     if n_spare == 0:
         return choose_rows(rows, minima, best_windows), None
-    starts = start_all(rows, minima)
-    steps = grow_all(rows, minima, starts, n_spare, sample_level(rows, minima, starts, n_spare))
+    growth = Growth.start(rows, minima)
+    starts = growth.starts.copy()
+    steps = find_steps(rows, growth, n_spare, sample_level(rows, growth, n_spare))
     taken = steps.first(n_spare)
     documents = steps.documents[taken]
     starts[documents] = steps.starts[taken]  # of several steps of a document, the last one stays
     lengths = minima + np.bincount(documents, minlength=len(rows))
-    chosen: Chosen = []
-    for places, n_words in by_length(rows.n_words):
-        kept = np.empty((len(places), n_words), dtype=np.bool_)
-        for part in parts(len(places), n_words):
-            kept[part] = mark(starts[places[part]], lengths[places[part]], n_words)
-        chosen.append((places, kept))
-    return chosen, float(steps.levels[taken].min())
+    return mark_rows(rows, starts, lengths), float(steps.levels[taken].min())
 
 
-def start_all(rows: Rows, minima: Counts) -> Places:
-    """Find where the best window of minimal length starts in each row."""
-    starts = np.zeros(len(rows), dtype=np.intp)
-    for places, n_words in by_length(rows.n_words):
-        for part in parts(len(places), n_words):
-            starts[places[part]] = Windows.of(rows.stack(places[part])).best(int(minima[places[0]]))
-    return starts
-
-
-def sample_level(rows: Rows, minima: Counts, starts: Places, n_steps: int) -> float:
+def sample_level(rows: Rows, growth: Growth, n_steps: int) -> float:
     """Guess from some of the rows how low the gains get when all rows take so many steps; infinite without a guess."""
     every = len(rows) // N_SAMPLED
     if every < 2:
         return math.inf
-    some, least = Rows(rows.scores[::every], rows.n_words[::every]), minima[::every]
+    some, sample = Rows(rows.scores[::every], rows.n_words[::every]), growth.which(slice(None, None, every))
     # A little more than their share, since to go on is dearer than to have gone too far.
-    n_some = min(n_steps * len(some) * 51 // (len(rows) * 50) + 1, int((some.n_words - least).sum()))
-    return grow_all(some, least, starts[::every], n_some, math.inf).lowest(n_some) if n_some else math.inf
+    n_some = min(n_steps * len(some) * 51 // (len(rows) * 50) + 1, int((some.n_words - sample.lengths).sum()))
+    return find_steps(some, sample, n_some, math.inf).lowest(n_some) if n_some else math.inf
 
 
-def grow_all(rows: Rows, minima: Counts, starts: Places, n_steps: int, level: float) -> Steps:
-    """Find at least so many steps, and all that are as good.
+def find_steps(rows: Rows, growth: Growth, n_steps: int, level: float) -> Steps:
+    """Find the steps that the greedy choice takes first, at least so many.
 
     :param level: A guess of the lowest gain.
     """
-    growth = Growth(minima.copy(), starts.copy(), np.where(minima < rows.n_words, math.inf, -math.inf))
-    found = grow_to(rows, growth, level)
-    n_found = sum(len(steps.levels) for steps in found)
-    while n_found < n_steps:
-        more = grow_to(rows, growth, growth.next_level(n_steps - n_found))
-        n_found += sum(len(steps.levels) for steps in more)
-        found += more
+    found: list[Steps] = []
+    n_left = n_steps
+    while n_left > 0:
+        above = float(np.nextafter(level, math.inf))
+        found.append(growth.grow(rows, np.flatnonzero(growth.levels >= above), above))
+        n_left -= len(found[-1].levels)
+        # Where gains tie, the later documents are not looked at if the earlier ones give enough.
+        tied, n_together = np.flatnonzero(growth.levels >= level), N_TIED
+        while n_left > 0 and tied.size:
+            some, tied = np.split(tied, [min(n_left, n_together)])
+            found.append(growth.grow(rows, some, level))
+            n_left -= len(found[-1].levels)
+            n_together *= 2
+        if n_left > 0:
+            level = growth.next_level(n_left)
     return Steps.joined(found)
-
-
-def grow_to(rows: Rows, growth: Growth, level: float) -> list[Steps]:
-    """Let the windows of all rows grow down to some gain; return the steps."""
-    found = []
-    documents = np.flatnonzero(growth.levels >= level)
-    for places, n_words in by_length(rows.n_words[documents]):
-        for part in parts(len(places), n_words, N_GROWN):
-            which = documents[places[part]]
-            grown = growth.which(which)
-            steps = grown.go_on(Windows.of(rows.stack(which)), level)
-            growth.put(which, grown)
-            found.append(Steps(which[steps.documents].astype(np.int32), steps.levels, steps.starts))
-    return found

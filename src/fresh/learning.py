@@ -139,10 +139,8 @@ def describe(classifier: Classifier, reading: Reading, job: Job) -> str:
     if reading.states is None:
         why = "" if classifier.halves else " (this encoder's layers cannot be run apart)"
         return f"{name}: {len(job.lengths):,} texts, {padding}; every step runs all layers{why}."
-    states, halves = reading.states, classifier.halves
-    place = "GPU memory" if states.is_cuda else "memory"
-    n_layers = 0 if halves is None else halves.n_below
+    n_layers = 0 if classifier.halves is None else classifier.halves.n_below
     return (
         f"{name}: {len(job.lengths):,} texts, {padding}; {n_layers} frozen layers run once, "
-        f"their output ({readable(states.nbytes)}) is kept in {place}."
+        f"their output ({readable(reading.states.nbytes)}) is kept in {reading.place}."
     )

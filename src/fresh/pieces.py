@@ -83,6 +83,20 @@ def table_of(texts: Sequence[Pieces]) -> PieceTable:
     )
 
 
+def join_tables(tables: Sequence[PieceTable]) -> PieceTable:
+    """Put the texts of several tables one after the other."""
+    lengths = np.concatenate([table.lengths for table in tables])
+    return PieceTable(
+        np.concatenate([table.ids for table in tables]),
+        np.concatenate([table.types for table in tables]),
+        np.concatenate([table.positions for table in tables]),
+        np.concatenate([table.word_of for table in tables]),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.concatenate([table.n_words for table in tables]),
+        np.concatenate([table.n_read for table in tables]),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How several texts lie side by side. All tensors have the shape (batch, pieces)."""

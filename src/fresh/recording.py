@@ -80,7 +80,8 @@ class Recording(Update):
             graph.capture_begin(self.pool, capture_error_mode="thread_local")
             try:
                 enough = self.add_gradients(given, width, False, scale)
-                self.apply()
+                if enough:
+                    self.apply()
             finally:
                 graph.capture_end()
         if enough:

@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import tempfile
+import weakref
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -53,7 +55,9 @@ class Shelf:
         self.gigabytes = gigabytes
         self.folder = None if folder is None else Path(folder)
         self.held: dict[str, Tensor] = {}
-        self.temporary: tempfile.TemporaryDirectory[str] | None = None
+        self.mapped: set[str] = set()
+        """Keys of what stays in its file."""
+        self.temporary: Path | None = None
 
     def fetch(
         self, wanted: Wanted, device: torch.device, fill: Callable[[Tensor], None], progress: Progress = SILENT
@@ -69,11 +73,18 @@ class Shelf:
         if where is None or self.folder is not None:
             found = self.from_file(wanted, fill, progress)
             self.held[wanted.key] = found if where is None else found.to(where, copy=True)
+            self.mapped |= {wanted.key} if where is None else set()
         else:
             rows = torch.empty(wanted.n_pieces, wanted.width, dtype=wanted.dtype, device=where)
             fill(rows)
             self.held[wanted.key] = rows
         return self.held[wanted.key]
+
+    def where(self, key: str) -> str:
+        """Say in words where something is kept."""
+        if key in self.mapped:
+            return f"a file in {self.folder}" if self.folder else "a temporary file"
+        return "GPU memory" if self.held[key].is_cuda else "memory"
 
     def choose(self, wanted: Wanted, device: torch.device) -> torch.device | None:
         """Choose where to keep something: the GPU, memory, or, with None, a file; older things make room for it."""
@@ -90,58 +101,86 @@ class Shelf:
     def room(self, where: torch.device) -> float:
         """Say how many bytes may be used."""
         if self.gigabytes is not None:
-            held = sum(rows.nbytes for rows in self.held.values() if rows.device.type == where.type)
+            held = sum(
+                rows.nbytes
+                for key, rows in self.held.items()
+                if rows.device.type == where.type and key not in self.mapped
+            )
             return self.gigabytes * 1e9 - held
         return SHARE * (torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else free_memory())
 
     def drop(self, where: torch.device) -> None:
         """Let go of all that is kept in one place."""
         self.held = {key: rows for key, rows in self.held.items() if rows.device.type != where.type}
+        self.mapped &= self.held.keys()
 
     def from_file(self, wanted: Wanted, fill: Callable[[Tensor], None], progress: Progress) -> Tensor:
         """Open the file that holds what is wanted, or write it, in one move."""
         folder = self.folder
         if folder is None:
-            self.temporary = self.temporary or tempfile.TemporaryDirectory(prefix="fresh-")
-            folder = Path(self.temporary.name)
+            folder = self.temporary = self.temporary or temporary_folder(self)
         path = folder / f"{wanted.key}.bin"
         problem = damage(path, wanted)
         if problem is not None:
             if path.exists():
                 progress.say(f"{path} is damaged ({problem}) and is made anew.")
             write(path, wanted, fill)
-        return torch.from_file(str(path), shared=False, size=wanted.n_pieces * wanted.width, dtype=wanted.dtype).view(
-            wanted.n_pieces, wanted.width
-        )
+        return mapped(path, wanted, shared=False)
+
+
+def temporary_folder(owner: object) -> Path:
+    """Make a folder that goes when its owner goes."""
+    folder = tempfile.mkdtemp(prefix="fresh-")
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def write(path: Path, wanted: Wanted, fill: Callable[[Tensor], None]) -> None:
     """Write a file of frozen outputs; what is half-written is never left behind."""
     partial = path.with_suffix(f".{os.getpid()}.partial")
+    note = path.with_suffix(f".json.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        check_room(path.parent, wanted.n_bytes)
-        with partial.open("wb") as file:
-            if hasattr(os, "posix_fallocate") and wanted.n_bytes:
-                os.posix_fallocate(file.fileno(), 0, wanted.n_bytes)
-            else:
-                file.truncate(wanted.n_bytes)
-        rows = torch.from_file(str(partial), shared=True, size=wanted.n_pieces * wanted.width, dtype=wanted.dtype).view(
-            wanted.n_pieces, wanted.width
-        )
+        reserve(partial, wanted.n_bytes)
+        rows = mapped(partial, wanted, shared=True)
         fill(rows)
         del rows
-        about = {"bytes": wanted.n_bytes, "crc32": checksum(partial)}
-        partial.replace(path)
-        note = path.with_suffix(".json.partial")
-        note.write_text(json.dumps(about), encoding="utf-8")
-        note.replace(path.with_suffix(".json"))
-    except OSError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(cannot_keep(path.parent, wanted.n_bytes, error.strerror or str(error))) from error
+        with told(path.parent, wanted.n_bytes):
+            note.write_text(json.dumps({"bytes": wanted.n_bytes, "crc32": checksum(partial)}), encoding="utf-8")
+            partial.replace(path)
+            note.replace(path.with_suffix(".json"))
     finally:
-        partial.unlink(missing_ok=True)
+        for left in (partial, note):
+            with suppress(OSError):
+                left.unlink(missing_ok=True)
+
+
+def reserve(path: Path, n_bytes: int) -> None:
+    """Make a file of some size, or say that there is no room for it."""
+    with told(path.parent, n_bytes):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_room(path.parent, n_bytes)
+        with path.open("wb") as file:
+            if hasattr(os, "posix_fallocate") and n_bytes:
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
+
+
+def mapped(path: Path, wanted: Wanted, shared: bool) -> Tensor:
+    """Map a file into memory. Shape: (pieces, width)."""
+    size = wanted.n_pieces * wanted.width
+    return torch.from_file(str(path), shared=shared, size=size, dtype=wanted.dtype).view(-1, wanted.width)
+
+
+@contextmanager
+def told(folder: Path, n_bytes: int) -> Iterator[None]:
+    """Say what was to be kept, and the ways out, where the disk fails."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(cannot_keep(folder, n_bytes, error.strerror or str(error))) from error
 
 
 def check_room(folder: Path, n_bytes: int) -> None:
@@ -185,11 +224,13 @@ def digest(parts: Iterable[str | np.ndarray | Tensor]) -> str:
     found = hashlib.blake2b(f"{VERSION}".encode(), digest_size=16)
     for part in parts:
         if isinstance(part, str):
-            found.update(f"\n{part}\n".encode("utf-8", "surrogatepass"))
+            text = part.encode("utf-8", "surrogatepass")
+            found.update(f"\ntext {len(text)}\n".encode() + text)
         else:
-            array = part.detach().cpu().contiguous().numpy() if isinstance(part, Tensor) else np.ascontiguousarray(part)
-            found.update(f"\n{array.dtype} {array.shape}\n".encode())
-            found.update(array.view(np.uint8).data if array.size else b"")
+            array = part if isinstance(part, Tensor) else torch.from_numpy(np.ascontiguousarray(part))
+            found.update(f"\n{array.dtype} {tuple(array.shape)}\n".encode())
+            if array.numel():
+                found.update(array.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 
@@ -206,8 +247,8 @@ def free_memory() -> int:
 
 def readable(n_bytes: float) -> str:
     """Write a number of bytes for people."""
-    for unit in ("bytes", "kB", "MB"):
-        if n_bytes < 1000:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 999.5:
             return f"{n_bytes:.3g} {unit}"
         n_bytes /= 1000
-    return f"{n_bytes:.3g} GB"
+    return f"{n_bytes:,.3f} TB"

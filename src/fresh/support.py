@@ -62,7 +62,7 @@ class Support:
             for number, values, target, n_read in zip(numbers.tolist(), *score(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], values[:n_read], target)
 
-        self.classifier.work_through([text_of(document) for document in documents], work, part)
+        self.classifier.work_through(self.classifier.words([text_of(item) for item in documents]), work, part)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:

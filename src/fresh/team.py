@@ -61,11 +61,16 @@ def team() -> Team:
     """Find the other processes, if this one was started with some."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return Team()
-    state = load_extra("accelerate", "models", "Training in several processes").PartialState()
-    return Team(state.process_index, state.num_processes)
+    return Team(shared_state().process_index, shared_state().num_processes)
 
 
 def own_device() -> torch.device:
     """Find the device of this process among those of the team."""
-    device: torch.device = load_extra("accelerate", "models", "Training in several processes").PartialState().device
+    device: torch.device = shared_state().device
     return device
+
+
+def shared_state() -> Any:
+    """Join the other processes, the first time, and ask accelerate about them."""
+    accelerate = load_extra("accelerate", "models", "Training in several processes")
+    return accelerate.PartialState(cpu=not torch.cuda.is_available())

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fresh.document import Document, Saliency
-from fresh.encoding import Text
+from fresh.pieces import join_tables
 from fresh.support import Support, text_of
 
 WORDS_AT_ONCE = 2048
@@ -28,10 +29,11 @@ class Occlusion:
 
     def score_group(self, documents: Sequence[Document]) -> list[Saliency]:
         """Read some documents and all their variants together."""
-        texts = read_part(self.support, documents)
-        variants = [variant for text in texts for variant in (text, *without_each_word(text))]
-        table = self.support.classifier.probabilities(variants)
-        ends = np.cumsum([len(text.words) + 1 for text in texts])
+        words = self.support.classifier.words
+        texts = list(words([text_of(document) for document in documents]))
+        variants = [words.variants(text, whole_and_without_each(text.n_read)) for text in texts]
+        table = self.support.classifier.probabilities_of(join_tables(variants))
+        ends = np.cumsum([len(part) for part in variants])
         saliencies: list[Saliency] = []
         for document, rows in zip(documents, np.split(table, ends[:-1]), strict=True):
             target = int(rows[0].argmax())
@@ -39,17 +41,9 @@ class Occlusion:
         return saliencies
 
 
-def without_each_word(text: Text) -> Iterator[Text]:
-    """Leave out one word after the other."""
-    for place in range(len(text.words)):
-        yield text._replace(words=text.words[:place] + text.words[place + 1 :])
-
-
-def read_part(support: Support, documents: Sequence[Document]) -> list[Text]:
-    """Take of each document the words that the support model reads: all, unless truncating was asked for."""
-    texts = [text_of(document) for document in documents]
-    pieces = support.classifier.words(texts)
-    return [text._replace(words=text.words[: piece.n_read]) for text, piece in zip(texts, pieces, strict=True)]
+def whole_and_without_each(n_words: int) -> NDArray[np.bool_]:
+    """Keep all words, and then leave out one after the other. Shape: (words + 1, words)."""
+    return np.concatenate([np.ones((1, n_words), dtype=np.bool_), ~np.eye(n_words, dtype=np.bool_)])
 
 
 def grouped(documents: Sequence[Document]) -> Iterator[list[Document]]:

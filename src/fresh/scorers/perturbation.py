@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fresh.document import Document, Saliency
-from fresh.encoding import Text
 from fresh.extras import load_extra
-from fresh.progress import SILENT
-from fresh.scorers.occlusion import read_part
 from fresh.scorers.random import generator
-from fresh.support import Support
+from fresh.support import Support, text_of
 
 KERNEL_WIDTH = 0.25
 """Cosine distance at which a variant counts little, as LIME has it for text."""
@@ -71,15 +68,19 @@ def attribute(
     support: Support, document: Document, method: Callable[[Callable[[Tensor], Tensor]], Any], samples: int, seed: int
 ) -> Saliency:
     """Ask one of captum's perturbation methods about the words of a document."""
-    [text] = read_part(support, [document])
-    target = int(support.classifier.probabilities([text])[0].argmax())
+    classifier = support.classifier
+    [text] = classifier.words([text_of(document)])
+
+    def read(kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return classifier.probabilities_of(classifier.words.variants(text, kept))
+
+    target = int(read(np.ones((1, text.n_read), dtype=np.bool_))[0].argmax())
 
     def forward(kept: Tensor) -> Tensor:
-        variants = [thinned(text, row) for row in kept.bool().numpy()]
-        return torch.from_numpy(support.classifier.probabilities(variants, SILENT)[:, target])
+        return torch.from_numpy(read(kept.bool().numpy())[:, target])
 
-    words = torch.ones(1, len(text.words))
-    if len(text.words) == 1:  # one word alone bears all that changes
+    words = torch.ones(1, text.n_read)
+    if text.n_read == 1:  # one word alone bears all that changes
         with_it, without_it = forward(torch.tensor([[1.0], [0.0]])).tolist()
         return support.saliency(document, np.array([with_it - without_it]), target)
     with torch.random.fork_rng(devices=[]):
@@ -91,8 +92,3 @@ def attribute(
         finally:
             np.random.set_state(np_state)  # noqa: NPY002
     return support.saliency(document, scores[0].double().numpy(), target)
-
-
-def thinned(text: Text, kept: NDArray[np.bool_]) -> Text:
-    """Leave out the words that are switched off."""
-    return text._replace(words=tuple(word for word, flag in zip(text.words, kept, strict=True) if flag))

@@ -1,0 +1,8 @@
+"""`python -m fresh`: the command, for launchers that start modules."""
+
+import sys
+
+from fresh.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
