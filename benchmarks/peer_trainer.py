@@ -78,6 +78,7 @@ class TrainerJob:
             eval_strategy="epoch",
             save_strategy="epoch",
             save_total_limit=1,
+            save_only_model=True,
             load_best_model_at_end=True,
             metric_for_best_model="macro_f1",
             bf16=on_gpu,
@@ -99,7 +100,7 @@ class TrainerJob:
         """Train a classifier; the best epoch's weights are loaded in the end."""
         transformers.set_seed(self.seed)
         model = AutoModelForSequenceClassification.from_pretrained(
-            source_of(self.settings.encoder), num_labels=len(self.labels), classifier_dropout=0.2
+            source_of(self.settings.encoder), num_labels=len(self.labels), classifier_dropout=0.2, dtype=torch.float32
         )
         freeze(model)
         trainer = Trainer(

@@ -96,8 +96,8 @@ def test_training_from_the_store_equals_training_without_it(
     found: dict[str, tuple[list[float], dict[str, Tensor]]] = {}
     for place in ("off", "memory", "file"):
         losses.clear()
-        [classifier] = train_classifiers([lesson(toy_pairs, encoders[architecture], Watch(), frozen=place)])
-        found[place] = list(losses), classifier.state_dict()
+        [taught] = train_classifiers([lesson(toy_pairs, encoders[architecture], Watch(), frozen=place)])
+        found[place] = list(losses), taught.classifier.state_dict()
     plain, weights = found["off"]
     assert len(plain) >= 50
     assert np.std(plain[-20:]) > 0

@@ -225,9 +225,11 @@ def test_an_encoder_that_cannot_be_cut_is_trained(
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying = Saying()
     lesson = Lesson(pairs, pairs, ("neg", "pos"), ClassifierConfig(network, quick.train), Watch("odd one", saying))
-    [classifier] = train_classifiers([lesson])
+    [taught] = train_classifiers([lesson])
     assert saying.lines == [
         "odd one: 40 texts, 0.0% padding; every step runs all layers (this encoder's layers cannot be run apart)."
     ]
-    right = classifier.probabilities([text for text, _ in pairs]).argmax(1) == [label == "pos" for _, label in pairs]
+    right = taught.classifier.probabilities([text for text, _ in pairs]).argmax(1) == [
+        label == "pos" for _, label in pairs
+    ]
     assert right.all()

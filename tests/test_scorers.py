@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from fresh.classifier import Classifier, NetworkConfig
+from fresh.classifier import Classifier, ClassifierConfig, NetworkConfig
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Saliency
@@ -19,6 +19,7 @@ from fresh.scorers import SCORERS, SaliencyScorer, ScorerConfig, make_scorer, ne
 from fresh.scorers.attention import Attention
 from fresh.scorers.occlusion import grouped
 from fresh.support import Support
+from fresh.training import TrainConfig
 from tiny import ARCHITECTURES, WORDS
 from toy import DECIDING
 
@@ -223,3 +224,21 @@ def test_documents_are_grouped_by_what_their_variants_cost() -> None:
 def test_every_scorer_keeps_the_protocol(support: Support) -> None:
     scorers: list[SaliencyScorer] = [make_scorer(name, support, {}) for name in SCORERS]
     assert all(callable(scorer.score) for scorer in scorers)
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_gradient"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_documents_of_training_score_the_same_without_being_read_again(
+    name: str, layers: int, toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ClassifierConfig(NetworkConfig(str(encoders["bert"]), layers=layers), TrainConfig(epochs=1, device="cpu"))
+    support = Support.train(toy.train[:24], toy.dev, config)
+    items = [example.document for example in toy.train[:24]]
+    plain = make_scorer(name, Support(support.classifier), {}).score(items)
+    halves = support.classifier.halves
+    assert halves is not None
+    if halves.n_below and not (name == "attention_gradient" and layers == 1):  # which asks the last frozen layer
+        monkeypatch.setattr(halves, "below", lambda _batch: pytest.fail("read again"))
+    for found, expected in zip(make_scorer(name, support, {}).score(items), plain, strict=True):
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+        assert found.target == expected.target

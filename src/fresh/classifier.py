@@ -129,7 +129,7 @@ class Classifier(nn.Module):
         if isinstance(batch, Batch):
             if self.halves is None:
                 return self.read_whole(batch, attentions=False)
-            return self.go_on(batch, self.halves.below(batch))
+            return self.go_on(batch, self.halves.below(batch) if batch.hidden is None else batch.hidden)
         return self.go_on(*batch)
 
     def go_on(self, layout: Layout, hidden: Tensor) -> Output:

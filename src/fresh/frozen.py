@@ -1,22 +1,24 @@
 """Frozen layers run once: texts as they enter the part of a network that learns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fresh.batching import work_through
+from fresh.encoding import Text
 from fresh.halves import Halves
 from fresh.pieces import Batch, Ints, Layout, PieceTable, PieceTensors
 from fresh.progress import Progress
 from fresh.store import Shelf, Wanted, digest
 
-PIECES_AT_ONCE = 8192
+PIECES_AT_ONCE = 2048
 SQUARED_PIECES_AT_ONCE = 4_000_000
 """How many pieces, and pairs of pieces, are read in one go when nothing is trained."""
-GPU_FACTOR = 8
+GPU_FACTOR = 32
 """How many times more a GPU reads in one go."""
 
 
@@ -57,12 +59,43 @@ class Reading:
             return self.pieces.batch(there, width, dense)
         layout = self.pieces.layout(there, width, dense)
         if self.states.device == device:
-            places, _ = self.pieces.places(numbers, width)
-            return layout, self.states[places].float()
+            return layout, self.gather(numbers, width).float()
+        return layout, self.gather(numbers, width).pin_memory().to(device, non_blocking=True).float()
+
+    def gather(self, numbers: Tensor, width: int) -> Tensor:
+        """Put side by side what the frozen layers make of some texts, where it is kept. Shape: (texts, width, wide)."""
+        assert self.states is not None
+        numbers = numbers.to(self.states.device)
+        if self.states.device == self.pieces.ids.device:
+            return self.states[self.pieces.places(numbers, width)[0]]
         starts, lengths = (item.cpu()[numbers] for item in (self.pieces.starts, self.pieces.lengths))
         steps = torch.arange(width)
         places = torch.where(steps < lengths.unsqueeze(1), starts.unsqueeze(1) + steps, 0)
-        return layout, self.states[places].pin_memory().to(device, non_blocking=True).float()
+        return self.states[places]
+
+
+class Seen:
+    """Texts that a network was trained with, and what the frozen layers made of them."""
+
+    def __init__(self, readings: Sequence[tuple[Sequence[Text], Reading]]) -> None:
+        exact = [(texts, reading) for texts, reading in readings if is_exact(reading.states)]
+        self.places = [({text: number for number, text in enumerate(texts)}, reading) for texts, reading in exact]
+
+    def find(self, texts: Sequence[Text]) -> tuple[Reading, Ints] | None:
+        """Find texts that were all read together, and their numbers there."""
+        for numbers, reading in self.places:
+            if all(text in numbers for text in texts):
+                return reading, np.array([numbers[text] for text in texts], dtype=np.int64)
+        return None
+
+    def forget(self) -> None:
+        """Let go of all of it, which may be large."""
+        self.places.clear()
+
+
+def is_exact(states: Tensor | None) -> bool:
+    """Say whether frozen outputs are kept as exactly as they are computed."""
+    return states is not None and states.dtype == torch.float32
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from torch.nn import functional
 from fresh.classifier import Classifier, ClassifierConfig
 from fresh.encoder import load_encoder
 from fresh.encoding import Text
-from fresh.frozen import Frozen, Reading, read_all
+from fresh.frozen import Frozen, Reading, Seen, read_all
 from fresh.metrics import macro_f1
 from fresh.pieces import Ints, PieceTable
 from fresh.store import Shelf, readable
@@ -34,12 +34,20 @@ class Lesson:
     watch: Watch
 
 
-def train_classifiers(lessons: Sequence[Lesson]) -> list[Classifier]:
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """A trained classifier, and what it was trained with."""
+
+    classifier: Classifier
+    seen: Seen
+
+
+def train_classifiers(lessons: Sequence[Lesson]) -> list[Taught]:
     """Train networks from their pretrained state, side by side; the best dev macro-F1 wins."""
     shelf = lessons[0].watch.shelf or lessons[0].config.train.engine.shelf()
     prepared = [prepare(lesson, shelf) for lesson in lessons]
     fit_side_by_side([job for _, job in prepared])
-    return [classifier for classifier, _ in prepared]
+    return [taught for taught, _ in prepared]
 
 
 def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
@@ -52,12 +60,14 @@ def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
     return classifier.to(choose_device(config.train.device))
 
 
-def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Classifier, Job]:
+def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Taught, Job]:
     """Make a network, encode its texts and run its frozen layers, so that nothing but training is left to do."""
     classifier = build(lesson.labels, lesson.config)
     config, watch = lesson.config.train, lesson.watch
     table, dev_table = (classifier.words([text for text, _ in part]) for part in (lesson.train, lesson.dev))
-    reading, dev_reading = Reading(table.on(classifier.device, classifier.padding), None), None
+    reading, dev_reading = (
+        Reading(part.on(classifier.device, classifier.padding), None) for part in (table, dev_table)
+    )
     if classifier.halves is not None:
         dtype = torch.bfloat16 if half_precision(config, classifier.device) else torch.float32
         frozen = Frozen(classifier.halves, shelf, classifier.device, classifier.padding, dtype)
@@ -72,7 +82,9 @@ def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Classifier, Job]:
         reading.on,
     )
     watch.progress.say(describe(classifier, reading, job))
-    return classifier, job
+    parts = ((lesson.train, reading), (lesson.dev, dev_reading))
+    seen = Seen([([text for text, _ in part], found) for part, found in parts])
+    return Taught(classifier, seen), job
 
 
 def half_precision(config: TrainConfig, device: torch.device) -> bool:
@@ -98,12 +110,9 @@ def make_loss(classifier: Classifier, reading: Reading, lesson: Lesson) -> Loss:
     return loss
 
 
-def make_validate(
-    classifier: Classifier, table: PieceTable, reading: Reading | None, lesson: Lesson
-) -> Callable[[], float]:
+def make_validate(classifier: Classifier, table: PieceTable, reading: Reading, lesson: Lesson) -> Callable[[], float]:
     """Make the function that measures macro-F1 on the development texts; a team shares them out."""
     gold, members = [label for _, label in lesson.dev], team()
-    reading = reading or Reading(table.on(classifier.device, classifier.padding), None)
     mine = np.array(members.share(range(len(table))), dtype=np.int64)
 
     def validate() -> float:

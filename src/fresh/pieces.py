@@ -122,6 +122,8 @@ class Batch(Layout):
     word_of: Tensor
     n_words: tuple[int, ...] = ()
     n_read: tuple[int, ...] = ()
+    hidden: Tensor | None = None
+    """What frozen layers made of it, if that is known. Shape: (batch, pieces, width)."""
 
     def repeated(self, times: int) -> "Batch":
         """Have the whole batch several times, one after the other."""

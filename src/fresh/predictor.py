@@ -43,7 +43,7 @@ class Predictor:
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
             whole = replace(config, network=replace(config.network, long="stagger"))
             lessons.append(Lesson(pairs, dev_pairs, labels, whole, watch))
-        return [cls(classifier) for classifier in train_classifiers(lessons)]
+        return [cls(taught.classifier) for taught in train_classifiers(lessons)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""

@@ -1,15 +1,17 @@
 """The support model: reads whole documents and is asked only where to look."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fresh.classifier import Classifier, ClassifierConfig, predictions
 from fresh.document import Document, Example, Saliency
 from fresh.encoding import Text
+from fresh.frozen import Seen
 from fresh.learning import Lesson, train_classifiers
 from fresh.pieces import Batch, Ints
 from fresh.progress import SILENT, Progress
@@ -27,6 +29,8 @@ class Support:
     """A classifier of whole documents."""
 
     classifier: Classifier
+    seen: Seen | None = None
+    """What it was trained with, as long as that is at hand: frozen layers need not read it again."""
 
     @classmethod
     def train(
@@ -44,25 +48,33 @@ class Support:
         labels = sorted({example.label for example in train})
         pairs, dev_pairs = ([(text_of(item.document), item.label) for item in part] for part in (train, dev))
         lessons = [Lesson(pairs, dev_pairs, labels, config, watch) for config in configs]
-        return [cls(classifier) for classifier in train_classifiers(lessons)]
+        return [cls(taught.classifier, taught.seen) for taught in train_classifiers(lessons)]
 
     def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:
         """Classify whole documents."""
         table = self.classifier.probabilities([text_of(item) for item in documents], progress, "full text")
         return predictions(table, self.classifier.labels)
 
-    def score(self, documents: Sequence[Document], score: Callable[[Batch], Scores], part: float = 1) -> list[Saliency]:
+    def score(
+        self, documents: Sequence[Document], score: Callable[[Batch], Scores], part: float = 1, above: bool = False
+    ) -> list[Saliency]:
         """Have documents scored batch by batch; the scores come in the order of the documents.
 
         :param part: Share of the usual size of batches, for what takes more memory than reading.
+        :param above: Whether scores depend on the text only through what frozen layers make of it.
         """
         found: dict[int, Saliency] = {}
+        texts = [text_of(document) for document in documents]
+        known = self.seen.find(texts) if above and self.seen else None
 
         def work(numbers: Ints, batch: Batch) -> None:
+            if known is not None:
+                reading, places = known
+                batch = replace(batch, hidden=reading.gather(torch.from_numpy(places[numbers]), batch.ids.shape[1]))
             for number, values, target, n_read in zip(numbers.tolist(), *score(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], values[:n_read], target)
 
-        self.classifier.work_through(self.classifier.words([text_of(item) for item in documents]), work, part)
+        self.classifier.work_through(self.classifier.words(texts), work, part)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:

@@ -142,6 +142,8 @@ def mark(
     extractor = SaliencyExtractor(asked, learned(config.make_discretizer(), saliencies), support)
     masks = select_read(extractor.discretizer, saliencies)
     dev_scores = score_all(asked, splits.dev, watch.progress, "scores of dev")
+    if support is not None and support.seen is not None:
+        support.seen.forget()
     return Marked(extractor, masks, select_read(extractor.discretizer, dev_scores))
 
 

@@ -32,4 +32,4 @@ class Attention:
             return [normalised(scores) for scores in sum_by_word(received, batch)], output.logits.argmax(-1).tolist()
 
         with torch.inference_mode():
-            return self.support.score(documents, score_batch)
+            return self.support.score(documents, score_batch, above=looking.is_above(looking.layer))

@@ -37,4 +37,4 @@ class AttentionGradient:
             return sum_by_word(received, batch), targets.tolist()
 
         with torch.enable_grad():
-            return self.support.score(documents, score_batch)
+            return self.support.score(documents, score_batch, above=looking.is_above(looking.layer - 1))

@@ -15,7 +15,7 @@ from fresh.support import Scores, Support, normalised
 
 Embeddings = Literal["words", "whole"]
 
-PART = 0.25
+PART = 0.5
 """Share of the usual size of batches, since all that the layers put out is kept for the way back."""
 
 

@@ -32,6 +32,10 @@ class Looking:
         """Whether the network computes what is wanted anyway: the start token's row of the last layer."""
         return self.is_last and self.classifier.halves is not None and self.classifier.halves.last is not None
 
+    def is_above(self, layer: int) -> bool:
+        """Say whether a layer and all that comes after it lie above the frozen ones."""
+        return self.classifier.halves is not None and layer >= self.classifier.halves.n_below
+
     def __call__(self, batch: Batch) -> tuple[Output, Tensor]:
         """Read a batch: what comes out, and what each row looks at. Shape: (batch, heads, rows, pieces)."""
         if self.comes_along:
