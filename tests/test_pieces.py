@@ -92,7 +92,7 @@ def test_a_batch_is_the_rows_of_the_table_filled_up(texts: list[Pieces], data: s
         assert getattr(batch, name).tolist() == expected, name
     assert batch.mask.tolist() == [[1] * len(text) + [0] * (width - len(text)) for text in chosen]
     assert {getattr(batch, name).dtype for name in TENSORS} == {torch.int64}
-    layout = tensors.layout(torch.tensor(numbers), width, dense=False)
+    layout, _ = tensors.layout(torch.tensor(numbers), width, dense=False)
     assert torch.equal(layout.positions, batch.positions)
     assert torch.equal(layout.mask, batch.mask)
 

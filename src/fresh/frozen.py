@@ -45,6 +45,8 @@ class Reading:
     """What the frozen layers put out, one row a piece. Shape: (pieces of all texts, width)."""
     place: str = "nowhere"
     """Where that is kept, in words."""
+    index: PieceTensors | None = None
+    """The pieces where the frozen outputs are kept, if that is elsewhere."""
 
     @property
     def on(self) -> torch.device:
@@ -57,20 +59,15 @@ class Reading:
         there = numbers.to(device, non_blocking=True)
         if self.states is None:
             return self.pieces.batch(there, width, dense)
-        layout = self.pieces.layout(there, width, dense)
+        layout, places = self.pieces.layout(there, width, dense)
         if self.states.device == device:
-            return layout, self.gather(numbers, width).float()
+            return layout, self.states[places].float()
         return layout, self.gather(numbers, width).pin_memory().to(device, non_blocking=True).float()
 
     def gather(self, numbers: Tensor, width: int) -> Tensor:
         """Put side by side what the frozen layers make of some texts, where it is kept. Shape: (texts, width, wide)."""
         assert self.states is not None
-        numbers = numbers.to(self.states.device)
-        if self.states.device == self.pieces.ids.device:
-            return self.states[self.pieces.places(numbers, width)[0]]
-        starts, lengths = (item.cpu()[numbers] for item in (self.pieces.starts, self.pieces.lengths))
-        steps = torch.arange(width)
-        places = torch.where(steps < lengths.unsqueeze(1), starts.unsqueeze(1) + steps, 0)
+        places, _ = (self.index or self.pieces).places(numbers.to(self.states.device), width)
         return self.states[places]
 
 
@@ -126,7 +123,8 @@ class Frozen:
                 read_all(table.lengths, self.device, work)
 
         states = self.shelf.fetch(wanted, self.device, fill, progress)
-        return Reading(pieces, states, self.shelf.where(wanted.key))
+        index = None if states.device == pieces.ids.device else table.on(states.device, self.padding)
+        return Reading(pieces, states, self.shelf.where(wanted.key), index)
 
     def fill_some(self, rows: Tensor, pieces: PieceTensors, table: PieceTable, numbers: Ints) -> None:
         """Compute the output for some texts and put it in its place."""

@@ -150,16 +150,16 @@ class PieceTensors:
         there = steps < self.lengths[numbers].unsqueeze(1)
         return torch.where(there, self.starts[numbers].unsqueeze(1) + steps, 0), there
 
-    def layout(self, numbers: Tensor, width: int, dense: bool) -> Layout:
-        """Say how some texts lie side by side, without their pieces."""
+    def layout(self, numbers: Tensor, width: int, dense: bool) -> tuple[Layout, Tensor]:
+        """Say how some texts lie side by side, and where their pieces are found. Shape: (texts, width)."""
         places, there = self.places(numbers, width)
         positions = torch.where(there, self.positions[places], self.positions[:1])
-        return Layout(positions.long(), there.long(), dense)
+        return Layout(positions.long(), there.long(), dense), places
 
     def batch(self, numbers: Tensor, width: int, dense: bool) -> Batch:
         """Put some texts side by side and fill the shorter ones up."""
-        places, there = self.places(numbers, width)
-        layout = self.layout(numbers, width, dense)
+        layout, places = self.layout(numbers, width, dense)
+        there = layout.mask.bool()
 
         def fill(flat: Tensor, value: int) -> Tensor:
             return torch.where(there, flat[places], value).long()
