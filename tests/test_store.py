@@ -104,6 +104,13 @@ def test_what_was_fetched_last_comes_last() -> None:
     assert list(shelf.held) == ["second", "first"]
 
 
+def test_what_an_earlier_run_kept_is_said_to_be_found(tmp_path: Path) -> None:
+    shelves = [Shelf("memory", folder=tmp_path) for _ in range(2)]
+    for shelf, place in zip(shelves, ["memory", f"memory, found in {tmp_path}"], strict=True):
+        shelf.fetch(wanted(), CPU, Filler())
+        assert shelf.where(wanted().key) == place
+
+
 def test_temporary_files_go_with_their_shelf() -> None:
     shelf = Shelf("file")
     rows = shelf.fetch(wanted(), CPU, Filler())
@@ -289,6 +296,5 @@ def test_a_digest_knows_order_shape_and_every_number() -> None:
 
 
 def test_numbers_of_bytes_are_written_for_people() -> None:
-    sizes = (0, 999, 1234, 999_999, 45_600_000, 7e9, 999.9e9, 5.5e12)
-    expected = "0 bytes, 999 bytes, 1.23 kB, 1 MB, 45.6 MB, 7 GB, 1.000 TB, 5.500 TB"
-    assert ", ".join(readable(size) for size in sizes) == expected
+    found = ", ".join(map(readable, (0, 999, 1234, 999_999, 45_600_000, 7e9, 999.9e9, 5.5e12)))
+    assert found == "0 bytes, 999 bytes, 1.23 kB, 1 MB, 45.6 MB, 7 GB, 1.000 TB, 5.500 TB"

@@ -57,6 +57,8 @@ class Shelf:
         self.held: dict[str, Tensor] = {}
         self.mapped: set[str] = set()
         """Keys of what stays in its file."""
+        self.found: set[str] = set()
+        """Keys of what an earlier run had kept."""
         self.temporary: Path | None = None
 
     def fetch(
@@ -82,9 +84,10 @@ class Shelf:
 
     def where(self, key: str) -> str:
         """Say in words where something is kept."""
+        earlier = f", found in {self.folder}" if key in self.found else ""
         if key in self.mapped:
             return f"a file in {self.folder}" if self.folder else "a temporary file"
-        return "GPU memory" if self.held[key].is_cuda else "memory"
+        return ("GPU memory" if self.held[key].is_cuda else "memory") + earlier
 
     def choose(self, wanted: Wanted, device: torch.device) -> torch.device | None:
         """Choose where to keep something: the GPU, memory, or, with None, a file; older things make room for it."""
@@ -125,6 +128,8 @@ class Shelf:
             if path.exists():
                 progress.say(f"{path} is damaged ({problem}) and is made anew.")
             write(path, wanted, fill)
+        else:
+            self.found.add(wanted.key)
         return mapped(path, wanted, shared=False)
 
 
