@@ -97,13 +97,6 @@ def test_older_things_make_room() -> None:
     assert fill.calls == 4
 
 
-def test_what_was_fetched_last_comes_last() -> None:
-    shelf, fill = Shelf("memory"), Filler()
-    for key in ("first", "second", "first"):
-        shelf.fetch(wanted(key), CPU, fill)
-    assert list(shelf.held) == ["second", "first"]
-
-
 def test_what_an_earlier_run_kept_is_said_to_be_found(tmp_path: Path) -> None:
     shelves = [Shelf("memory", folder=tmp_path) for _ in range(2)]
     for shelf, place in zip(shelves, ["memory", f"memory, found in {tmp_path}"], strict=True):
