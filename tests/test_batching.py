@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import test_corpora
+from fresh import batching
 from fresh.batching import Dealt, batches_by_budget, deal, padding_share, rung, work_through
 from fresh.corpora import CORPORA
 from fresh.encoder import load_encoder
@@ -175,7 +176,10 @@ def test_padding_is_under_a_twentieth_on_every_corpus(name: str, data: Path) -> 
 
 # Working through
 
-OUT_OF_MEMORY = "Out of GPU memory: from here on, fewer pieces are read at once. The result is the same."
+OUT_OF_MEMORY = (
+    "Out of GPU memory: from here on, fewer pieces are read at once. "
+    "The result is the same; a smaller batch_size would be faster in training."
+)
 
 
 class Worker:
@@ -195,7 +199,8 @@ class Worker:
 
 
 @pytest.fixture
-def warned() -> Iterator[list[warnings.WarningMessage]]:
+def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
+    monkeypatch.setattr(batching, "ROOM", batching.Room())
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         yield found
@@ -213,7 +218,8 @@ def test_all_texts_are_worked_on_once_within_budgets(lengths: list[int], budget:
 def test_where_memory_runs_out_all_texts_are_still_worked_on_once(lengths: list[int], most: int) -> None:
     work = Worker(lambda numbers: len(numbers) <= most)
     groups = list(batches_by_budget(lengths, 300, 10_000))
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as found, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "ROOM", batching.Room())
         warnings.simplefilter("always")
         work_through(lengths, 300, 10_000, work)
     assert work.visited() == list(range(len(lengths)))
@@ -232,6 +238,15 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again(warned: list[warn
     work_through([10] * 8, 40, 10_000, work)
     assert calls == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [6, 7]]
     assert len(warned) == 1
+
+
+def test_a_process_stays_careful_after_memory_ran_out_once(warned: list[warnings.WarningMessage]) -> None:
+    work_through([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 2))
+    later = Worker()
+    work_through([10] * 8, 40, 10_000, later)
+    assert later.done == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    work_through([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 1))
+    assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
 
 
 def test_a_text_that_does_not_fit_alone_is_an_error(warned: list[warnings.WarningMessage]) -> None:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -93,6 +94,27 @@ def batches_by_budget(lengths: Sequence[int] | Ints, budget: int, squared: int) 
         yield order[start:]
 
 
+@dataclass(slots=True)
+class Room:
+    """How far the budgets of this process were cut since GPU memory ran out, and whether that was said."""
+
+    smaller: int = 1
+    said: bool = False
+
+    def warn(self) -> None:
+        """Say once that memory ran out."""
+        if not self.said:
+            self.said = True
+            warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=3)
+
+
+ROOM = Room()
+OUT_OF_MEMORY = (
+    "Out of GPU memory: from here on, fewer pieces are read at once. "
+    "The result is the same; a smaller batch_size would be faster in training."
+)
+
+
 def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work: Callable[[Ints], None]) -> None:
     """Have texts worked on in batches within two budgets; where GPU memory runs out, the budgets are halved.
 
@@ -100,9 +122,8 @@ def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work:
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     waiting = [np.arange(len(sizes))]
-    smaller = 1
     while waiting:
-        part = waiting.pop()
+        part, smaller = waiting.pop(), ROOM.smaller
         groups = [part[group] for group in batches_by_budget(sizes[part], budget // smaller, squared // smaller)]
         for place, numbers in enumerate(groups):
             try:
@@ -110,11 +131,7 @@ def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work:
             except torch.OutOfMemoryError:
                 if len(numbers) == 1:
                     raise
-                if smaller == 1:
-                    warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=2)
-                smaller *= 2
+                ROOM.smaller = 2 * smaller
+                ROOM.warn()
                 waiting.append(np.concatenate(groups[place:]))
                 break
-
-
-OUT_OF_MEMORY = "Out of GPU memory: from here on, fewer pieces are read at once. The result is the same."

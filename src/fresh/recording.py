@@ -1,7 +1,6 @@
 """Training steps on a GPU: the work of each shape of batch is recorded once and then replayed."""
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +8,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from fresh import batching
 from fresh.batching import Dealt
 from fresh.team import Team
-from fresh.update import OUT_OF_MEMORY, Loss, Update
+from fresh.update import Loss, Update
 
 AHEAD = 64
 """Steps that are handed to a GPU before an earlier lot of them has to be done."""
@@ -88,7 +88,7 @@ class Recording(Update):
             self.recorded[shape] = graph, given
         else:
             self.n_parts = 2
-            warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=4)
+            batching.ROOM.warn()
 
     def stay_near(self) -> None:
         """Wait for earlier steps now and then, so that progress shows what is done and not what is planned."""

@@ -1,22 +1,17 @@
 """One training step: loss, gradients, clipping, AdamW; in parts where memory is short."""
 
-import warnings
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from fresh import batching
 from fresh.batching import Dealt
 from fresh.kept import trained
 from fresh.team import Team
 
 Loss = Callable[[Tensor, int, bool], Tensor]
 """Sums the losses of some texts: their numbers, the width they are filled up to, and whether nothing is."""
-
-OUT_OF_MEMORY = (
-    "Out of GPU memory: from here on, training reads fewer pieces at once and adds up the gradients. "
-    "The result is the same; a smaller batch_size would be faster."
-)
 
 
 class Update:
@@ -52,8 +47,7 @@ class Update:
             numbers = numbers[self.team.rank :: self.team.size]
         while not self.add_gradients(numbers, batch.longest, batch.dense, scale):
             self.n_parts *= 2
-            if self.n_parts == 2:
-                warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=2)
+            batching.ROOM.warn()
         self.apply()
 
     def add_gradients(self, numbers: Tensor, width: int, dense: bool, scale: float) -> bool:
