@@ -45,7 +45,8 @@ def toy_pairs() -> "Splits":
 @pytest.fixture(scope="session")
 def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
     """Settings that train the tiny BERT to the end in two seconds."""
-    from fresh.classifier import ClassifierConfig, NetworkConfig
+    from fresh.classifier import ClassifierConfig
+    from fresh.network import NetworkConfig
     from fresh.training import TrainConfig
 
     network = NetworkConfig(str(encoders["bert"]), layers="all", dropout=0.0)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from fresh.classifier import Classifier, ClassifierConfig, NetworkConfig, eager_attention, predictions
+from fresh.classifier import Classifier, ClassifierConfig, eager_attention, predictions
 from fresh.encoder import Pooling, load_encoder
 from fresh.encoding import Text
 from fresh.learning import Lesson, train_classifiers
+from fresh.network import NetworkConfig
 from fresh.training import Watch
 from tiny import ARCHITECTURES, ASKED, WORDS, build
 
@@ -79,7 +80,9 @@ def test_a_pooler_that_is_not_used_is_not_trained(encoders: dict[str, Path]) -> 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_what_is_frozen_drops_nothing_out(architecture: str, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], layers=1).train()
-    learning = {id(part) for module in classifier.learning() for part in module.modules()} | {id(classifier.dropout)}
+    learning = {id(part) for module in classifier.learning() for part in module.modules()} | {
+        id(classifier.head.dropout)
+    }
     parts = [part for part in classifier.modules() if part is not classifier]
     assert [part.training for part in parts] == [id(part) in learning for part in parts]
     assert classifier.training

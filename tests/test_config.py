@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 import pytest
 
-from fresh.classifier import NetworkConfig
 from fresh.config import ConfigError, from_mapping, help_texts, parse_assignments, read_toml, settings_of, to_mapping
 from fresh.data import DataConfig
 from fresh.methods.fresh import FreshConfig
+from fresh.network import NetworkConfig
 from fresh.training import TrainConfig
 
 

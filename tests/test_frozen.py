@@ -11,13 +11,14 @@ from torch import Tensor
 import fresh.learning
 import fresh.training
 import small
-from fresh.classifier import Classifier, ClassifierConfig, NetworkConfig
+from fresh.classifier import Classifier, ClassifierConfig
 from fresh.data import Splits
 from fresh.document import Example
 from fresh.encoder import load_encoder
 from fresh.encoding import Text
 from fresh.frozen import Frozen, Reading
 from fresh.learning import Lesson, train_classifiers
+from fresh.network import NetworkConfig
 from fresh.pieces import Batch, Ints
 from fresh.progress import SILENT
 from fresh.recipe import train

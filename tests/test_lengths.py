@@ -6,7 +6,6 @@ import pytest
 
 import fresh.learning
 import small
-from fresh.classifier import NetworkConfig
 from fresh.config import from_mapping
 from fresh.data import BadRows, DataError, Splits
 from fresh.discretize import TopK
@@ -14,6 +13,7 @@ from fresh.document import Document, Example
 from fresh.encoding import TooLongError
 from fresh.extractor import KeepAll
 from fresh.lengths import fitting, leave_out_too_long
+from fresh.network import NetworkConfig
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Silent
 from fresh.rationalizer import Rationalizer

@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from fresh.classifier import Classifier, ClassifierConfig, NetworkConfig
+from fresh.classifier import Classifier, ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Saliency
 from fresh.encoder import Pooling, load_encoder
 from fresh.extras import MissingExtraError
+from fresh.network import NetworkConfig
 from fresh.scorers import SCORERS, SaliencyScorer, ScorerConfig, make_scorer, needs_support, scorer_to_dict
 from fresh.scorers.attention import Attention
 from fresh.scorers.occlusion import grouped

@@ -169,7 +169,7 @@ def test_attention_gradient_is_the_slope_along_each_look(layer: int, untrained: 
         handle = module.register_forward_hook(look)
         try:
             with torch.no_grad():
-                return float(classifier.read_whole(batch, attentions=False).logits.softmax(-1)[0, target])
+                return float(classifier.show_attention(batch).logits.softmax(-1)[0, target])
         finally:
             handle.remove()
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from fresh.config import settings_of
+from fresh.methods.named import METHODS, settings_of_methods
 from fresh.recipe import RunConfig
 
 HEAD = """\
@@ -11,17 +12,21 @@ HEAD = """\
 
 Every setting is defined once and serves the command line (`--learning-rate 5e-5`), Python
 (`fresh.train(..., learning_rate=5e-5)`), settings files (`learning_rate = 5e-5`, alone or under its section) and
-`FreshClassifier` (all but the section *data*). A misspelt setting is an error that proposes the nearest one; all
-mistakes are told at once. What is given on the command line goes before the file, the file before a corpus's own
-settings, and those before the defaults. This page is made by `make docs`.
+`FreshClassifier` (those of the method fresh). A section names the methods that it is for, unless it is for all. A
+misspelt setting is an error that proposes the nearest one; all mistakes are told at once. What is given on the command
+line goes before the file, the file before a corpus's own settings, and those before the defaults. This page is made by
+`make docs`.
 """
 
 
 def page() -> str:
     """Lay out a table for each section."""
     sections: dict[str, list[str]] = {}
-    for setting in settings_of(RunConfig):
-        section = setting.path.rpartition(".")[0].rpartition(".")[2] or "run"
+    listed = [(setting, setting.path.rpartition(".")[0] or "run") for setting in settings_of(RunConfig)]
+    for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
+        listed.append((setting, f"{setting.path.rpartition('.')[0].rpartition('.')[2] or 'rationales'}{owners}"))
+    for setting, section in listed:
         default = "" if setting.default in ("", None) else f"`{setting.default}`"
         sections.setdefault(section, []).append(f"| `{setting.name}` | {default} | {setting.help} |")
     tables = (

@@ -15,6 +15,7 @@ Text classification that shows exactly the words an answer was made from.
 
   fresh demo                                   train on film reviews and look at the answers; a few minutes
   fresh train reviews.csv --out my-model       train on your own data
+  fresh search reviews.csv --method lei --out my-search   look for good settings first
   fresh explain my-model "A lovely film."      classify a text and see from which words
   fresh evaluate my-model more-reviews.csv     measure on labelled data
 """
@@ -27,6 +28,17 @@ Train a classifier that shows the words its answers are made from, measure it, a
   fresh train sst --data-dir corpora --out sst-model
 
 Training that was broken off goes on when the same command is given again.
+"""
+
+SEARCH = """\
+Train again and again with settings that are drawn, judge each model on dev, and write down the best settings. For the
+method lei it is the search of the paper: 20 trials, lambda_1 from 0.01 to 1 on a log scale, lambda_2 of 0, 0.5, 1, 2.
+
+  fresh search reviews.csv --method lei --out my-search
+  fresh train reviews.csv --config my-search/best.toml --out my-model
+  fresh search reviews.csv --space learning_rate=1e-5:1e-3:log --space layers=1,2,3 --trials 10 --out my-search
+
+A search that was broken off goes on when the same command is given again.
 """
 
 EVALUATE = """\
@@ -66,9 +78,21 @@ def add_train(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--config", metavar="FILE.toml", help="settings file; options given here go before it")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that is there already")
     if whole:
-        from fresh.recipe import RunConfig
+        add_settings(parser)
 
-        add_settings(parser, RunConfig)
+
+def add_search(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh search`."""
+    parser.usage = "fresh search DATA [DATA ...] --out FOLDER [options]"
+    parser.description = SEARCH
+    parser.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the search")
+    parser.add_argument("--trials", type=int, default=20, help="how many trainings in all (default: %(default)s)")
+    parser.add_argument("--space", action="append", metavar="NAME=VALUES", help="what is drawn; may be given again")
+    parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
+    parser.add_argument("--config", metavar="FILE.toml", help="settings file; options given here go before it")
+    if whole:
+        add_settings(parser)
 
 
 def add_explain(parser: argparse.ArgumentParser, whole: bool) -> None:
@@ -79,6 +103,8 @@ def add_explain(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--query", metavar="QUERY", help="query of TEXT; with --input, the column that holds queries")
     parser.add_argument("--input", metavar="FILE", help="file with many texts; - for JSON lines from standard input")
     parser.add_argument("--output", default="-", metavar="FILE", help="file for JSON lines; - for standard output")
+    parser.add_argument("--ratio", type=float, help="share of words to read, for a model of a range of ratios")
+    parser.add_argument("--curve", action="store_true", help="show the answers to growing rationales of TEXT")
     parser.add_argument("--scores", action="store_true", help="also write all words and their scores")
     parser.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
     if whole:
@@ -113,15 +139,25 @@ def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
 
 
-def add_settings(parser: argparse.ArgumentParser, settings: type) -> None:
-    """Add an option for every setting, section by section."""
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add an option for every setting, section by section; those of single methods under their names."""
     from fresh.config import settings_of
+    from fresh.methods.named import METHODS, settings_of_methods
+    from fresh.recipe import RunConfig
 
     groups: dict[str, Any] = {}
-    for setting in settings_of(settings):
-        section = setting.path.rpartition(".")[0] or "method"
-        group = groups.setdefault(section, parser.add_argument_group(f"settings: {section.rpartition('.')[2]}"))
-        add_setting(group, setting)
+
+    def place(setting: "Setting", title: str) -> None:
+        if title not in groups:
+            groups[title] = parser.add_argument_group(f"settings: {title}")
+        add_setting(groups[title], setting)
+
+    for setting in settings_of(RunConfig):
+        place(setting, setting.path.rpartition(".")[0] or "method")
+    for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
+        section = setting.path.rpartition(".")[0].rpartition(".")[2]
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
+        place(setting, f"{section or 'rationales'}{owners}")
 
 
 def add_setting(group: Any, setting: "Setting") -> None:
@@ -142,6 +178,7 @@ def add_setting(group: Any, setting: "Setting") -> None:
 
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser, bool], None], str]] = {
     "train": (add_train, "train a model on labelled text"),
+    "search": (add_search, "look for good settings by training many times"),
     "explain": (add_explain, "classify text and show from which words"),
     "evaluate": (add_evaluate, "measure a model on labelled text"),
     "demo": (add_demo, "train on film reviews that come along; a few minutes"),

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fresh.pieces import Flat, Ints
 from fresh.rationale import Words
+
+Flags = NDArray[np.bool_]
 
 
 def ranges(starts: Ints, counts: Ints) -> Ints:
@@ -52,6 +55,17 @@ class CutWords:
         fits = np.concatenate([[0], np.cumsum(ends <= np.repeat(room, self.n_words))])
         n_fitting: Ints = np.diff(fits[np.concatenate([[0], np.cumsum(self.n_words)])])
         return n_fitting
+
+    def choose(self, texts: Ints, kept: Flags) -> "CutWords":
+        """Take some texts, and of each the words that are kept.
+
+        :param kept: One row a text, with as many flags as it has words and perhaps more. Shape: (texts, words).
+        """
+        rows, words = np.nonzero(kept & (np.arange(kept.shape[1]) < self.n_words[texts, None]))
+        taken = (np.cumsum(self.n_words) - self.n_words)[texts[rows]] + words
+        pieces = (np.cumsum(self.by_word) - self.by_word)[taken]
+        ids = self.ids[ranges(pieces, self.by_word[taken])]
+        return CutWords(ids, self.by_word[taken], np.bincount(rows, minlength=len(texts)).astype(np.int64))
 
     def first(self, n_words: Ints) -> "CutWords":
         """Take so many words of each text."""

@@ -1,56 +1,26 @@
 """The network over words and a query; it knows neither documents nor rationales."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from inspect import signature
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh.config import below, refuse
-from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
-from fresh.encoding import LongPolicy, Text, WordEncoder
-from fresh.frozen import read_all
-from fresh.halves import extras, halve
-from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
+from fresh.by_word import WeighingHead
+from fresh.encoder import Encoder, quiet
+from fresh.encoding import Text
+from fresh.network import Network, NetworkConfig, load_parts
+from fresh.pieces import Batch, Ints, Layout, PieceTable
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.training import TrainConfig, choose_device
 
-
-@dataclass(frozen=True, slots=True)
-class NetworkConfig:
-    """Which network is trained, and how much of it."""
-
-    encoder: str = "minilm"
-    """Pretrained encoder: minilm or mpnet (bundled), a folder, or a name on the Hugging Face hub."""
-    pooling: Literal["auto", "start", "mean"] = "start"
-    """What stands for a text: its start token, the mean of its pieces, or auto: as the encoder was trained."""
-    long: LongPolicy = "stagger"
-    """Texts beyond the encoder's length: stagger (positions repeat, all is read) or truncate (the rest is not read)."""
-    max_pieces: int = 4096
-    """Longest text, in pieces, that is read under stagger; time and memory grow with its square."""
-    layers: int | Literal["all"] = 2
-    """How many layers, from the top, are trained (with the pooler and the head), or all."""
-    dropout: float = 0.2
-    """Dropout before the head."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            misspelt_bundled(self.encoder),
-            f"layers must be 0 or more, or all, got {self.layers}."
-            if self.layers != "all" and self.layers < 0
-            else None,
-            f"dropout must be at least 0 and below 1, got {self.dropout}." if not 0 <= self.dropout < 1 else None,
-            *below(16, max_pieces=self.max_pieces),
-        )
+ABOUT = "classifier.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,80 +40,55 @@ class Output(NamedTuple):
     """What the start token looks at in the last layer, if it is read alone. Shape: (batch, heads, 1, pieces)."""
     attentions: tuple[Tensor, ...] = ()
     """One a layer if they were asked for. Shape: (batch, heads, pieces, pieces)."""
+    by_word: Tensor | None = None
+    """The weight of each word, where the head weighs words; 0 where there is none. Shape: (batch, pieces)."""
 
 
-class Classifier(nn.Module):
-    """An encoder, its pooling and a linear head."""
+class LinearHead(nn.Linear):
+    """Classifies one vector a text."""
+
+    def __init__(self, wide: int, n_labels: int, dropout: float) -> None:
+        super().__init__(wide, n_labels)
+        self.dropout = nn.Dropout(dropout)
+        nn.init.normal_(self.weight, std=0.02)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Return one number a label. Shapes: (texts, wide) to (texts, labels)."""
+        return super().forward(self.dropout(pooled))
+
+
+class Classifier(Network):
+    """An encoder, its pooling and a linear head; for texts in windows, a head that reads words in order."""
 
     def __init__(self, encoder: Encoder, labels: Sequence[str], config: NetworkConfig) -> None:
-        super().__init__()
-        self.encoder = encoder
+        kind = WeighingHead if config.long == "chunk" else LinearHead
+        start_only = encoder.pooling == "start" and config.long != "chunk"
+        super().__init__(encoder, config, kind(encoder.width, len(labels), config.dropout), start_only)
         self.labels = tuple(labels)
-        self.config = config
-        self.words = WordEncoder(encoder, config.long, config.max_pieces)
-        self.body = encoder.model
-        self.pooler: nn.Module | None = getattr(encoder.model, "pooler", None) if encoder.pooling == "start" else None
-        self.dropout = nn.Dropout(config.dropout)
-        self.head = nn.Linear(encoder.width, len(labels))
-        self.freeze()
-        self.eval()
-        sample = self.collate(self.words([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
-        n_below = 0 if config.layers == "all" else len(encoder.layers) - config.layers
-        self.halves = halve(encoder, n_below, encoder.pooling == "start", sample)
-        """The frozen part and the part that learns; None for an encoder that cannot be cut."""
-
-    def freeze(self) -> None:
-        """Let only the top layers, the pooler and the head learn."""
-        self.body.requires_grad_(self.config.layers == "all")
-        for module in self.learning():
-            module.requires_grad_(True)
-
-    def learning(self) -> list[nn.Module]:
-        """List the modules that are trained when not all are."""
-        if self.config.layers == "all":
-            return [self.body, self.head]
-        layers = self.encoder.layers
-        if self.config.layers > len(layers):
-            raise ValueError(
-                f"layers must be at most {len(layers)} for this encoder, or all, got {self.config.layers}."
-            )
-        top = list(layers)[len(layers) - self.config.layers :]
-        norm = getattr(self.body, "final_norm", None)
-        return [module for module in (*top, norm, self.pooler, self.head) if isinstance(module, nn.Module)]
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch dropout on in the parts that learn; what is frozen is a constant."""
-        super().train(False)
-        self.training = mode
-        for module in (*self.learning(), self.dropout):
-            module.train(mode)
-        return self
 
     @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-        return self.head.weight.device
+    def pooler(self) -> nn.Module | None:
+        """What the encoder has for pooling, if that is used."""
+        used = self.encoder.pooling == "start" and self.config.long != "chunk"
+        return getattr(self.encoder.model, "pooler", None) if used else None
 
     def forward(self, batch: Batch | tuple[Layout, Tensor]) -> Output:
         """Read a batch: its pieces, or how they lie and what the frozen layers made of them."""
-        if isinstance(batch, Batch):
-            if self.halves is None:
-                return self.read_whole(batch, attentions=False)
-            return self.go_on(batch, self.halves.below(batch) if batch.hidden is None else batch.hidden)
-        return self.go_on(*batch)
+        layout, hidden, weights = self.read(batch)
+        return self.classify(hidden, layout)._replace(weights=weights)
 
-    def go_on(self, layout: Layout, hidden: Tensor) -> Output:
-        """Go on from what the frozen layers made of a batch."""
-        assert self.halves is not None
-        out, weights = self.halves.above(hidden, layout)
-        return Output(self.head(self.dropout(self.pool(out, layout.mask))), weights)
+    def classify(self, hidden: Tensor, layout: Layout) -> Output:
+        """Go on from the vectors of the pieces."""
+        if isinstance(self.head, WeighingHead):
+            logits, by_word = self.head(hidden, layout)
+            return Output(logits, by_word=by_word)
+        return Output(self.head(self.pool(hidden, layout.mask)))
 
-    def read_whole(self, batch: Batch, attentions: bool) -> Output:
-        """Read a batch with all layers in one go, and with all attention weights if these are wanted."""
-        given = extras(batch, {"token_type_ids", "position_ids"} & signature(self.body.forward).parameters.keys())
-        out = self.body(batch.ids, attention_mask=batch.mask, output_attentions=attentions, **given)
-        pooled = self.dropout(self.pool(out.last_hidden_state, batch.mask))  # (batch, width)
-        return Output(self.head(pooled), None, tuple(out.attentions) if attentions else ())
+    def show_attention(self, batch: Batch) -> Output:
+        """Read a batch with all layers in one go, and tell what each of them looks at."""
+        hidden, attentions = self.read_whole(batch, attentions=True)
+        return self.classify(hidden, batch)._replace(attentions=attentions)
 
     def pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Turn the vectors of the pieces into one for the text. Shape: (batch, width)."""
@@ -153,24 +98,6 @@ class Classifier(nn.Module):
         if self.pooler is not None:
             return self.pooler(hidden)  # type: ignore[no-any-return]
         return hidden[:, 0]
-
-    @property
-    def padding(self) -> int:
-        """The piece that shorter texts are filled up with."""
-        return self.encoder.tokenizer.pad_token_id or 0
-
-    def collate(self, pieces: Iterable[Pieces]) -> Batch:
-        """Put encoded texts side by side, where the network is."""
-        table = table_of(list(pieces))
-        return Gather(table, self.device, self.padding)(np.arange(len(table)))
-
-    def work_through(self, table: PieceTable, work: Callable[[Ints, Batch], None], part: float = 1) -> None:
-        """Have encoded texts worked on in batches of like length, smaller ones where memory runs out.
-
-        :param part: Share of the usual size of batches.
-        """
-        gather = Gather(table, self.device, self.padding)
-        read_all(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part)
 
     def probabilities(self, texts: Sequence[Text], progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
         """Say how probable each label is for each text. Shape: (texts, labels)."""
@@ -190,28 +117,13 @@ class Classifier(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write everything needed to have it again."""
-        with quiet():
-            self.body.save_pretrained(folder)
-            self.encoder.tokenizer.save_pretrained(folder)
-        save_file(
-            {name: weight.contiguous() for name, weight in self.head.state_dict().items()}, folder / "head.safetensors"
-        )
-        name = self.encoder.name
-        network = replace(self.config, encoder=Path(name).name if Path(name).is_dir() else name)  # no path of ours
-        about = {"labels": self.labels, "pooling": self.encoder.pooling, "network": asdict(network)}
-        text = json.dumps(about, indent=2, ensure_ascii=False)
-        (folder / "classifier.json").write_text(text + "\n", encoding="utf-8")
+        self.write_parts(folder, ABOUT, {"labels": self.labels})
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> Self:
         """Read it back."""
-        about = json.loads((folder / "classifier.json").read_text(encoding="utf-8"))
-        encoder = load_encoder(str(folder), about["pooling"])
-        network = NetworkConfig(**about["network"])
-        encoder.name = network.encoder
-        classifier = cls(encoder, about["labels"], network)
-        classifier.head.load_state_dict(load_file(folder / "head.safetensors"))
-        return classifier.to(choose_device(device))
+        encoder, config, about = load_parts(folder, ABOUT)
+        return cls(encoder, about["labels"], config).load_head(folder).to(choose_device(device))
 
 
 def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:

@@ -58,12 +58,13 @@ def run_train(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh.config import settings_of
+    from fresh.methods.named import settings_of_methods
     from fresh.recipe import RunConfig, train
     from fresh.show import show_report
     from fresh.team import team
     from fresh.unfinished import unfinished
 
-    paths = {setting.path for setting in settings_of(RunConfig)}
+    paths = {setting.path for setting in settings_of(RunConfig)} | settings_of_methods().keys()
     settings = {path: value for path, value in vars(args).items() if path in paths}
     data = args.data[0] if len(args.data) == 1 else args.data
     places = {"out": args.out, "overwrite": args.overwrite, "data_dir": args.data_dir, "config": args.config}
@@ -84,13 +85,35 @@ def run_train(args: argparse.Namespace) -> int:
     return 0
 
 
+def run_search(args: argparse.Namespace) -> int:
+    """Look for good settings and say how to use them."""
+    from fresh.config import settings_of
+    from fresh.methods.named import settings_of_methods
+    from fresh.recipe import RunConfig
+    from fresh.search import BEST, search
+
+    paths = {setting.path for setting in settings_of(RunConfig)} | settings_of_methods().keys()
+    settings = {path: value for path, value in vars(args).items() if path in paths}
+    data = args.data[0] if len(args.data) == 1 else args.data
+    how = {"trials": args.trials, "space": args.space or ()}
+    places = {"out": args.out, "data_dir": args.data_dir, "config": args.config}
+    try:
+        best = search(data, **places, **how, **settings)
+    except KeyboardInterrupt:
+        print("\nInterrupted. Give the same command again to go on with the trials that are left.", file=sys.stderr)
+        return INTERRUPTED
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
+    print(f"Best: {shown}. Train with it: fresh train ... --config {Path(args.out) / BEST}")
+    return 0
+
+
 def run_explain(args: argparse.Namespace) -> int:
     """Explain one text on the screen, or many as JSON lines."""
     from rich.console import Console
 
     from fresh.document import Document
     from fresh.rationalizer import Rationalizer
-    from fresh.show import show_explanation
+    from fresh.show import show_curve, show_explanation
 
     if (args.text_given is None) == (args.input is None):
         raise ValueError("Give either a TEXT or an --input file.")
@@ -98,7 +121,10 @@ def run_explain(args: argparse.Namespace) -> int:
         return explain_file(args)
     document = Document.from_text(args.text_given, args.query, "TEXT")
     model = Rationalizer.from_pretrained(args.model, device=args.device)
-    show_explanation(Console(), model.explain(document))
+    if args.curve:
+        show_curve(Console(), model.curve(document))
+    else:
+        show_explanation(Console(), model.explain(document, ratio=args.ratio))
     return 0
 
 
@@ -118,7 +144,7 @@ def explain_file(args: argparse.Namespace) -> int:
         documents = leave_out_too_long(documents, model, bad)
     progress = SILENT if args.output == "-" else Terminal()
     try:
-        explanations = begun(model.explain_stream(documents))
+        explanations = begun(model.explain_stream(documents, ratio=args.ratio))
         with opened(args.output) as output, progress.task("explaining", None) as advance:
             for explanation in explanations:
                 output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
@@ -216,6 +242,7 @@ def run_demo(args: argparse.Namespace) -> int:
 
 COMMANDS: dict[str, Command] = {
     "train": run_train,
+    "search": run_search,
     "explain": run_explain,
     "evaluate": run_evaluate,
     "demo": run_demo,

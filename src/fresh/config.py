@@ -52,7 +52,15 @@ def settings_of(cls: type, prefix: str = "") -> list[Setting]:
 
 @functools.cache
 def help_texts(cls: type) -> Mapping[str, str]:
-    """Read the strings that stand under the fields of a class."""
+    """Read the strings that stand under the fields of a class and of those it builds on."""
+    texts: dict[str, str] = {}
+    for base in reversed([base for base in cls.__mro__ if is_dataclass(base)]):
+        texts |= own_help_texts(base)
+    return texts
+
+
+def own_help_texts(cls: type) -> dict[str, str]:
+    """Read the strings that stand under the fields that a class itself has."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(body, ast.ClassDef)
     texts: dict[str, str] = {}

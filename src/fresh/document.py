@@ -144,7 +144,10 @@ def words_at(text: str, spans: Spans) -> Words:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saliency:
-    """How much each word of a document mattered to the support model, and to which answer of it."""
+    """How much each word of a document mattered to the support model, and to which answer of it.
+
+    Scores of a tagger, which knows no answers, have an empty target.
+    """
 
     scores: NDArray[np.float64]
     target: str
@@ -168,8 +171,8 @@ class Saliency:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __reduce__(self) -> tuple[type["Saliency"], tuple[NDArray[np.float64], str, str]]:
-        return Saliency, (self.scores, self.target, self.id)  # so that a copy is read-only too
+    def __reduce__(self) -> tuple[type["Saliency"], tuple[NDArray[np.float64], str, str, int | None]]:
+        return Saliency, (self.scores, self.target, self.id, self.n_read)  # so that a copy is read-only too
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,19 @@
 """Words to pieces and back; the only user of tokenizers."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fresh.bank import Bank, CutWords, ranges
+from fresh.bank import Bank, CutWords, Flags, ranges
 from fresh.encoder import Encoder
 from fresh.pieces import NO_WORD, Flat, Ints, Pieces, PieceTable
 from fresh.rationale import Words
+from fresh.windows import WINDOW
 
-Flags = NDArray[np.bool_]
-LongPolicy = Literal["stagger", "truncate"]
+LongPolicy = Literal["stagger", "chunk", "truncate"]
 
 MOST_KNOWN = 1_000_000
 """Words whose pieces are remembered, at most."""
@@ -60,6 +59,7 @@ class WordEncoder:
         self.long = long
         self.max_pieces = max_pieces
         self.first_position, self.n_positions = positions_of(encoder)
+        self.window = min(self.n_positions, WINDOW)
         self.lead = self.leading_space()
         self.single = self.frame(pair=False)
         self.pair = self.frame(pair=True)
@@ -112,40 +112,86 @@ class WordEncoder:
         self.bank.add(new, [found.ids or [self.tokenizer.unk_token_id] for found in encoded])
 
     def fit(self, texts: Sequence[Text], words: CutWords, queries: CutWords) -> tuple[Ints, dict[int, TooLongError]]:
-        """Count the words there is room for; truncating makes room unless the query takes all of it."""
-        frames = np.where(queries.n_words > 0, len(self.pair), len(self.single))
-        room = (self.n_positions if self.long == "truncate" else self.max_pieces) - frames - queries.n_pieces
-        n_read = words.count_fitting(room)
-        fits = (n_read == words.n_words) & (room >= 0)
-        if self.long == "truncate":
-            fits |= room > 0
+        """Count the words there is room for; windows and truncating make room unless the query takes too much of it."""
+        room = self.room(queries)
+        if self.long == "chunk":
+            n_read, fits = words.n_words, room >= self.window // 4
+        else:
+            n_read = words.count_fitting(room)
+            fits = room > 0 if self.long == "truncate" else (n_read == words.n_words) & (room >= 0)
         return n_read, {
-            number: TooLongError(
-                f"Text {texts[number].id!r} has {words.n_words[number]} words, or {words.n_pieces[number]} pieces, "
-                f"but only {max(room[number], 0)} can be read. "
-                "Split it, or train a model that reads only beginnings (long=truncate) or more (a larger max_pieces)."
-            )
+            number: TooLongError(self.too_long(texts[number], int(words.n_pieces[number]), int(max(room[number], 0))))
             for number in np.flatnonzero(~fits).tolist()
         }
 
+    def room(self, queries: CutWords) -> Ints:
+        """Count the pieces that fit beside each query: into a window, or into all that is read."""
+        sizes = {"stagger": self.max_pieces, "chunk": self.window, "truncate": self.n_positions}
+        room: Ints = (
+            sizes[self.long] - np.where(queries.n_words > 0, len(self.pair), len(self.single)) - queries.n_pieces
+        )
+        return room
+
+    def too_long(self, text: Text, n_pieces: int, room: int) -> str:
+        """Say why a text cannot be read."""
+        if self.long != "stagger":
+            return (
+                f"The query of text {text.id!r} has {len(text.query)} words, which leaves room for {room} pieces of "
+                "the text beside it. Shorten it."
+            )
+        return (
+            f"Text {text.id!r} has {len(text.words)} words, or {n_pieces} pieces, but only {room} can be read. "
+            "Split it, or train a model that reads it in windows (long=chunk), only its beginning (long=truncate) or "
+            "more at once (a larger max_pieces)."
+        )
+
     def lay_out(self, words: CutWords, queries: CutWords, n_words: Ints) -> PieceTable:
-        """Put special pieces, words and queries in their places, for all texts at once."""
-        asks = queries.n_words > 0
-        lengths = words.n_pieces + queries.n_pieces + np.where(asks, len(self.pair), len(self.single))
+        """Put special pieces, words and queries in their places, for all texts at once, window after window."""
+        text_of, n_pieces = self.windows(words.n_pieces, self.room(queries))
+        asks, n_query = queries.n_words[text_of] > 0, queries.n_pieces[text_of]
+        lengths = n_pieces + n_query + np.where(asks, len(self.pair), len(self.single))
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         ids, types, owners = (np.full(starts[-1], value, dtype=np.int32) for value in (0, 0, NO_WORD))
         for frame, chosen in ((self.single, ~asks), (self.pair, asks)):
-            begin, n_pieces, n_query = starts[:-1][chosen], words.n_pieces[chosen], queries.n_pieces[chosen]
-            for part, place in zip(frame.ids, frame.places(begin, n_pieces, n_query), strict=True):
+            begin = starts[:-1][chosen]
+            for part, place in zip(frame.ids, frame.places(begin, n_pieces[chosen], n_query[chosen]), strict=True):
                 ids[place[:, None] + np.arange(len(part))] = part
-            seconds = n_query + sum(map(len, frame.ids[2:]))
+            seconds = n_query[chosen] + sum(map(len, frame.ids[2:]))
             types[ranges(begin, lengths[chosen] - seconds)] = frame.types[0]
             types[ranges(starts[1:][chosen] - seconds, seconds)] = frame.types[-1]
         before = np.where(asks, len(self.pair.ids[0]), len(self.single.ids[0]))
-        places = ranges(starts[:-1] + before, words.n_pieces)
+        places = ranges(starts[:-1] + before, n_pieces)
         ids[places], owners[places] = words.ids, words.owners
-        ids[ranges(starts[:-1] + before + words.n_pieces + len(self.pair.ids[1]), queries.n_pieces)] = queries.ids
-        return PieceTable(ids, types, self.positions(lengths), owners, starts, n_words, words.n_words)
+        asked = queries.ids[ranges(queries.ends[:-1][text_of], n_query)]
+        ids[ranges(starts[:-1] + before + n_pieces + len(self.pair.ids[1]), n_query)] = asked
+        ends = np.searchsorted(text_of, np.arange(len(n_words) + 1))  # where the windows of each text begin
+        return PieceTable(ids, types, self.positions(lengths), owners, starts[ends], n_words, words.n_words)
+
+    def windows(self, n_pieces: Ints, room: Ints) -> tuple[Ints, Ints]:
+        """Cut texts into windows, all full but the last of each: the text of each window, and its pieces of words."""
+        texts = np.arange(len(n_pieces))
+        if self.long != "chunk":
+            return texts, n_pieces
+        n_windows = np.maximum(1, -(-n_pieces // np.maximum(1, room)))
+        text_of = np.repeat(texts, n_windows)
+        sizes = room[text_of]
+        sizes[np.cumsum(n_windows) - 1] = n_pieces - (n_windows - 1) * room
+        return text_of, sizes
+
+    def reduced(self, texts: Sequence[Text]) -> Callable[[Ints, Flags], PieceTable]:
+        """Cut texts into pieces once, to have them again without some of their words.
+
+        :return: Encodes some texts, given by their numbers, as if they had only the words that are kept (texts, words).
+        """
+        words, queries = self.cut(texts)
+        words = words.first(self.fit(texts, words, queries)[0])
+
+        def encode(numbers: Ints, kept: Flags) -> PieceTable:
+            asked = queries.choose(numbers, np.ones((len(numbers), int(queries.n_words.max())), dtype=np.bool_))
+            chosen = words.choose(numbers, kept)
+            return self.lay_out(chosen, asked, chosen.n_words)
+
+        return encode
 
     def variants(self, text: Pieces, kept: Flags) -> PieceTable:
         """Leave words out of an encoded text, in many ways at once.
@@ -153,15 +199,23 @@ class WordEncoder:
         :param kept: Which words each variant has. Shape: (variants, words).
         """
         owned = text.word_of != NO_WORD
-        there = np.ones((len(kept), len(text)), dtype=np.bool_)
-        there[:, owned] = kept[:, text.word_of[owned]]
-        variant, place = np.nonzero(there)
-        lengths, n_words = there.sum(1, dtype=np.int64), kept.sum(1, dtype=np.int64)
-        owners = np.full(len(place), NO_WORD, dtype=np.int32)
-        numbers = np.cumsum(kept, axis=1) - 1  # (variants, words)
-        owners[owned[place]] = numbers[variant[owned[place]], text.word_of[place[owned[place]]]]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        return PieceTable(text.ids[place], text.types[place], self.positions(lengths), owners, starts, n_words, n_words)
+        by_word = np.bincount(text.word_of[owned], minlength=kept.shape[1])
+        variant, word = np.nonzero(kept)
+        ids = text.ids[owned][ranges((np.cumsum(by_word) - by_word)[word], by_word[word])]
+        n_words = np.bincount(variant, minlength=len(kept)).astype(np.int64)
+        query = self.query_of(text)
+        asked = np.full(len(kept), min(1, len(query)), dtype=np.int64)
+        queries = CutWords(np.tile(query, len(kept)), np.full(int(asked.sum()), len(query), dtype=np.int64), asked)
+        return self.lay_out(CutWords(ids, by_word[word], n_words), queries, n_words)
+
+    def query_of(self, text: Pieces) -> Flat:
+        """Take the pieces of the query out of an encoded text."""
+        first = text.ids[: self.window if self.long == "chunk" else None]
+        around = first[text.word_of[: len(first)] == NO_WORD]
+        query: Flat = around[:0]
+        if len(around) > len(self.single):
+            query = around[len(self.pair.ids[0]) + len(self.pair.ids[1]) : len(around) - len(self.pair.ids[2])]
+        return query
 
     def positions(self, lengths: Ints) -> Flat:
         """Give each piece its place; beyond what the encoder knows, positions repeat so that all of them fit."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.extractor import SaliencyExtractor
+from fresh.extractor import KeepAll, SaliencyExtractor
 from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
@@ -14,6 +14,8 @@ from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
 from fresh.scorers import scorer_to_dict
+from fresh.support import Support
+from fresh.tagger import Tagger
 
 
 def evaluate(
@@ -21,11 +23,13 @@ def evaluate(
     examples: Sequence[Example],
     progress: Progress = SILENT,
     random: Predictor | None = None,
+    support: Support | None = None,
 ) -> Report:
     """Measure a rationalizer on labelled documents.
 
     :param random: A predictor that was trained on random words, to compare with; without it, the predictor at hand
         reads random words. In both cases as many of each document as the rationale has.
+    :param support: A model of full text, to compare with; that of the rationalizer if it has one.
     """
     if not examples:
         raise ValueError("There are no documents to measure on. Give some that can be used.")
@@ -33,10 +37,14 @@ def evaluate(
     documents = [example.document for example in examples]
     explained = explain_all(rationalizer, documents, progress, "explaining")
     rows = [row(name_of(rationalizer), examples, rationalizer.labels, explained)]
-    support = rationalizer.extractor.support if isinstance(rationalizer.extractor, SaliencyExtractor) else None
+    rows += [at_ratio(rationalizer, examples, ratio, progress) for ratio in rationalizer.ratios or ()]
+    own = rationalizer.extractor.support if isinstance(rationalizer.extractor, SaliencyExtractor) else None
+    support = support or own
     if support is not None:
         answers = support.predict(documents, progress)
         rows.insert(0, full_text_row(examples, rationalizer.labels, answers))
+    if isinstance(rationalizer.extractor, KeepAll):
+        return Report(len(examples), tuple(rows))
     masks = [explanation.mask for explanation in explained]
     drawn = cut_at_random(documents, masks, is_contiguous(rationalizer.extractor))
     name = "random words, same predictor" if random is None else "random words"
@@ -48,9 +56,25 @@ def evaluate(
 def name_of(rationalizer: Rationalizer) -> str:
     """Say in a few words how the words are chosen."""
     extractor = rationalizer.extractor
-    if not isinstance(extractor, SaliencyExtractor):
+    if isinstance(extractor, KeepAll):
         return "all words"
+    if not isinstance(extractor, SaliencyExtractor):
+        return "human rationales"
+    if isinstance(extractor.scorer, Tagger):
+        return TAGGED.get(str(rationalizer.settings.get("method")), "FRESH (tagger)")
     return f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
+
+
+def at_ratio(rationalizer: Rationalizer, examples: Sequence[Example], ratio: float, progress: Progress) -> Row:
+    """Measure a rationalizer that serves many lengths at one of them."""
+    documents = [example.document for example in examples]
+    with progress.task(f"explaining at {ratio:g}", 1) as advance:
+        explained = rationalizer.explain(documents, ratio=ratio)
+        advance(1, "")
+    return row(f"{name_of(rationalizer)} at {ratio:g}", examples, rationalizer.labels, explained)
+
+
+TAGGED = {"lei": "Lei et al.", "bastings": "Bastings et al."}
 
 
 def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> None:

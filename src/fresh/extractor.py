@@ -1,15 +1,17 @@
 """Extractors: which words of a document are kept."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from fresh.discretize import Discretizer
-from fresh.document import Document, Mask, Saliency
+from fresh.discretize import Contiguous, Discretizer, TopK
+from fresh.document import Document, Example, Mask, Saliency
 from fresh.scorers import SaliencyScorer
 from fresh.support import Support
+from fresh.words import Spans
 
 
 class Extractor(Protocol):
@@ -62,12 +64,52 @@ class SaliencyExtractor:
 
 
 @dataclass(frozen=True, slots=True)
+class HumanMarks:
+    """Keeps what people marked; it knows only the documents that came with a rationale."""
+
+    spans: Mapping[str, Spans]
+    """Runs of marked words of each document, by :func:`digest_of`."""
+
+    @classmethod
+    def of(cls, examples: Iterable[Example]) -> "HumanMarks":
+        """Learn the rationales by heart."""
+        marked = ((item.document, item.human) for item in examples if item.human is not None)
+        return cls({digest_of(document): mask.spans for document, mask in marked})
+
+    def extract(self, documents: Sequence[Document]) -> list[Mask]:
+        """Return one mask a document."""
+        masks: list[Mask] = []
+        for document in documents:
+            spans = self.spans.get(digest_of(document))
+            if spans is None:
+                raise ValueError(
+                    f"Nobody had marked words of document {document.id!r} when this model was made, and people's "
+                    "rationales are all that it reads. Train with --method fresh to explain new documents."
+                )
+            masks.append(Mask.from_spans(spans, len(document.words)))
+        return masks
+
+
+def digest_of(document: Document) -> str:
+    """Digest the words and the query of a document."""
+    text = "\x00".join((*document.words, "", *document.query))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
 class KeepAll:
     """Keeps every word: the full-text baseline."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Return one mask a document."""
         return [Mask.full(len(document.words)) for document in documents]
+
+
+def at_ratio(extractor: Extractor, ratio: float) -> "SaliencyExtractor":
+    """Have an extractor keep another share of the words."""
+    if not isinstance(extractor, SaliencyExtractor) or not isinstance(extractor.discretizer, TopK | Contiguous):
+        raise TypeError("Only rationales of top_k and contiguous have a ratio that can be changed.")
+    return replace(extractor, discretizer=replace(extractor.discretizer, ratio=ratio))
 
 
 def extract_with_scores(

@@ -11,9 +11,12 @@ from torch import Tensor, nn
 from fresh.attention import OpenLayer, open_layer
 from fresh.encoder import Encoder
 from fresh.pieces import Batch, Layout
+from fresh.windows import Windows
 
 CLOSE = 1e-4
 """How far the halves may be from the whole, as a share of the largest number."""
+
+WHOLE = Windows()
 
 
 class Given(nn.Module):
@@ -27,8 +30,9 @@ class Given(nn.Module):
 class Halves:
     """Runs an encoder up to a cut, and from there on; the layers are the encoder's own."""
 
-    def __init__(self, encoder: Encoder, n_below: int, start_only: bool) -> None:
+    def __init__(self, encoder: Encoder, n_below: int, start_only: bool, windows: Windows = WHOLE) -> None:
         layers = list(encoder.layers)
+        self.windows = windows
         self.last: OpenLayer | None = open_layer(encoder, -1) if start_only else None
         """The last layer, if only the start token's row of it is wanted and can be computed alone."""
         self.norm: nn.Module | None = getattr(encoder.model, "final_norm", None) if self.last else None
@@ -47,9 +51,10 @@ class Halves:
 
     def below(self, batch: Batch) -> Tensor:
         """Read a batch up to the cut. Shape: (batch, pieces, width)."""
-        given = extras(batch, self.lower_inputs)
-        hidden: Tensor = self.lower(batch.ids, attention_mask=batch.attended, **given).last_hidden_state
-        return hidden
+        rows = self.windows.fold(batch)
+        given = extras(rows, self.lower_inputs)
+        hidden: Tensor = self.lower(rows.ids, attention_mask=rows.attended, **given).last_hidden_state
+        return self.windows.unfold(hidden, *batch.mask.shape)
 
     def above(self, hidden: Tensor, batch: Layout) -> tuple[Tensor, Tensor | None]:
         """Go on from the cut.
@@ -58,8 +63,10 @@ class Halves:
             (batch, 1, width); then also what that token looks at in the last layer (batch, heads, 1, pieces).
         """
         if self.upper is not None:
-            given = {"position_ids": batch.positions} if self.takes_positions else {}
-            hidden = self.upper(inputs_embeds=hidden, attention_mask=batch.attended, **given).last_hidden_state
+            rows, states = self.windows.fold(batch), self.windows.fold_rows(hidden)
+            given = {"position_ids": rows.positions} if self.takes_positions else {}
+            states = self.upper(inputs_embeds=states, attention_mask=rows.attended, **given).last_hidden_state
+            hidden = self.windows.unfold(states, *batch.mask.shape)
         if self.last is None:
             return hidden, None
         out, weights = self.last.read(hidden, batch.mask, batch.positions, "start")
@@ -101,12 +108,12 @@ def shallow(module: nn.Module | None) -> nn.Module:
     return copied
 
 
-def halve(encoder: Encoder, n_below: int, start_only: bool, batch: Batch) -> Halves | None:
+def halve(encoder: Encoder, n_below: int, start_only: bool, batch: Batch, windows: Windows = WHOLE) -> Halves | None:
     """Cut an encoder in two, if it can be seen that the halves do what the whole does.
 
     :param batch: Something to try it on.
     """
-    halves = Halves(encoder, n_below, start_only)
+    halves = Halves(encoder, n_below, start_only, windows)
     try:
         with torch.inference_mode():
             found, _ = halves.above(halves.below(batch), batch)

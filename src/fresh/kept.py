@@ -19,6 +19,11 @@ def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
 
 
+def moving(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """List what a training keeps account of beside its weights, such as a moving mean: buffers called moving."""
+    return [(name, value) for name, value in model.named_buffers() if name.rpartition(".")[2] == "moving"]
+
+
 @dataclass(slots=True)
 class Best:
     """The best state so far, and the dev scores of all epochs."""
@@ -50,6 +55,7 @@ def keep(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, 
     names = [name for name, _ in trained(model)]
     tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained(model)}
     tensors |= {f"best/{name}": weight for name, weight in best.weights.items()}
+    tensors |= {f"moving/{name}": value for name, value in moving(model)}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +80,8 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
         raise ValueError(f"The state kept in {path} is of another network. Delete the file to begin anew.")
     model.load_state_dict(parts["now"], strict=False)
     best.weights = parts["best"]
+    for name, value in moving(model):
+        value.copy_(tensors[f"moving/{name}"])
     state = optimizer.state_dict()
     state["state"] = {
         index: {key: tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from fresh.classifier import Classifier, ClassifierConfig
@@ -14,6 +14,7 @@ from fresh.encoder import load_encoder
 from fresh.encoding import Text
 from fresh.frozen import Frozen, Reading, Seen, read_all
 from fresh.metrics import macro_f1
+from fresh.network import Network
 from fresh.pieces import Ints, PieceTable
 from fresh.store import Shelf, readable
 from fresh.team import team
@@ -32,6 +33,8 @@ class Lesson:
     labels: Sequence[str]
     config: ClassifierConfig
     watch: Watch
+    numbers: Callable[[int], Ints] | None = None
+    """Lists which texts of train an epoch reads; all if not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,6 @@ def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
     with seeded(config.train.seed):  # also for weights that an encoder comes without, such as a pooler's
         encoder = load_encoder(config.network.encoder, config.network.pooling)
         classifier = Classifier(encoder, labels, config.network)
-        nn.init.normal_(classifier.head.weight, std=0.02)
-        nn.init.zeros_(classifier.head.bias)
     return classifier.to(choose_device(config.train.device))
 
 
@@ -65,13 +66,7 @@ def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Taught, Job]:
     classifier = build(lesson.labels, lesson.config)
     config, watch = lesson.config.train, lesson.watch
     table, dev_table = (classifier.words([text for text, _ in part]) for part in (lesson.train, lesson.dev))
-    reading, dev_reading = (
-        Reading(part.on(classifier.device, classifier.padding), None) for part in (table, dev_table)
-    )
-    if classifier.halves is not None:
-        dtype = torch.bfloat16 if half_precision(config, classifier.device) else torch.float32
-        frozen = Frozen(classifier.halves, shelf, classifier.device, classifier.padding, dtype)
-        reading, dev_reading = (frozen.read(part, watch.progress, "frozen layers") for part in (table, dev_table))
+    reading, dev_reading = (run_frozen(classifier, part, config, watch, shelf) for part in (table, dev_table))
     job = Job(
         classifier,
         table.lengths,
@@ -80,11 +75,22 @@ def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Taught, Job]:
         config,
         watch,
         reading.on,
+        recordable=lesson.config.network.long != "chunk",
+        numbers=lesson.numbers,
     )
     watch.progress.say(describe(classifier, reading, job))
     parts = ((lesson.train, reading), (lesson.dev, dev_reading))
     seen = Seen([([text for text, _ in part], found) for part, found in parts])
     return Taught(classifier, seen), job
+
+
+def run_frozen(network: Network, table: PieceTable, config: TrainConfig, watch: Watch, shelf: Shelf) -> Reading:
+    """Run texts through the frozen layers of a network, if these can be run apart."""
+    if network.halves is None:
+        return Reading(table.on(network.device, network.padding), None)
+    dtype = torch.bfloat16 if half_precision(config, network.device) else torch.float32
+    frozen = Frozen(network.halves, shelf, network.device, network.padding, dtype)
+    return frozen.read(table, watch.progress, "frozen layers")
 
 
 def half_precision(config: TrainConfig, device: torch.device) -> bool:
@@ -141,14 +147,14 @@ def read_again(classifier: Classifier, table: PieceTable, reading: Reading, whic
     return found
 
 
-def describe(classifier: Classifier, reading: Reading, job: Job) -> str:
+def describe(network: Network, reading: Reading, job: Job) -> str:
     """Say what is trained, where frozen outputs are kept, and how much is filled up."""
     padding = f"{padding_of(job):.1%} padding"
     name = job.watch.name
     if reading.states is None:
-        why = "" if classifier.halves else " (this encoder's layers cannot be run apart)"
+        why = "" if network.halves else " (this encoder's layers cannot be run apart)"
         return f"{name}: {len(job.lengths):,} texts, {padding}; every step runs all layers{why}."
-    n_layers = 0 if classifier.halves is None else classifier.halves.n_below
+    n_layers = 0 if network.halves is None else network.halves.n_below
     return (
         f"{name}: {len(job.lengths):,} texts, {padding}; {n_layers} frozen layers run once, "
         f"their output ({readable(reading.states.nbytes)}) is kept in {reading.place}."

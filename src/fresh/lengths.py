@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fresh.classifier import NetworkConfig
 from fresh.data import BadRows, Splits
 from fresh.document import Document, Example
 from fresh.encoder import load_encoder
 from fresh.encoding import TooLongError, WordEncoder
 from fresh.extractor import SaliencyExtractor
+from fresh.network import NetworkConfig
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.support import text_of
+from fresh.tagger import Tagger
 
 
-def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> Splits:
-    """Refuse documents that are too long, or leave them out; say how much truncating leaves unread."""
+def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> tuple[Splits, float]:
+    """Refuse documents that are too long, or leave them out; say how much truncating leaves unread.
+
+    :return: The documents that can be read, and the share of their words that will not be.
+    """
     words = WordEncoder(load_encoder(config.encoder, config.pooling), config.long, config.max_pieces)
     bad = BadRows() if skip_bad else None
     n_words, n_read = 0, 0
@@ -32,7 +36,7 @@ def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Pro
         progress.say(
             f"Truncating leaves {(n_words - n_read) / n_words:.1%} of the words unread; long=stagger reads all."
         )
-    return Splits(*parts)
+    return Splits(*parts), (n_words - n_read) / n_words if n_words else 0.0
 
 
 def note(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
@@ -63,5 +67,7 @@ def leave_out_too_long(documents: Iterator[Document], model: Rationalizer, bad: 
 def reader_of(model: Rationalizer) -> WordEncoder:
     """Find what reads whole documents first: the support model, which may truncate, or else the predictor."""
     extractor = model.extractor
+    if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
+        return extractor.scorer.network.words
     support = extractor.support if isinstance(extractor, SaliencyExtractor) else None
     return (support or model.predictor).classifier.words

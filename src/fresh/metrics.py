@@ -4,6 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+Flags = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True)
 class ClassScore:
@@ -52,6 +57,17 @@ def class_score(label: str, n_found: int, n_gold: int, n_predicted: int) -> Clas
         f1=2 * n_found / (n_gold + n_predicted) if n_found else 0.0,
         support=n_gold,
     )
+
+
+def token_f1(wanted: Sequence[Flags], found: Sequence[Flags]) -> float:
+    """Mean over documents of the F1 of kept words; 1 where none was wanted and none was found."""
+    if not len(wanted):
+        raise ValueError("There are no masks to compare. Give at least one document.")
+    scores: list[float] = []
+    for gold, kept in zip(wanted, found, strict=True):
+        both, either = int((gold & kept).sum()), int(gold.sum() + kept.sum())
+        scores.append(2 * both / either if either else 1.0)
+    return float(np.mean(scores))
 
 
 def check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:

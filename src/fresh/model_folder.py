@@ -12,15 +12,18 @@ from typing import Any
 from fresh.classifier import Classifier
 from fresh.discretize import discretizer_from_dict, discretizer_to_dict
 from fresh.encoder import digest_of
-from fresh.extractor import Extractor, KeepAll, SaliencyExtractor
+from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
 from fresh.predictor import Predictor
 from fresh.scorers import CUSTOM, SCORERS, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.support import Support
+from fresh.tagger import Tagger
+from fresh.tagging import Tags
 
 FORMAT = 1
 MANIFEST = "config.json"
 CARD = "README.md"
-NEEDED = ("format", "labels", "chosen_by", "asks", "settings", "report", "files")
+MARKS = "rationales.json"
+NEEDED = ("format", "labels", "chosen_by", "asks", "settings", "report", "ratios", "files")
 """What a manifest says of a model."""
 
 
@@ -63,8 +66,14 @@ def check_writable(folder: Path, overwrite: bool) -> None:
 def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
     """Write both halves, and last the manifest with the digest of each file."""
     record = extractor_to_dict(extractor)
-    if isinstance(extractor, SaliencyExtractor) and extractor.support is not None:
-        extractor.support.classifier.save(folder / "extractor")
+    place = folder / "extractor"
+    if isinstance(extractor, HumanMarks):
+        place.mkdir()
+        (place / MARKS).write_text(json.dumps(extractor.spans), encoding="utf-8")
+    elif isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
+        extractor.scorer.network.save(place)
+    elif isinstance(extractor, SaliencyExtractor) and extractor.support is not None:
+        extractor.support.classifier.save(place)
     predictor.classifier.save(folder / "predictor")
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     manifest = {
@@ -130,13 +139,16 @@ def extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
     """Write down how words are chosen."""
     if isinstance(extractor, KeepAll):
         return {"kind": "keep_all"}
+    if isinstance(extractor, HumanMarks):
+        return {"kind": "human"}
     if isinstance(extractor, SaliencyExtractor):
+        tags = isinstance(extractor.scorer, Tagger)
         return {
-            "kind": "saliency",
-            "scorer": scorer_to_dict(extractor.scorer),
+            "kind": "tagger" if tags else "saliency",
+            "scorer": {} if tags else scorer_to_dict(extractor.scorer),
             "discretizer": discretizer_to_dict(extractor.discretizer),
         }
-    raise ModelError(f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, KeepAll.")
+    raise ModelError(f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, HumanMarks, KeepAll.")
 
 
 def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
@@ -144,6 +156,11 @@ def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer:
     if record["kind"] == "keep_all":
         return KeepAll()
     place = folder / "extractor"
+    if record["kind"] == "human":
+        found = json.loads((place / MARKS).read_text(encoding="utf-8"))
+        return HumanMarks({key: tuple(map(tuple, spans)) for key, spans in found.items()})
+    if record["kind"] == "tagger":
+        return SaliencyExtractor(Tagger(Tags.load(place, device)), discretizer_from_dict(record["discretizer"]))
     support = Support(Classifier.load(place, device)) if place.is_dir() else None
     discretizer = discretizer_from_dict(record["discretizer"])
     settings = {key: value for key, value in record["scorer"].items() if key != "name"}

@@ -106,6 +106,8 @@ class Layout:
     """1 for a piece, 0 where a shorter text was filled up."""
     dense: bool
     """Whether it is known that nothing was filled up."""
+    word_of: Tensor
+    """Which word each piece belongs to; NO_WORD for the query, for special pieces and where nothing is."""
 
     @property
     def attended(self) -> Tensor | None:
@@ -119,7 +121,6 @@ class Batch(Layout):
 
     ids: Tensor
     types: Tensor
-    word_of: Tensor
     n_words: tuple[int, ...] = ()
     n_read: tuple[int, ...] = ()
     hidden: Tensor | None = None
@@ -154,7 +155,8 @@ class PieceTensors:
         """Say how some texts lie side by side, and where their pieces are found. Shape: (texts, width)."""
         places, there = self.places(numbers, width)
         positions = torch.where(there, self.positions[places], self.positions[:1])
-        return Layout(positions.long(), there.long(), dense), places
+        owners = torch.where(there, self.word_of[places], NO_WORD)
+        return Layout(positions.long(), there.long(), dense, owners.long()), places
 
     def batch(self, numbers: Tensor, width: int, dense: bool) -> Batch:
         """Put some texts side by side and fill the shorter ones up."""
@@ -164,8 +166,8 @@ class PieceTensors:
         def fill(flat: Tensor, value: int) -> Tensor:
             return torch.where(there, flat[places], value).long()
 
-        ids, types, owners = fill(self.ids, self.padding), fill(self.types, 0), fill(self.word_of, NO_WORD)
-        return Batch(layout.positions, layout.mask, dense, ids, types, owners)
+        ids, types = fill(self.ids, self.padding), fill(self.types, 0)
+        return Batch(layout.positions, layout.mask, dense, layout.word_of, ids, types)
 
 
 class Gather:

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
+
+import numpy as np
 
 from fresh.classifier import Classifier, ClassifierConfig, predictions
-from fresh.encoding import Text
+from fresh.encoding import LongPolicy, Text
 from fresh.learning import Lesson, train_classifiers
+from fresh.pieces import Ints
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
 from fresh.training import Watch
@@ -14,6 +17,20 @@ from fresh.training import Watch
 WATCH = Watch("predictor")
 
 Labelled = Sequence[tuple[Rationale, str]]
+
+
+class Lessons(NamedTuple):
+    """What a predictor is trained on: rationales and labels of train and of dev."""
+
+    train: Labelled
+    dev: Labelled
+    n_versions: int = 1
+    """How many versions of all that is trained on stand one after the other; each epoch reads the next one."""
+
+    def numbers(self, epoch: int) -> Ints:
+        """List what an epoch reads."""
+        n_each = len(self.train) // self.n_versions
+        return np.arange(n_each) + epoch % self.n_versions * n_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +47,25 @@ class Predictor:
 
     @classmethod
     def train_many(
-        cls, data: Sequence[tuple[Labelled, Labelled]], configs: Sequence[ClassifierConfig], watch: Watch = WATCH
+        cls,
+        data: Sequence[Lessons | tuple[Labelled, Labelled]],
+        configs: Sequence[ClassifierConfig],
+        watch: Watch = WATCH,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side.
 
         :param data: For each, rationales and labels of train and of dev.
         """
         lessons: list[Lesson] = []
-        for (train, dev), config in zip(data, configs, strict=True):
-            labels = sorted({label for _, label in train})
-            pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in (train, dev))
+        for item, config in zip(data, configs, strict=True):
+            given = Lessons(*item)
+            labels = sorted({label for _, label in given.train})
+            pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in given[:2])
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
-            whole = replace(config, network=replace(config.network, long="stagger"))
-            lessons.append(Lesson(pairs, dev_pairs, labels, whole, watch))
+            long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
+            whole = replace(config, network=replace(config.network, long=long))
+            numbers = given.numbers if given.n_versions > 1 else None
+            lessons.append(Lesson(pairs, dev_pairs, labels, whole, watch, numbers))
         return [cls(taught.classifier) for taught in train_classifiers(lessons)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:

@@ -11,13 +11,16 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from fresh.card import card_text
 from fresh.config import from_mapping
+from fresh.curve import Curve, ratios_of
 from fresh.data import DataConfig, DataError, read_documents
 from fresh.document import Document, Explanation
-from fresh.extractor import Extractor, extract_with_scores
+from fresh.extractor import Extractor, at_ratio, extract_with_scores, select_read
 from fresh.model_folder import CARD, ModelError, files_in, read_folder, write_files, write_folder, written_at_once
 from fresh.predictor import Predictor
 from fresh.report import Report
 from fresh.scorers import ScorerFactory
+
+RANGE = "a model that was trained for a range of ratios, such as --ratio 0.05:0.5. This one serves a single length."
 
 Input = str | Document
 """What can be explained: raw text, or a document."""
@@ -41,6 +44,8 @@ class Rationalizer(
     """Whether each document comes with a query."""
     report: Report | None = None
     """What was measured after training."""
+    ratios: tuple[float, float] | None = None
+    """Lowest and highest share of words that the predictor was trained for, if not one alone."""
 
     def __setattr__(self, name: str, value: object) -> None:
         # Frozen by hand, since the hub's mixin writes down its own part.
@@ -54,25 +59,56 @@ class Rationalizer(
         return self.predictor.classifier.labels
 
     @overload
-    def explain(self, documents: Input, query: str | None = None) -> Explanation: ...  # type: ignore[overload-overlap]
+    def explain(  # type: ignore[overload-overlap]
+        self, documents: Input, query: str | None = None, ratio: float | None = None
+    ) -> Explanation: ...
     @overload
-    def explain(self, documents: Sequence[Input], query: str | None = None) -> list[Explanation]: ...
-    def explain(self, documents: Input | Sequence[Input], query: str | None = None) -> Explanation | list[Explanation]:
+    def explain(
+        self, documents: Sequence[Input], query: str | None = None, ratio: float | None = None
+    ) -> list[Explanation]: ...
+    def explain(
+        self, documents: Input | Sequence[Input], query: str | None = None, ratio: float | None = None
+    ) -> Explanation | list[Explanation]:
         """Classify text and say from which words.
 
         :param documents: Raw text or a document, or a list of them.
         :param query: What is asked about raw text, if the model was trained with queries.
+        :param ratio: Share of the words to read, if the model was trained for a range of them.
         """
         if isinstance(documents, str | Document):
-            return self.explain([documents], query)[0]
+            return self.explain([documents], query, ratio)[0]
+        extractor = self.extractor if ratio is None else at_ratio(self.extractor, self.served(ratio))
         read = [Document.from_text(item, query) if isinstance(item, str) else item for item in documents]
         for document in read:
             if not isinstance(document, Document):
                 raise TypeError(f"Texts and documents can be explained, got {type(document).__name__}.")
             self.check_query(document)
-        masks, saliencies = extract_with_scores(self.extractor, read)
+        masks, saliencies = extract_with_scores(extractor, read)
         predictions = self.predictor.predict([document.cut(mask) for document, mask in zip(read, masks, strict=True)])
         return list(map(Explanation, read, masks, predictions, saliencies))
+
+    def curve(self, document: Input, query: str | None = None) -> Curve:
+        """Answer from growing rationales of one document, for a model that was trained for a range of ratios."""
+        if self.ratios is None:
+            raise ValueError(f"A curve needs {RANGE}")
+        read = Document.from_text(document, query) if isinstance(document, str) else document
+        self.check_query(read)
+        [whole] = self.explain([read])
+        assert whole.saliency is not None
+        extractors = [at_ratio(self.extractor, ratio) for ratio in ratios_of(len(read.words), *self.ratios)]
+        masks = [select_read(extractor.discretizer, [whole.saliency])[0] for extractor in extractors]
+        predictions = self.predictor.predict([read.cut(mask) for mask in masks])
+        pairs = zip(masks, predictions, strict=True)
+        return Curve(tuple(Explanation(read, mask, prediction, whole.saliency) for mask, prediction in pairs))
+
+    def served(self, ratio: float) -> float:
+        """Refuse a ratio that the predictor was not trained for."""
+        if self.ratios is None:
+            raise ValueError(f"Another ratio needs {RANGE}")
+        low, high = self.ratios
+        if not low <= ratio <= high:
+            raise ValueError(f"ratio must be from {low} to {high}, for which this model was trained, got {ratio}.")
+        return ratio
 
     def check_query(self, document: Document) -> None:
         """Refuse a query where none was trained, and the other way round."""
@@ -90,7 +126,9 @@ class Rationalizer(
         """
         return self.explain_stream(read_documents(path, from_mapping(DataConfig, columns)))
 
-    def explain_stream(self, documents: Iterator[Document], at_once: int = 256) -> Iterator[Explanation]:
+    def explain_stream(
+        self, documents: Iterator[Document], at_once: int = 256, ratio: float | None = None
+    ) -> Iterator[Explanation]:
         """Explain documents as they come, some at a time, so that memory does not grow with their number."""
         group: list[Document] = []
         try:
@@ -98,11 +136,11 @@ class Rationalizer(
                 group.append(document)
                 if len(group) == at_once:
                     whole, group = group, []
-                    yield from self.explain(whole)
+                    yield from self.explain(whole, ratio=ratio)
         except DataError:  # what came before the row that cannot be read is explained first
-            yield from self.explain(group)
+            yield from self.explain(group, ratio=ratio)
             raise
-        yield from self.explain(group)
+        yield from self.explain(group, ratio=ratio)
 
     def save_pretrained(  # type: ignore[override]  # to share a model, push_to_hub
         self,
@@ -120,7 +158,7 @@ class Rationalizer(
         """
         folder = Path(save_directory)
         report = None if self.report is None else self.report.to_dict()
-        about = {"asks": self.asks, "settings": dict(self.settings), "report": report}
+        about = {"asks": self.asks, "settings": dict(self.settings), "report": report, "ratios": self.ratios}
         with written_at_once(folder, overwrite) as place:
             write_folder(place, self.extractor, self.predictor, about)
             self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
@@ -162,7 +200,8 @@ class Rationalizer(
         folder = find_folder(pretrained_model_name_or_path, hub)
         extractor, predictor, about = read_folder(folder, device, scorer)
         report = None if about["report"] is None else Report.from_dict(about["report"])
-        return cls(extractor, predictor, about["settings"], about["asks"], report)
+        ratios = None if about["ratios"] is None else tuple(about["ratios"])
+        return cls(extractor, predictor, about["settings"], about["asks"], report, ratios)
 
 
 def unpacked(files: Mapping[str, bytes], device: str) -> Rationalizer:

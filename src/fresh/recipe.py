@@ -2,16 +2,19 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fresh.config import flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
 from fresh.evaluate import evaluate
 from fresh.lengths import fitting
-from fresh.methods.fresh import FreshConfig, name_of_factory, train_and_mark
+from fresh.methods.fresh import name_of_factory
+from fresh.methods.human import only_marked
+from fresh.methods.named import find_method, split_settings, train_method
+from fresh.methods.settings import NetworksConfig
 from fresh.model_folder import check_writable, drop_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.random_words import is_contiguous, train_on_random_words
@@ -29,12 +32,22 @@ KEPT_EVERY = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """All settings of a training run."""
+    """Settings of a training run that are the same for all methods."""
 
-    data: DataConfig = field(default_factory=DataConfig)
-    method: FreshConfig = field(default_factory=FreshConfig)
+    method: Literal["fresh", "lei", "bastings", "full_text", "random", "human"] = "fresh"
+    """How words are chosen: by a support model's scores (fresh), by a gate that is trained along (lei, bastings), not
+    at all (full_text), by lot (random), or by people (human)."""
     baseline: bool = True
     """Also train a predictor on random words, to compare with."""
+    data: DataConfig = field(default_factory=DataConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A training run: its settings, and those of its method."""
+
+    config: RunConfig
+    method: NetworksConfig
 
 
 def train(
@@ -74,7 +87,10 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
-    splits = fitting(read_splits(data, data_dir, run, progress), run.method.network, run.data.skip_bad, progress)
+    splits = read_splits(data, data_dir, run, progress)
+    splits, unread = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
+    if run.config.method == "human":
+        splits = only_marked(splits, progress)
     own = scorer if callable(scorer) else None
     if folder is not None and members.leads:
         begin(folder, overwrite, identity(run, splits, own), progress)
@@ -82,7 +98,7 @@ def train(
     partial = None if folder is None else partial_of(folder)
     watch = Watch(progress=progress, folder=partial, shelf=run.method.train.engine.shelf(), every=KEPT_EVERY)
     try:
-        model = train_and_measure(splits, run, watch, own)
+        model = train_and_measure(splits, run, watch, own, unread)
         if folder is not None and members.leads:
             model.save_pretrained(folder, overwrite=overwrite)
             drop_folder(partial_of(folder))
@@ -92,29 +108,39 @@ def train(
     return model
 
 
-def train_and_measure(splits: Splits, run: RunConfig, watch: Watch, scorer: ScorerFactory | None) -> Rationalizer:
-    """Train the model, and one on random words beside it, and test both."""
-    trained = train_and_mark(splits, run.method, watch, scorer)
+def train_and_measure(
+    splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None, unread: float
+) -> Rationalizer:
+    """Train the model, and one on random words beside it, and test both.
+
+    :param unread: Share of the words that truncating leaves unread.
+    """
+    trained = train_method(run.config.method, splits, run.method, watch, scorer)
     model = trained.model
     random = None
-    if run.baseline:
+    if run.config.baseline and run.config.method not in ("full_text", "random"):
         marked, dev_marked = (splits.train, trained.masks), (splits.dev, trained.dev_masks)
         contiguous, other = is_contiguous(model.extractor), watch.named("random words")
         random = train_on_random_words(marked, dev_marked, contiguous, run.method.classifier, other)
-    report = evaluate(model, splits.test, watch.progress, random)
-    return Rationalizer(model.extractor, model.predictor, model.settings, model.asks, report)
+    report = evaluate(model, splits.test, watch.progress, random, trained.support)
+    report = replace(report, unread=unread, notes=tuple(watch.notes))
+    return replace(model, report=report)
 
 
-def resolve(
-    data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]
-) -> RunConfig:
+def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]) -> Run:
     """Put settings together: those given, before those of the file, before those of a corpus, before the defaults."""
     values: dict[str, Any] = {} if config is None else dict(flatten(read_toml(Path(config))))
-    given = {name.rpartition(".")[2] for name in (*values, *settings)}
+    values |= dict(flatten(settings))
+    method = str(values.get("method", "fresh"))
+    own, others = split_settings(method, values, RunConfig)
     if data_dir is not None:
-        corpus = find_corpus(corpus_name(data))
-        values |= {name: getattr(corpus, name) for name in ("ratio", "long") if name not in given}
-    return from_mapping(RunConfig, {**values, **settings})
+        corpus, given = find_corpus(corpus_name(data)), {name.rpartition(".")[2] for name in own}
+        own |= {
+            name: getattr(corpus, name)
+            for name in ("ratio", "long")
+            if name not in given and find_method(method).owns(name)
+        }
+    return Run(from_mapping(RunConfig, others), from_mapping(find_method(method).config, own))
 
 
 def corpus_name(data: Any) -> str:
@@ -125,13 +151,13 @@ def corpus_name(data: Any) -> str:
     return name
 
 
-def read_splits(data: Any, data_dir: str | Path | None, run: RunConfig, progress: Progress) -> Splits:
+def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
     """Read the data and say what it is."""
     if data_dir is not None:
         splits = find_corpus(corpus_name(data)).read(Path(data_dir))
     else:
         bad = BadRows()
-        splits = load_splits(named_corpus_needs_folder(data), run.data, run.method.train.seed, bad)
+        splits = load_splits(named_corpus_needs_folder(data), run.config.data, run.method.train.seed, bad)
         if bad.count:
             progress.say(bad.summary())
     sizes = ", ".join(f"{len(getattr(splits, part)):,} {part}" for part in ("train", "dev", "test"))
@@ -148,7 +174,7 @@ def named_corpus_needs_folder(data: Any) -> Any:
     return data
 
 
-def identity(run: RunConfig, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
+def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
     """Write down what makes a training run the same as another."""
     digest = hashlib.sha256()
     for part in (splits.train, splits.dev, splits.test):
@@ -157,4 +183,4 @@ def identity(run: RunConfig, splits: Splits, scorer: ScorerFactory | None) -> di
             digest.update("\x00".join(words).encode("utf-8", "surrogatepass"))
     settings = {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
-    return {**settings, **own, "data": digest.hexdigest()[:16]}
+    return {"method": run.config.method, **settings, **own, "data": digest.hexdigest()[:16]}

@@ -26,6 +26,10 @@ class Report:
 
     n_documents: int
     rows: tuple[Row, ...]
+    unread: float = 0.0
+    """Share of the words of all documents that truncating left unread."""
+    notes: tuple[str, ...] = ()
+    """What somebody should know who relies on the figures."""
 
     def to_dict(self) -> dict[str, Any]:
         """Turn it into plain values, for JSON."""
@@ -37,7 +41,7 @@ class Report:
         rows = (
             Row(**{**row, "classes": tuple(ClassScore(**score) for score in row["classes"])}) for row in record["rows"]
         )
-        return cls(record["n_documents"], tuple(rows))
+        return cls(record["n_documents"], tuple(rows), record["unread"], tuple(record["notes"]))
 
     def to_json(self) -> str:
         """Write it down."""
@@ -47,4 +51,10 @@ class Report:
         """Lay it out as a table."""
         head = ["| what is read | macro-F1 | accuracy | words kept |", "| --- | --- | --- | --- |"]
         body = [f"| {row.name} | {row.macro_f1:.3f} | {row.accuracy:.3f} | {row.kept:.1%} |" for row in self.rows]
-        return "\n".join((*head, *body)) + "\n"
+        return "\n".join((*head, *body, *(f"\n{line}" for line in self.remarks))) + "\n"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said below the table."""
+        left = (f"Truncating left {self.unread:.1%} of the words unread.",) if self.unread else ()
+        return (*left, *self.notes)

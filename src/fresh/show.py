@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fresh.curve import Curve
 from fresh.document import Explanation
 from fresh.report import Report
 
@@ -40,6 +41,21 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
     console.print()
 
 
+def show_curve(console: Console, curve: Curve) -> None:
+    """Print the answers to growing rationales, and the shortest that is enough."""
+    table = Table(title="Answers to growing rationales", title_justify="left")
+    for name in ("words", "share"):
+        table.add_column(name, justify="right")
+    table.add_column("answer")
+    table.add_column("probability", justify="right")
+    for point in curve.points:
+        n_kept, prediction = int(point.mask.kept.sum()), point.prediction
+        table.add_row(str(n_kept), f"{point.ratio:.0%}", prediction.label, f"{prediction.probability:.2f}")
+    console.print(table)
+    console.print("From these words on, the answer stays the same:")
+    show_explanation(console, curve.minimal)
+
+
 def show_report(console: Console, report: Report) -> None:
     """Print a table of what was measured."""
     table = Table(
@@ -51,6 +67,8 @@ def show_report(console: Console, report: Report) -> None:
     for row in report.rows:
         table.add_row(row.name, f"{row.macro_f1:.3f}", f"{row.accuracy:.3f}", f"{row.kept:.1%}")
     console.print(table)
+    for line in report.remarks:
+        console.print(line, highlight=False)
 
 
 def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:

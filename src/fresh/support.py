@@ -34,20 +34,34 @@ class Support:
 
     @classmethod
     def train(
-        cls, train: Sequence[Example], dev: Sequence[Example], config: ClassifierConfig, watch: Watch = WATCH
+        cls,
+        train: Sequence[Example],
+        dev: Sequence[Example],
+        config: ClassifierConfig,
+        watch: Watch = WATCH,
+        only: Ints | None = None,
     ) -> Self:
-        """Train it on whole documents."""
-        [support] = cls.train_many(train, dev, [config], watch)
+        """Train it on whole documents.
+
+        :param only: Numbers of the documents to train on; all if not given.
+        """
+        [support] = cls.train_many(train, dev, [config], watch, only)
         return support
 
     @classmethod
     def train_many(
-        cls, train: Sequence[Example], dev: Sequence[Example], configs: Sequence[ClassifierConfig], watch: Watch = WATCH
+        cls,
+        train: Sequence[Example],
+        dev: Sequence[Example],
+        configs: Sequence[ClassifierConfig],
+        watch: Watch = WATCH,
+        only: Ints | None = None,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side."""
         labels = sorted({example.label for example in train})
         pairs, dev_pairs = ([(text_of(item.document), item.label) for item in part] for part in (train, dev))
-        lessons = [Lesson(pairs, dev_pairs, labels, config, watch) for config in configs]
+        numbers = None if only is None else lambda _epoch: only
+        lessons = [Lesson(pairs, dev_pairs, labels, config, watch, numbers) for config in configs]
         return [cls(taught.classifier, taught.seen) for taught in train_classifiers(lessons)]
 
     def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:

@@ -15,7 +15,7 @@ from torch import nn
 
 from fresh.batching import Dealt, deal, padding_share
 from fresh.config import below, refuse
-from fresh.kept import keep, restore
+from fresh.kept import Best, keep, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
 from fresh.recording import Recording
@@ -91,6 +91,13 @@ class Watch:
     """What frozen layers put out, for all networks of a run; None to have it for one network only."""
     every: float = 0.0
     """Seconds between two states that are kept, at least; the last one is always kept."""
+    notes: list[str] = field(default_factory=list)
+    """What somebody should know who relies on what was trained; all networks of a run write here."""
+
+    def note(self, text: str) -> None:
+        """Warn, and write it down."""
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        self.notes.append(text)
 
     def named(self, name: str) -> "Watch":
         """Watch another network in the same way."""
@@ -116,16 +123,30 @@ class Job:
     watch: Watch
     on: torch.device
     """Where the numbers of texts are wanted: where what the texts are made from is."""
+    recordable: bool = True
+    """Whether a step does the same on the GPU each time, so that it can be recorded."""
+    numbers: Callable[[int], Ints] | None = None
+    """Lists which texts an epoch reads; all if not given."""
 
     @property
     def recorded(self) -> bool:
         """Whether steps are recorded and replayed: on a GPU, if all that they need is there."""
-        return self.on.type == "cuda" and self.config.engine.recording and team().size == 1
+        one = self.recordable and self.config.engine.recording and team().size == 1
+        return self.on.type == "cuda" and one
+
+    def deal(self, epoch: int) -> list[Dealt]:
+        """Deal the texts that an epoch reads into batches."""
+        lengths = np.asarray(self.lengths, dtype=np.int64)
+        if self.numbers is None:
+            return deal(lengths, self.config.batch_size, self.config.seed, epoch)
+        numbers = self.numbers(epoch)
+        batches = deal(lengths[numbers], self.config.batch_size, self.config.seed, epoch)
+        return [batch._replace(numbers=numbers[batch.numbers]) for batch in batches]
 
     @property
     def n_batches(self) -> int:
         """How many steps an epoch has, about."""
-        return len(deal(self.lengths, self.config.batch_size, self.config.seed, 0))
+        return len(self.deal(0))
 
 
 def fit(job: Job) -> tuple[float, ...]:
@@ -169,10 +190,13 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     while not best.finished(config.epochs, config.patience):
         job.model.train()
         epoch = len(best.scores)
-        batches = deal(job.lengths, config.batch_size, config.seed, epoch)
+        batches = job.deal(epoch)
         for _ in run_epoch(update, batches, config, epoch, job.on):
             yield 1, ""
         job.model.eval()
+        if update.broken_step is not None:
+            watch.note(diverged(watch.name, update.broken_step, best))
+            break
         best.add(job.validate(), job.model)
         done = best.finished(config.epochs, config.patience)
         if members.leads and (done or time.monotonic() - last_kept >= watch.every):
@@ -184,6 +208,18 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     return tuple(best.scores)
 
 
+def diverged(name: str, step: int, best: Best) -> str:
+    """Say that a training broke down, and what is left of it; refuse to go on with nothing."""
+    epoch = len(best.scores) + 1
+    what = f"{name}: training diverged in step {step} of epoch {epoch}, its loss or gradients are no longer numbers."
+    if not best.scores:
+        raise ValueError(f"{what} Lower the learning_rate.")
+    return (
+        f"{what} The best state before that is kept (epoch {best.epoch + 1}, dev score {max(best.scores):.3f}). "
+        "Lower the learning_rate."
+    )
+
+
 def run_epoch(
     update: Update, batches: Sequence[Dealt], config: TrainConfig, epoch: int, on: torch.device
 ) -> Iterator[None]:
@@ -191,6 +227,7 @@ def run_epoch(
     seeds = np.random.SeedSequence((config.seed, epoch)).generate_state(len(batches), np.uint64)
     numbers = torch.from_numpy(np.concatenate([batch.numbers for batch in batches])).to(on)
     start = 0
+    update.begin()
     for batch, seed in zip(batches, seeds.tolist(), strict=True):
         end = start + len(batch.numbers)
         update(batch, numbers[start:end], 1 / config.batch_size, seed >> 1)
@@ -201,8 +238,9 @@ def run_epoch(
 
 def padding_of(job: Job) -> float:
     """Say which share of what an epoch computes is only filled up."""
-    batches = deal(job.lengths, job.config.batch_size, job.config.seed, 0)
-    return padding_share(job.lengths, batches, rounded=job.recorded)
+    batches = job.deal(0)
+    lengths = np.asarray(job.lengths)[np.concatenate([batch.numbers for batch in batches])]
+    return padding_share(lengths, batches, rounded=job.recorded)
 
 
 @contextmanager

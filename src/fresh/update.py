@@ -28,6 +28,9 @@ class Update:
         self.loss = loss
         self.team = team
         self.n_parts = 1
+        self.step = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.broken = torch.zeros((), dtype=torch.int64, device=self.device)
+        """The first step of this epoch whose gradients were not numbers, or 0."""
         self.optimizer = torch.optim.AdamW(
             self.weights,
             lr=learning_rate,
@@ -69,9 +72,21 @@ class Update:
             for weight in self.weights:
                 weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
         self.team.add([weight.grad for weight in self.weights if weight.grad is not None])
-        nn.utils.clip_grad_norm_(self.weights, self.max_norm)
+        norm = nn.utils.clip_grad_norm_(self.weights, self.max_norm)
+        self.step.add_(1)
+        self.broken.copy_(torch.where((self.broken == 0) & ~norm.isfinite(), self.step, self.broken))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def begin(self) -> None:
+        """Count the steps of an epoch anew."""
+        self.step.zero_()
+        self.broken.zero_()
+
+    @property
+    def broken_step(self) -> int | None:
+        """The first step of this epoch whose gradients were not numbers, if any."""
+        return int(self.broken) or None
 
     def finish(self) -> None:
         """Have all steps done before anybody looks at the weights."""

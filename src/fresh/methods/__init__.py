@@ -1,1 +1,1 @@
-"""Ways to train, one file each: all return a Rationalizer."""
+"""Ways to train, each in a file: a config and what makes a model from splits and that config."""

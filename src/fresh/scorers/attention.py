@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from fresh.document import Document, Saliency
-from fresh.pieces import Batch, sum_by_word
+from fresh.pieces import Batch
 from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support, normalised
 
@@ -14,6 +14,8 @@ from fresh.support import Scores, Support, normalised
 @dataclass(frozen=True, slots=True)
 class Attention:
     """Attention of the last layer to each word, mean over heads (Jain et al., 2020, section 5.1).
+
+    Where texts are read in windows, it is the attention that the head weighs words by.
 
     The scores of a document are not negative and sum to 1.
     """
@@ -28,8 +30,8 @@ class Attention:
 
         def score_batch(batch: Batch) -> Scores:
             output, weights = looking(batch)
-            received = looking.by_piece(weights, batch)
-            return [normalised(scores) for scores in sum_by_word(received, batch)], output.logits.argmax(-1).tolist()
+            found = looking.by_word(weights, batch)
+            return [normalised(scores) for scores in found], output.logits.argmax(-1).tolist()
 
         with torch.inference_mode():
             return self.support.score(documents, score_batch, above=looking.is_above(looking.layer))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from fresh.document import Document, Saliency
-from fresh.pieces import Batch, sum_by_word
+from fresh.pieces import Batch
 from fresh.scorers.gradient import predicted, replaced
 from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support
@@ -33,8 +33,7 @@ class AttentionGradient:
                 output, weights = looking(batch)
             probabilities, targets = predicted(output)
             [gradient] = torch.autograd.grad(probabilities.sum(), weights)
-            received = looking.by_piece((weights * gradient).detach(), batch)
-            return sum_by_word(received, batch), targets.tolist()
+            return looking.by_word((weights * gradient).detach(), batch), targets.tolist()
 
         with torch.enable_grad():
             return self.support.score(documents, score_batch, above=looking.is_above(looking.layer - 1))

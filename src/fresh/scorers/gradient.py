@@ -44,7 +44,8 @@ class Gradient:
         with replaced(module, lambda output: output.detach().requires_grad_()) as leaves:
             probabilities, targets = predicted(classifier(batch))
         [gradient] = torch.autograd.grad(probabilities.sum(), leaves)
-        by_piece = (leaves[0] * gradient).sum(-1).abs()  # (batch, pieces)
+        by_piece = (leaves[0] * gradient).sum(-1).abs()
+        by_piece = classifier.windows.unfold(by_piece, *batch.mask.shape)  # (batch, pieces)
         return [normalised(scores) for scores in sum_by_word(by_piece, batch)], targets.tolist()
 
 

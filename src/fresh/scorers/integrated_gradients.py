@@ -51,7 +51,7 @@ class IntegratedGradients:
         """Add up, over some points, how fast the probability rises along each piece's way. Shape: (batch, pieces)."""
         classifier, n_points = self.support.classifier, len(shares)
         points = (end - (1 - shares).view(-1, 1, 1, 1) * way).flatten(0, 1).requires_grad_()
-        with replaced(classifier.encoder.word_embeddings, lambda _output: points):
+        with replaced(classifier.encoder.word_embeddings, lambda _output: classifier.windows.fold_rows(points)):
             logits = classifier(batch.repeated(n_points)).logits
         chosen = logits.double().softmax(-1).gather(1, targets.repeat(n_points).unsqueeze(1))
         [gradient] = torch.autograd.grad(chosen.sum(), points)

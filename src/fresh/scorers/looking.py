@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fresh.attention import OpenLayer, open_layer
+from fresh.by_word import WeighingHead
 from fresh.classifier import Classifier, Output, eager_attention
-from fresh.pieces import Batch
+from fresh.pieces import Batch, sum_by_word
 
 
 class Looking:
@@ -22,14 +25,25 @@ class Looking:
         self.layer = layer % n_layers
         self.is_last = self.layer == n_layers - 1
         self.open: OpenLayer | None = None
+        if self.weighs and not self.is_last:
+            raise ValueError(
+                f"layer must be -1 with long=chunk, got {layer}: attention is there what the head weighs words by."
+            )
         if not self.comes_along:
             self.open = open_layer(classifier.encoder, layer)
             if self.open is None:
                 warnings.warn(EAGER.format(classifier.encoder.name), RuntimeWarning, stacklevel=4)
 
     @property
+    def weighs(self) -> bool:
+        """Whether the head weighs words, so that its attention is asked for and no layer's."""
+        return isinstance(self.classifier.head, WeighingHead)
+
+    @property
     def comes_along(self) -> bool:
-        """Whether the network computes what is wanted anyway: the start token's row of the last layer."""
+        """Whether the network computes what is wanted anyway: weights of words, or a row of the last layer."""
+        if self.weighs:
+            return True
         return self.is_last and self.classifier.halves is not None and self.classifier.halves.last is not None
 
     def is_above(self, layer: int) -> bool:
@@ -37,17 +51,24 @@ class Looking:
         return self.classifier.halves is not None and layer >= self.classifier.halves.n_below
 
     def __call__(self, batch: Batch) -> tuple[Output, Tensor]:
-        """Read a batch: what comes out, and what each row looks at. Shape: (batch, heads, rows, pieces)."""
+        """Read a batch: what comes out, and what is looked at (batch, heads, rows, pieces), or (batch, words)."""
         if self.comes_along:
             output = self.classifier(batch)
-            return output, output.weights
+            return output, output.by_word if self.weighs else output.weights
         if self.open is None:
             with eager_attention(self.classifier):
-                output = self.classifier.read_whole(batch, attentions=True)
+                output = self.classifier.show_attention(batch)
             return output, output.attentions[self.layer]
         with opened(self.classifier.encoder.layers[self.layer], self.open, batch) as found:
             output = self.classifier(batch)
         return output, found[0]
+
+    def by_word(self, weights: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
+        """Say how much of what is looked at each word gets: one array a text."""
+        if not self.weighs:
+            return sum_by_word(self.by_piece(weights, batch), batch)
+        rows = weights.detach().double().cpu().numpy()
+        return [row[:n_words] for row, n_words in zip(rows, batch.n_read, strict=True)]
 
     def by_piece(self, weights: Tensor, batch: Batch) -> Tensor:
         """Take the mean over heads, and the rows that the head reads: the start, or all. Shape: (batch, pieces)."""

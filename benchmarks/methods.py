@@ -1,0 +1,94 @@
+"""Test macro-F1 of a method on a corpus, the share of words it reads, and how far that agrees with people.
+
+python benchmarks/methods.py DATA_DIR CORPUS METHOD [--seeds 0,1,2] [--out FILE.jsonl] [setting=value ...]
+
+DATA_DIR holds the corpus (see `fresh.corpora`). Settings are those of `fresh train`, for example scorer=attention
+tagger=true human=0.2. A line of JSON is printed, and added to the file, for each seed.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from fresh.config import parse_assignments
+from fresh.data import Splits
+from fresh.evaluate import explain_all, row
+from fresh.lengths import fitting
+from fresh.methods.human import only_marked
+from fresh.methods.marking import has_rationale
+from fresh.methods.named import train_method
+from fresh.metrics import token_f1
+from fresh.progress import SILENT
+from fresh.rationalizer import Rationalizer
+from fresh.recipe import Run, read_splits, resolve
+from fresh.store import Shelf
+from fresh.training import Watch
+
+AT = (0.05, 0.1, 0.2, 0.3, 0.5)
+"""Ratios at which a model is tested that serves a range."""
+
+
+def measure(model: Rationalizer, splits: Splits, ratio: float | None = None) -> dict[str, float]:
+    """Test a model: labels, length, and words that people marked too."""
+    started = time.perf_counter()
+    documents = [example.document for example in splits.test]
+    explained = explain_all(model, documents, SILENT, "") if ratio is None else model.explain(documents, ratio=ratio)
+    seconds = time.perf_counter() - started
+    found = row("", splits.test, model.labels, explained)
+    marked = [
+        (example.human.kept, explanation.mask.kept)
+        for example, explanation in zip(splits.test, explained, strict=True)
+        if example.human is not None and has_rationale(example)
+    ]
+    agreement = token_f1(*zip(*marked, strict=True)) if marked else float("nan")
+    return {"macro_f1": found.macro_f1, "kept": found.kept, "token_f1": agreement, "explain_seconds": seconds}
+
+
+def run_seed(run: Run, splits: Splits, shelf: Shelf) -> list[dict[str, Any]]:
+    """Train once and test; where a range of ratios is served, at several of them."""
+    watch = Watch(shelf=shelf)
+    started = time.perf_counter()
+    trained = train_method(run.config.method, splits, run.method, watch, None)
+    about = {"seconds": time.perf_counter() - started, "notes": watch.notes}
+    if trained.support is not None:
+        answers = trained.support.predict([example.document for example in splits.test])
+        right = [example.label == answer.label for example, answer in zip(splits.test, answers, strict=True)]
+        about["support_accuracy"] = sum(right) / len(right)
+    served = trained.model.ratios
+    ratios = [None] if served is None else [ratio for ratio in AT if served[0] <= ratio <= served[1]]
+    return [{**about, "at": ratio, **measure(trained.model, splits, ratio)} for ratio in ratios]
+
+
+def main() -> None:
+    """Run all seeds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data_dir", type=Path)
+    parser.add_argument("corpus")
+    parser.add_argument("method")
+    parser.add_argument("settings", nargs="*", metavar="setting=value")
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--documents", type=int, help="documents of each split, at most, for a quick look")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    given = {"method": args.method, **parse_assignments(args.settings)}
+    shelf: Shelf | None = None
+    for seed in map(int, args.seeds.split(",")):
+        run = resolve(args.corpus, args.data_dir, None, {**given, "seed": seed})
+        shelf = shelf or run.method.train.engine.shelf()
+        splits = read_splits(args.corpus, args.data_dir, run, SILENT)
+        splits = Splits(*(part[: args.documents] for part in (splits.train, splits.dev, splits.test)))
+        splits, unread = fitting(splits, run.method.network, False, SILENT)
+        splits = only_marked(splits, SILENT) if args.method == "human" else splits
+        for found in run_seed(run, splits, shelf):
+            name = " ".join([args.corpus, args.method, *args.settings])
+            line = json.dumps({"run": name, "seed": seed, "unread": unread, **found})
+            print(line, flush=True)
+            if args.out:
+                with args.out.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Vectors of words: from those of their pieces, read in order by a recurrent layer, and weighed."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fresh.chain import Chain
+from fresh.pieces import NO_WORD, Layout
+
+RECURRENT = 128
+"""Width of the recurrent layer, in each direction."""
+UNSEEN = -1e4
+"""Stands for minus infinity where gradients must stay numbers."""
+
+
+def pool_words(hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    """Take the largest value over the pieces of each word.
+
+    :param hidden: Vectors of pieces. Shape: (texts, pieces, wide).
+    :return: Vectors of words, 0 where there is none (texts, pieces, wide), and how many words there are (texts,).
+    """
+    n_texts, n_pieces, wide = hidden.shape
+    places = torch.where(layout.word_of == NO_WORD, n_pieces, layout.word_of)
+    pooled = hidden.new_zeros(n_texts, n_pieces + 1, wide)
+    pooled = pooled.scatter_reduce(1, places.unsqueeze(-1).expand_as(hidden), hidden, "amax", include_self=False)
+    return pooled[:, :n_pieces], layout.word_of.amax(1) + 1
+
+
+def there_are(n_words: Tensor, width: int) -> Tensor:
+    """Say where words are. Shape: (texts, width)."""
+    return torch.arange(width, device=n_words.device) < n_words.unsqueeze(1)
+
+
+class Recurrent(nn.Module):
+    """A bidirectional LSTM; what a text is filled up with has no influence."""
+
+    def __init__(self, wide: int) -> None:
+        super().__init__()
+        self.forwards = nn.LSTM(wide, RECURRENT, batch_first=True)
+        self.backwards = nn.LSTM(wide, RECURRENT, batch_first=True)
+
+    def forward(self, words: Tensor, n_words: Tensor) -> Tensor:
+        """Read words in both directions. Shapes: (texts, words, wide) to (texts, words, 2 * RECURRENT)."""
+        steps = torch.arange(words.shape[1], device=words.device).expand(words.shape[:2])
+        mirrored = torch.where(there_are(n_words, words.shape[1]), n_words.unsqueeze(1) - 1 - steps, steps)
+        ahead, _ = self.forwards(words)
+        back, _ = self.backwards(turned(words, mirrored))
+        return torch.cat([ahead, turned(back, mirrored)], -1)
+
+
+def turned(words: Tensor, places: Tensor) -> Tensor:
+    """Put words in another order. Shape: (texts, words, wide)."""
+    return words.gather(1, places.unsqueeze(-1).expand(-1, -1, words.shape[-1]))
+
+
+class WeighingHead(nn.Module):
+    """Reads words in order, weighs them by additive attention and classifies their sum (the paper's Movies model)."""
+
+    def __init__(self, wide: int, n_labels: int, dropout: float) -> None:
+        super().__init__()
+        self.recurrent = Recurrent(wide)
+        self.key = nn.Linear(2 * RECURRENT, RECURRENT)
+        self.importance = nn.Linear(RECURRENT, 1, bias=False)
+        self.middle = nn.Linear(2 * RECURRENT, RECURRENT)
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(RECURRENT, n_labels)
+
+    def forward(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Classify texts: logits (texts, labels), and the weight of each word (texts, pieces)."""
+        words, n_words = pool_words(hidden, layout)
+        read = self.recurrent(words, n_words)
+        scores = self.importance(torch.tanh(self.key(read))).squeeze(-1).float()
+        weights = scores.masked_fill(~there_are(n_words, words.shape[1]), UNSEEN).softmax(-1)
+        return self.classify(read, weights), weights
+
+    def classify(self, read: Tensor, weights: Tensor) -> Tensor:
+        """Sum up words by their weights and classify the sum."""
+        summed = (weights.unsqueeze(-1).to(read.dtype) * read).sum(1)
+        logits: Tensor = self.out(self.dropout(functional.relu(self.middle(summed))))
+        return logits
+
+
+class TaggingHead(nn.Module):
+    """Says something of each word, such as how much it speaks for keeping it."""
+
+    def __init__(self, wide: int, n_outputs: int, dropout: float, recurrent: bool, chain: Chain | None = None) -> None:
+        super().__init__()
+        self.recurrent = Recurrent(wide) if recurrent else None
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(2 * RECURRENT if recurrent else wide, n_outputs)
+        self.chain = chain
+
+    def forward(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Tag texts: what is said of each word (texts, pieces, outputs), and how many words there are (texts,)."""
+        words, n_words = pool_words(hidden, layout)
+        if self.recurrent is not None:
+            words = self.recurrent(words, n_words)
+        return self.out(self.dropout(words)), n_words

@@ -1,0 +1,96 @@
+"""Bastings et al. (2019): a gate of HardKuma numbers, through which the reader's errors pass back to it."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fresh.config import below, refuse
+from fresh.data import Splits
+from fresh.hardkuma import HardKuma
+from fresh.methods.joint import GateConfig, Gated, Joint, cross_entropies, train_joint
+from fresh.methods.outcome import Trained
+from fresh.pieces import NO_WORD, Batch
+from fresh.scorers.gradient import replaced
+from fresh.training import Watch
+
+LEAST, MOST = 1e-12, 5.0
+"""Between which the Lagrange multiplier stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class BastingsConfig(GateConfig):
+    """How the gate is held to its length."""
+
+    lagrange_start: float = 1e-5
+    """Lagrange multiplier of the length at the beginning."""
+    lagrange_rate: float = 0.01
+    """How fast it grows while too much is kept, and shrinks while too little is."""
+    lagrange_decay: float = 0.9
+    """Share of the moving mean of what is kept beyond the ratio that stays in each step."""
+    two_sided: bool = True
+    """Let the multiplier shrink too; off, it can only grow, as in the code of the FRESH paper."""
+
+    def __post_init__(self) -> None:
+        above = {"lagrange_start": self.lagrange_start, "lagrange_rate": self.lagrange_rate}
+        refuse(
+            *self.wrong_gate(),
+            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
+            f"lagrange_decay must be at least 0 and below 1, got {self.lagrange_decay}."
+            if not 0 <= self.lagrange_decay < 1
+            else None,
+            *below(0, lambda_2=self.lambda_2),
+        )
+
+
+def train(splits: Splits, config: BastingsConfig, watch: Watch | None = None) -> Trained:
+    """Train a gate and a reader together."""
+
+    def cost(model: Joint, gated: Gated) -> Tensor:
+        return through_gate(model, gated, config)
+
+    return train_joint(splits, config, "hardkuma", cost, 3, watch or Watch(), "bastings")
+
+
+def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
+    """Draw a number for each word, read the words above 0 by it, and compute the loss. Shape: (texts,)."""
+    gate = HardKuma.of(gated.outputs)
+    numbers = gate.draw(torch.rand_like(gate.a)) * gated.there
+    kept = numbers > 0
+    batch = gated.reduce(gated.numbers, kept)
+    factors = model.reader.windows.fold_rows(by_piece(numbers, kept, batch)).unsqueeze(-1)
+    with replaced(model.reader.encoder.embeddings, lambda output: output * factors.to(output.dtype)):
+        wrong = cross_entropies(model.reader, batch, gated.answers)
+    likely = (1 - gate.zero()) * gated.there  # (texts, words)
+    beyond = likely.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
+    if not config.two_sided:
+        beyond = beyond.clamp(min=0)
+    breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
+    return wrong + multiplier(model, beyond, config) * beyond + config.lambda_2 * breaks
+
+
+def by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
+    """Give each piece of the words that are kept the number of its word, and all other pieces 1."""
+    order = torch.argsort((~kept).to(torch.int8), dim=1, stable=True)  # kept words first, in their order
+    own = numbers.gather(1, order).gather(1, batch.word_of.clamp(min=0, max=numbers.shape[1] - 1))
+    return torch.where(batch.word_of == NO_WORD, 1.0, own)
+
+
+def expected_changes(likely: Tensor, gated: Gated) -> Tensor:
+    """Compute how probable it is that neighbours differ, over one less than there are words. Shape: (texts,)."""
+    both = gated.there[:, 1:]
+    apart = likely[:, 1:] * (1 - likely[:, :-1]) + likely[:, :-1] * (1 - likely[:, 1:])
+    return (apart * both).sum(1) / (gated.n_words - 1).clamp(min=1)
+
+
+def multiplier(model: Joint, beyond: Tensor, config: BastingsConfig) -> Tensor:
+    """Say how much length costs now, and change it by how much too long rationales have been of late."""
+    mean, grown, n_seen = model.moving.clone().unbind()
+    now = beyond.detach().mean()
+    mean = torch.where(n_seen > 0, config.lagrange_decay * mean + (1 - config.lagrange_decay) * now, now)
+    size = (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
+    floor, ceiling = (math.log(edge / config.lagrange_start) for edge in (LEAST, MOST))
+    grown = (grown + config.lagrange_rate * mean).clamp(floor, ceiling)
+    model.moving.copy_(torch.stack([mean, grown, n_seen + 1]))
+    return size

@@ -1,0 +1,34 @@
+"""Full text: a predictor that reads every word, for comparison."""
+
+from dataclasses import dataclass
+
+from fresh.config import refuse
+from fresh.data import Splits
+from fresh.document import Mask
+from fresh.extractor import KeepAll
+from fresh.methods.outcome import Trained, cut_all, written_down
+from fresh.methods.settings import NetworksConfig
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.training import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class FullTextConfig(NetworksConfig):
+    """How a predictor of whole documents is trained."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            "full_text reads every word: take long=stagger or long=chunk." if self.network.long == "truncate" else None
+        )
+
+
+def train(splits: Splits, config: FullTextConfig, watch: Watch | None = None) -> Trained:
+    """Train a predictor on whole documents."""
+    masks, dev_masks = (
+        [Mask.full(len(example.document.words)) for example in part] for part in (splits.train, splits.dev)
+    )
+    pairs, dev_pairs = cut_all(splits.train, masks), cut_all(splits.dev, dev_masks)
+    predictor = Predictor.train(pairs, dev_pairs, config.classifier, (watch or Watch()).named("predictor"))
+    asks = bool(splits.train[0].document.query)
+    return Trained(Rationalizer(KeepAll(), predictor, written_down(config, "full_text"), asks), masks, dev_masks)

@@ -1,0 +1,222 @@
+"""A gate and a reader trained together, for methods that choose words while they learn to classify."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fresh.by_word import there_are
+from fresh.classifier import Classifier
+from fresh.config import refuse
+from fresh.data import Splits
+from fresh.document import Document
+from fresh.encoding import LongPolicy
+from fresh.extractor import SaliencyExtractor, select_read
+from fresh.frozen import Reading
+from fresh.learning import build as build_reader
+from fresh.learning import describe, half_precision, run_frozen
+from fresh.methods.marking import targets
+from fresh.methods.outcome import Trained, written_down
+from fresh.methods.settings import CutConfig
+from fresh.metrics import macro_f1
+from fresh.pieces import Batch, Gather
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.tagger import Tagger, tag_losses, text_of
+from fresh.tagger import build as build_gate
+from fresh.tagging import Kind, Tags, WordValues
+from fresh.team import team
+from fresh.training import Job, Watch, fit
+from fresh.update import Loss
+
+NOTHING, EVERYTHING = 0.1, 0.95
+"""Share of the ratio, and of all words, below and above which a gate has collapsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateConfig(CutConfig):
+    """What all methods with a gate have in common."""
+
+    lambda_2: float = 0.0
+    """How much is paid for each beginning and end of a run of kept words."""
+    human: float = 0.0
+    """Share of the training documents, of those that have one, on which it also learns from people's rationales."""
+
+    def __post_init__(self) -> None:
+        refuse(*self.wrong_gate())
+
+    def wrong_gate(self) -> list[str | None]:
+        """Say what is wrong with the settings of a gate, if anything."""
+        one_length = "A gate is trained for one ratio; a range is for --method fresh."
+        cut = f"A gate is cut by top_k or contiguous, got {self.discretizer}."
+        return [
+            self.wrong_cut(),
+            one_length if isinstance(self.ratio, str) else None,
+            cut if self.discretizer not in ("top_k", "contiguous") else None,
+            f"lambda_2 must be at least 0, got {self.lambda_2}." if not self.lambda_2 >= 0 else None,
+            f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
+        ]
+
+
+class Joint(nn.Module):
+    """A network that chooses words, and one that reads nothing else."""
+
+    def __init__(self, gate: Tags, reader: Classifier, n_moving: int) -> None:
+        super().__init__()
+        self.gate = gate
+        self.reader = reader
+        self.moving: Tensor
+        self.register_buffer("moving", torch.zeros(n_moving, device=gate.device))
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch dropout on or off in both."""
+        self.training = mode
+        self.gate.train(mode)
+        self.reader.train(mode)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """Some training texts as the gate sees them, and what is known of them."""
+
+    numbers: Tensor
+    """Which texts; those below 0 count for nothing."""
+    outputs: Tensor
+    """What the gate says of each word. Shape: (texts, words, outputs)."""
+    n_words: Tensor
+    answers: Tensor
+    """The number of the right label. Shape: (texts,)."""
+    reduce: Callable[[Tensor, Tensor], Batch]
+    """Puts texts side by side with the words that are kept and no others."""
+
+    @property
+    def there(self) -> Tensor:
+        """Where there are words. Shape: (texts, words)."""
+        return there_are(self.n_words, self.outputs.shape[1])
+
+
+Cost = Callable[[Joint, Gated], Tensor]
+"""Computes the loss of each text, of gate and reader together. Shape: (texts,)."""
+
+
+def train_joint(
+    splits: Splits, config: GateConfig, kind: Kind, cost: Cost, n_moving: int, watch: Watch, method: str
+) -> Trained:
+    """Train a gate and a reader together; the state wins that does best on dev when the gate is cut to its length."""
+    long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
+    reads = replace(config.classifier, network=replace(config.network, long=long))
+    model = Joint(build_gate(kind, config.classifier), build_reader(splits.labels, reads), n_moving)
+    gate = model.gate
+    shelf = watch.shelf or config.train.engine.shelf()
+    texts = [text_of(example.document) for example in splits.train]
+    table = gate.words(texts)
+    reading = run_frozen(gate, table, config.train, watch, shelf)
+    loss = make_loss(model, reading, splits, config, cost)
+    extractor = SaliencyExtractor(Tagger(gate), config.make_discretizer())
+    validate = make_validate(extractor, Predictor(model.reader), splits)
+    job = Job(model, table.lengths, loss, validate, config.train, watch.named(method), reading.on, recordable=False)
+    watch.progress.say(describe(gate, reading, job))
+    fit(job)
+    return finished(splits, model, extractor, config, watch.named(method))
+
+
+def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config: GateConfig, watch: Watch) -> Trained:
+    """Put the model together, see which words it keeps, and whether its gate says anything."""
+    masks, dev_masks = (
+        extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)
+    )
+    found = extractor.score([example.document for example in splits.dev])
+    note = collapse(float(np.concatenate([saliency.scores for saliency in found]).mean()), config.one_ratio)
+    if note is not None:
+        watch.note(note)
+    asks = bool(splits.train[0].document.query)
+    made = Rationalizer(extractor, Predictor(model.reader), written_down(config, watch.name), asks)
+    return Trained(made, masks, dev_masks)
+
+
+def collapse(share: float, ratio: float) -> str | None:
+    """Say so if a gate keeps next to nothing, or all, before it is cut to its length."""
+    if NOTHING * ratio <= share <= EVERYTHING:
+        return None
+    what = "next to nothing" if share < ratio else "nearly everything"
+    return (
+        f"The gate has collapsed: before the cut it keeps {what} ({share:.1%} of the words of dev), so the cut decides "
+        "which words are read. Try another seed, or other lambdas (fresh search)."
+    )
+
+
+def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig, cost: Cost) -> Loss:
+    """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
+    gate, reader, device = model.gate, model.reader, model.gate.device
+    half = half_precision(config.train, device)
+    labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
+    encode = reader.words.reduced([text_of(example.document) for example in splits.train])
+    people = supervision(splits, config, gate)
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        chosen = numbers.clamp(min=0)
+        there = chosen.to(device)
+
+        def reduce(which: Tensor, kept: Tensor) -> Batch:
+            table = encode(which.cpu().numpy(), kept.cpu().numpy())
+            return Gather(table, device, reader.padding)(np.arange(len(table)))
+
+        with torch.autocast(device.type, torch.bfloat16, enabled=half):
+            outputs, n_words = gate(reading.take(chosen, width, dense))
+            losses = cost(model, Gated(there, outputs, n_words, labels[there], reduce))
+        if people is not None:
+            losses = losses + people(there, outputs, n_words)
+        return (losses * (numbers >= 0).to(device)).sum()
+
+    return loss
+
+
+def supervision(splits: Splits, config: GateConfig, gate: Tags) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
+    """Make the loss of a gate against people's rationales, where there are any to learn from."""
+    if not config.human:
+        return None
+    masks = targets(splits.train, None, config.human, config.train.seed)
+    pairs = zip(masks, splits.train, strict=True)
+    rows = [np.zeros(len(item.document.words)) if mask is None else mask.kept for mask, item in pairs]
+    wanted = WordValues.of(rows, gate.device)
+    known = torch.tensor([mask is not None for mask in masks], device=gate.device)
+    n_words = sum(len(mask) for mask in masks if mask is not None)
+    weight = torch.tensor(n_words / max(1.0, float(wanted.values.sum())) - 1, device=gate.device)
+
+    def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
+        logits = gate.keep_logits(outputs)
+        found = tag_losses(gate, logits, wanted.take(numbers, logits.shape[1]), n_words, weight)
+        return found * known[numbers]
+
+    return losses
+
+
+def make_validate(extractor: SaliencyExtractor, predictor: Predictor, splits: Splits) -> Callable[[], float]:
+    """Make the function that measures macro-F1 on dev with the gate cut to its length, as it will be used."""
+    gold = [example.label for example in splits.dev]
+    documents: Sequence[Document] = team().share([example.document for example in splits.dev])
+
+    def validate() -> float:
+        saliencies = extractor.score(documents)
+        masks = select_read(extractor.discretizer, saliencies)
+        rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
+        answers = team().join([answer.label for answer in predictor.predict(rationales)])
+        return macro_f1(gold, answers, splits.labels)
+
+    return validate
+
+
+def cross_entropies(reader: Classifier, batch: Batch, answers: Tensor) -> Tensor:
+    """Compute how wrong the reader is about each text. Shape: (texts,)."""
+    return functional.cross_entropy(reader(batch).logits.float(), answers, reduction="none")
+
+
+def changes(kept: Tensor, n_words: Tensor) -> Tensor:
+    """Add up how much words differ from the one before, over one less than there are. Shape: (texts,)."""
+    both = there_are(n_words, kept.shape[1])[:, 1:]
+    return ((kept[:, 1:] - kept[:, :-1]).abs() * both).sum(1) / (n_words - 1).clamp(min=1)

@@ -1,0 +1,68 @@
+"""Lei et al. (2016), as the paper has it: a gate draws words and learns by REINFORCE what it should have drawn."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fresh.by_word import there_are
+from fresh.config import below, refuse
+from fresh.data import Splits
+from fresh.methods.joint import GateConfig, Gated, Joint, changes, cross_entropies, train_joint
+from fresh.methods.outcome import Trained
+from fresh.training import Watch
+
+DECAY = 0.9
+"""Share of a moving mean that stays in each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeiConfig(GateConfig):
+    """How the gate pays for its draws."""
+
+    lambda_1: float = 0.3
+    """How much is paid for the share of words that is kept beyond the ratio."""
+    draws: int = 1
+    """How often words are drawn from each document in a step."""
+    reward_baseline: bool = True
+    """Compare what a draw costs with the moving mean of costs, so that learning is steadier; off is the original."""
+
+    def __post_init__(self) -> None:
+        refuse(*self.wrong_gate(), *below(0, lambda_1=self.lambda_1), *below(1, draws=self.draws))
+
+
+def train(splits: Splits, config: LeiConfig, watch: Watch | None = None) -> Trained:
+    """Train a gate and a reader together."""
+
+    def cost(model: Joint, gated: Gated) -> Tensor:
+        found = [draw(model, gated, config) for _ in range(config.draws)]
+        return torch.stack(found).mean(0)
+
+    return train_joint(splits, config, "words", cost, 2, watch or Watch(), "lei")
+
+
+def draw(model: Joint, gated: Gated, config: LeiConfig) -> Tensor:
+    """Draw words from each text and compute the loss of reader and gate. Shape: (texts,)."""
+    gate = torch.distributions.Bernoulli(logits=gated.outputs.squeeze(-1).float())
+    kept = gate.sample() * gated.there  # type: ignore[no-untyped-call]
+    wrong = cross_entropies(model.reader, gated.reduce(gated.numbers, kept.bool()), gated.answers)
+    likely: Tensor = (gate.log_prob(kept) * gated.there).sum(1)  # type: ignore[no-untyped-call]
+    costs = wrong.detach() + regulariser(kept, gated.n_words, config)
+    return wrong + (costs - expected(model, costs, config.reward_baseline)) * likely
+
+
+def regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
+    """Compute what a draw costs beside its errors: words beyond the ratio, and breaks. Shape: (texts,)."""
+    share = (kept * there_are(n_words, kept.shape[1])).sum(1) / n_words.clamp(min=1)
+    beyond = (share - config.one_ratio).clamp(min=0)
+    return config.lambda_1 * beyond + config.lambda_2 * changes(kept, n_words)
+
+
+def expected(model: Joint, costs: Tensor, wanted: bool) -> Tensor | float:
+    """Say what a draw has cost of late, and take note of these."""
+    if not wanted:
+        return 0.0
+    mean, n_seen = model.moving.clone().unbind()
+    before = torch.where(n_seen > 0, mean, costs.mean())
+    model.moving.copy_(torch.stack([DECAY * before + (1 - DECAY) * costs.mean(), n_seen + 1]))
+    return before

@@ -1,0 +1,87 @@
+"""All methods by their names, and settings for one of them out of what a user gives."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fresh.config import ConfigError, Setting, endings, flatten, settings_of, unknown
+from fresh.data import Splits
+from fresh.methods import bastings, fresh, full_text, human, lei, random
+from fresh.methods.outcome import Trained
+from fresh.methods.settings import FreshConfig, NetworksConfig
+from fresh.scorers import ScorerFactory
+from fresh.training import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to train."""
+
+    summary: str
+    config: type[NetworksConfig]
+    train: Callable[[Splits, Any, Watch], Trained]
+
+    def owns(self, name: str) -> bool:
+        """Say whether a setting, by its name or the end of its path, is one of this method's."""
+        return any(f".{setting.path}".endswith(f".{name}") for setting in settings_of(self.config))
+
+
+METHODS: dict[str, Method] = {
+    "fresh": Method("a support model scores words", FreshConfig, fresh.train_and_mark),
+    "lei": Method("a gate learns by REINFORCE (Lei et al.)", lei.LeiConfig, lei.train),
+    "bastings": Method("a gate of HardKuma numbers (Bastings et al.)", bastings.BastingsConfig, bastings.train),
+    "full_text": Method("every word is read", full_text.FullTextConfig, full_text.train),
+    "random": Method("words are drawn by lot", random.RandomConfig, random.train),
+    "human": Method("what people marked is read", human.HumanConfig, human.train),
+}
+
+
+def find_method(name: str) -> Method:
+    """Find a method by its name."""
+    if name not in METHODS:
+        raise ConfigError(unknown(name, "a method", METHODS))
+    return METHODS[name]
+
+
+def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
+    """List the settings of all methods by their paths, each with the names of the methods it is for."""
+    found: dict[str, tuple[Setting, list[str]]] = {}
+    for name, method in METHODS.items():
+        for setting in settings_of(method.config):
+            found.setdefault(setting.path, (setting, []))[1].append(name)
+    return found
+
+
+def split_settings(name: str, values: Mapping[str, Any], others: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tell the settings of a method from those of a run; refuse what is neither.
+
+    :param others: The settings of a run beside those of a method.
+    """
+    method, own, rest, problems = find_method(name), {}, {}, []
+    known = [setting.path for setting in (*settings_of(method.config), *settings_of(others))]
+    for key, value in flatten(values):
+        if method.owns(key):
+            own[key] = value
+        elif any(f".{setting.path}".endswith(f".{key}") for setting in settings_of(others)):
+            rest[key] = value
+        else:
+            owners = [other for other, item in METHODS.items() if item.owns(key)]
+            problems.append(
+                f"{key} is a setting of {' and '.join(owners)}, not of the method {name}."
+                if owners
+                else unknown(key, "a setting", endings(known, key))
+            )
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return own, rest
+
+
+def train_method(
+    name: str, splits: Splits, config: NetworksConfig, watch: Watch, scorer: ScorerFactory | None
+) -> Trained:
+    """Train a model with a method, given by its name."""
+    if scorer is None:
+        return find_method(name).train(splits, config, watch)
+    if not isinstance(config, FreshConfig):
+        raise ConfigError(f"scorer is a setting of fresh, not of the method {name}.")
+    return fresh.train_and_mark(splits, config, watch, scorer)

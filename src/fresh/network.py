@@ -1,0 +1,182 @@
+"""What all networks have in common: an encoder of words and queries, of which the top layers learn, and a head."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from inspect import signature
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from fresh.config import below, refuse
+from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
+from fresh.encoding import LongPolicy, Text, WordEncoder
+from fresh.frozen import read_all
+from fresh.halves import extras, halve
+from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
+from fresh.windows import Windows
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """Which network is trained, and how much of it."""
+
+    encoder: str = "minilm"
+    """Pretrained encoder: minilm or mpnet (bundled), a folder, or a name on the Hugging Face hub."""
+    pooling: Literal["auto", "start", "mean"] = "start"
+    """What stands for a text: its start token, the mean of its pieces, or auto: as the encoder was trained."""
+    long: LongPolicy = "stagger"
+    """Texts beyond the encoder's length: stagger (positions repeat), chunk (windows, joined by a recurrent layer and
+    attention over words) or truncate (the rest is not read)."""
+    max_pieces: int = 4096
+    """Longest text, in pieces, that is read under stagger; time and memory grow with its square."""
+    layers: int | Literal["all"] = 2
+    """How many layers, from the top, are trained (with the pooler and the head), or all."""
+    dropout: float = 0.2
+    """Dropout before the head."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            misspelt_bundled(self.encoder),
+            f"layers must be 0 or more, or all, got {self.layers}."
+            if self.layers != "all" and self.layers < 0
+            else None,
+            f"dropout must be at least 0 and below 1, got {self.dropout}." if not 0 <= self.dropout < 1 else None,
+            *below(16, max_pieces=self.max_pieces),
+        )
+
+
+class Network(nn.Module):
+    """An encoder and a head above it."""
+
+    head: nn.Module
+
+    def __init__(self, encoder: Encoder, config: NetworkConfig, head: nn.Module, start_only: bool) -> None:
+        """Put the parts together.
+
+        :param start_only: Whether the head reads nothing but the vector of the start token.
+        """
+        super().__init__()
+        self.encoder = encoder
+        self.config = config
+        self.words = WordEncoder(encoder, config.long, config.max_pieces)
+        self.windows = Windows(self.words.window if config.long == "chunk" else None, self.padding)
+        self.body = encoder.model
+        self.head = head
+        self.freeze()
+        self.eval()
+        sample = self.collate(self.words([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
+        n_below = 0 if config.layers == "all" else len(encoder.layers) - config.layers
+        self.halves = halve(encoder, n_below, start_only, sample, self.windows)
+        """The frozen part and the part that learns; None for an encoder that cannot be cut."""
+
+    @property
+    def pooler(self) -> nn.Module | None:
+        """What the encoder has for pooling, if that is used."""
+        return None
+
+    def freeze(self) -> None:
+        """Let only the top layers, the pooler and the head learn."""
+        self.body.requires_grad_(self.config.layers == "all")
+        for module in self.learning():
+            module.requires_grad_(True)
+
+    def learning(self) -> list[nn.Module]:
+        """List the modules that are trained when not all are."""
+        if self.config.layers == "all":
+            return [self.body, self.head]
+        layers = self.encoder.layers
+        if self.config.layers > len(layers):
+            raise ValueError(
+                f"layers must be at most {len(layers)} for this encoder, or all, got {self.config.layers}."
+            )
+        top = list(layers)[len(layers) - self.config.layers :]
+        norm = getattr(self.body, "final_norm", None)
+        return [module for module in (*top, norm, self.pooler, self.head) if isinstance(module, nn.Module)]
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch dropout on in the parts that learn; what is frozen is a constant."""
+        super().train(False)
+        self.training = mode
+        for module in self.learning():
+            module.train(mode)
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.head.parameters()).device
+
+    def read(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Layout, Tensor, Tensor | None]:
+        """Read a batch: its pieces, or how they lie and what the frozen layers made of them.
+
+        :return: How the pieces lie, their vectors (batch, pieces, width), or that of the start token alone if no more
+            is wanted, and then also what that token looks at in the last layer (batch, heads, 1, pieces).
+        """
+        if not isinstance(batch, Batch):
+            layout, hidden = batch
+        elif self.halves is None:
+            return batch, self.read_whole(batch, attentions=False)[0], None
+        else:
+            layout, hidden = batch, self.halves.below(batch) if batch.hidden is None else batch.hidden
+        assert self.halves is not None
+        return layout, *self.halves.above(hidden, layout)
+
+    def read_whole(self, batch: Batch, attentions: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Read a batch with all layers in one go, and with all attention weights if these are wanted."""
+        rows = self.windows.fold(batch)
+        given = extras(rows, {"token_type_ids", "position_ids"} & signature(self.body.forward).parameters.keys())
+        out = self.body(rows.ids, attention_mask=rows.mask, output_attentions=attentions, **given)
+        hidden = self.windows.unfold(out.last_hidden_state, *batch.mask.shape)
+        return hidden, tuple(out.attentions) if attentions else ()
+
+    @property
+    def padding(self) -> int:
+        """The piece that shorter texts are filled up with."""
+        return self.encoder.tokenizer.pad_token_id or 0
+
+    def collate(self, pieces: Iterable[Pieces]) -> Batch:
+        """Put encoded texts side by side, where the network is."""
+        table = table_of(list(pieces))
+        return Gather(table, self.device, self.padding)(np.arange(len(table)))
+
+    def work_through(self, table: PieceTable, work: Callable[[Ints, Batch], None], part: float = 1) -> None:
+        """Have encoded texts worked on in batches of like length, smaller ones where memory runs out.
+
+        :param part: Share of the usual size of batches.
+        """
+        gather = Gather(table, self.device, self.padding)
+        read_all(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part)
+
+    def write_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
+        """Write everything needed to have it again.
+
+        :param name: File for what is said about it.
+        """
+        with quiet():
+            self.body.save_pretrained(folder)
+            self.encoder.tokenizer.save_pretrained(folder)
+        weights = {key: weight.contiguous() for key, weight in self.head.state_dict().items()}
+        save_file(weights, folder / "head.safetensors")
+        encoder = self.encoder.name
+        network = replace(self.config, encoder=Path(encoder).name if Path(encoder).is_dir() else encoder)  # no path
+        record = {**about, "pooling": self.encoder.pooling, "network": asdict(network)}
+        (folder / name).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def load_head(self, folder: Path) -> Self:
+        """Read the weights of the head back."""
+        self.head.load_state_dict(load_file(folder / "head.safetensors"))
+        return self
+
+
+def load_parts(folder: Path, name: str) -> tuple[Encoder, NetworkConfig, dict[str, Any]]:
+    """Read back the encoder of a network, its settings and what was said about it."""
+    about = json.loads((folder / name).read_text(encoding="utf-8"))
+    encoder = load_encoder(str(folder), about["pooling"])
+    config = NetworkConfig(**about["network"])
+    encoder.name = config.encoder
+    return encoder, config, about

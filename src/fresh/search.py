@@ -1,0 +1,184 @@
+"""A search for good settings: many trainings, each judged on dev, in a study that goes on where it was broken off."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fresh.config import ConfigError, from_mapping, settings_of, unknown
+from fresh.data import Splits
+from fresh.evaluate import explain_all, row
+from fresh.extras import load_extra
+from fresh.lengths import fitting
+from fresh.methods.named import find_method, split_settings, train_method
+from fresh.progress import Progress, Terminal
+from fresh.recipe import Run, RunConfig, identity, read_splits, resolve
+from fresh.training import Watch
+
+SPACES = {
+    "lei": ("lambda_1=0.01:1:log", "lambda_2=0,0.5,1,2"),
+    "bastings": ("lagrange_rate=0.001:0.1:log", "lambda_2=0,0.5,1,2"),
+}
+"""What is searched where nothing else is said; for lei, the paper's search."""
+NOTE, TRIALS, BEST = "search.json", "trials.log", "best.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Values of a setting from which a search draws: a few, or all between two."""
+
+    name: str
+    choices: tuple[float, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+
+    def draw(self, trial: Any) -> float:
+        """Have a value drawn."""
+        if self.choices:
+            return float(trial.suggest_categorical(self.name, self.choices))
+        return float(trial.suggest_float(self.name, self.low, self.high, log=self.log))
+
+
+def read_span(text: str, method: str) -> Span:
+    """Read ``name=low:high``, ``name=low:high:log`` or ``name=one,two,three``."""
+    name, _, values = text.partition("=")
+    known = [setting.name for setting in settings_of(find_method(method).config)]
+    if name not in known:
+        raise ConfigError(unknown(name, f"a setting of the method {method}", known))
+    try:
+        if ":" not in values:
+            return Span(name, tuple(map(float, values.split(","))))
+        low, high, *how = values.split(":")
+        span = Span(name, (), float(low), float(high), how == ["log"])
+    except ValueError:
+        span = Span(name)
+    if not span.low < span.high or (span.log and span.low <= 0) or values.count(":") > 1 + span.log:
+        raise ConfigError(
+            f"{text!r} cannot be searched. Write name=low:high, name=low:high:log or name=one,two,three, with numbers."
+        )
+    return span
+
+
+def search(
+    data: Any,
+    *,
+    out: str | Path,
+    trials: int = 20,
+    space: Sequence[str] = (),
+    data_dir: str | Path | None = None,
+    config: str | Path | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> dict[str, float]:
+    """Train with settings that are drawn, judge each on dev, and write down the best.
+
+    :param out: Folder of the study; a search that was broken off goes on there.
+    :param trials: How many trainings there shall be in all.
+    :param space: What is drawn, such as ``lambda_1=0.01:1:log``; the paper's search if not given.
+    :return: The best settings.
+    """
+    optuna = load_extra("optuna", "search", "fresh search")
+    progress = progress or Terminal()
+    run = resolve(data, data_dir, config, settings)
+    spans = spans_of(space, run.config.method)
+    splits = read_splits(data, data_dir, run, progress)
+    splits, _ = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
+    wanted = {**identity(run, splits, None), "space": [repr(span) for span in spans]}
+    study = open_study(optuna, Path(out), wanted)
+    watch = Watch(progress=progress, shelf=run.method.train.engine.shelf())
+    while len(finished(study)) < trials:
+        study.sampler = optuna.samplers.RandomSampler(seed=drawn_from(run, len(finished(study))))
+        trial = study.ask()
+        values = {span.name: span.draw(trial) for span in spans}
+        told = judge(study, trial, splits, with_values(run, values), watch)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+        progress.say(f"Trial {len(finished(study))} of {trials}: {shown}: {told}")
+        write_best(Path(out) / BEST, run.config.method, study)
+    if not has_best(study):
+        raise ConfigError("No trial came to an end. Search other values, or lower the learning_rate.")
+    return dict(study.best_params)
+
+
+def spans_of(space: Sequence[str], method: str) -> list[Span]:
+    """Read what is searched, or take what is worth searching for a method."""
+    if not space and method not in SPACES:
+        raise ConfigError(f"Say what is searched for the method {method}, such as --space learning_rate=1e-5:1e-3:log.")
+    return [read_span(text, method) for text in space or SPACES[method]]
+
+
+def open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
+    """Begin a study in a folder, or go on with the one that is there if it is the same."""
+    note = folder / NOTE
+    if note.is_file():
+        found = json.loads(note.read_text(encoding="utf-8"))
+        changed = ", ".join(sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key)))
+        if changed:
+            raise ConfigError(f"{folder} holds a search that differs in: {changed}. Choose another folder.")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} holds other files, which are not touched. Choose another folder for the search.")
+    folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(json.dumps(wanted, indent=2), encoding="utf-8")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    journal = optuna.storages.journal.JournalFileBackend(str(folder / TRIALS))
+    storage = optuna.storages.JournalStorage(journal)
+    return optuna.create_study(study_name="fresh", storage=storage, direction="maximize", load_if_exists=True)
+
+
+def with_values(run: Run, values: dict[str, float]) -> Run:
+    """Change some settings of a run."""
+    method = run.config.method
+    own, _ = split_settings(method, {**mapping_of(run), **values}, RunConfig)
+    return Run(run.config, from_mapping(find_method(method).config, own))
+
+
+def mapping_of(run: Run) -> dict[str, Any]:
+    """Write the settings of a run's method as names and values."""
+    return {setting.path: value_at(run.method, setting.path) for setting in settings_of(type(run.method))}
+
+
+def value_at(config: Any, path: str) -> Any:
+    """Find the value of a setting."""
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config
+
+
+def judge(study: Any, trial: Any, splits: Splits, run: Run, watch: Watch) -> str:
+    """Train with the settings of a trial and tell the study how well it does on dev, or that it broke down."""
+    try:
+        model = train_method(run.config.method, splits, run.method, watch, None).model
+    except ValueError as error:
+        study.tell(trial, state=load_extra("optuna", "search", "fresh search").trial.TrialState.FAIL)
+        return f"no result ({error})"
+    explained = explain_all(model, [example.document for example in splits.dev], watch.progress, "dev")
+    score = row("dev", splits.dev, model.labels, explained).macro_f1
+    study.tell(trial, score)
+    return f"dev macro-F1 {score:.3f} (best {study.best_value:.3f})"
+
+
+def finished(study: Any) -> list[Any]:
+    """List the trials that came to an end, one way or another."""
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
+
+
+def has_best(study: Any) -> bool:
+    """Say whether any trial has a score."""
+    return any(trial.value is not None for trial in finished(study))
+
+
+def write_best(path: Path, method: str, study: Any) -> None:
+    """Write the best settings as a settings file, in one move."""
+    if has_best(study):
+        lines = [f'method = "{method}"', *(f"{name} = {value!r}" for name, value in study.best_params.items())]
+        partial = path.with_suffix(".partial")
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        partial.replace(path)
+
+
+def drawn_from(run: Run, trial: int) -> int:
+    """Make the seed of a trial's values, which are the same however often the search was broken off."""
+    return int(np.random.SeedSequence((run.method.train.seed, trial)).generate_state(1)[0])
