@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fresh.config import below, refuse
+from fresh.dropout import QuickDropout, quicken
 from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
 from fresh.encoding import LongPolicy, Text, WordEncoder
 from fresh.frozen import read_all
@@ -82,8 +83,9 @@ class Classifier(nn.Module):
         self.config = config
         self.words = WordEncoder(encoder, config.long, config.max_pieces)
         self.body = encoder.model
+        quicken(self.body)
         self.pooler: nn.Module | None = getattr(encoder.model, "pooler", None) if encoder.pooling == "start" else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = QuickDropout(config.dropout)
         self.head = nn.Linear(encoder.width, len(labels))
         self.freeze()
         self.eval()

@@ -69,9 +69,15 @@ class Update:
             for weight in self.weights:
                 weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
         self.team.add([weight.grad for weight in self.weights if weight.grad is not None])
-        nn.utils.clip_grad_norm_(self.weights, self.max_norm)
+        self.clip()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def clip(self) -> None:
+        """Scale gradients down to the largest norm; where looking costs nothing, only if they are above it."""
+        norm = nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
+        if self.device.type != "cpu" or norm > self.max_norm:
+            nn.utils.clip_grads_with_norm_(self.weights, self.max_norm, norm)
 
     def finish(self) -> None:
         """Have all steps done before anybody looks at the weights."""
