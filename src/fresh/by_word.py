@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fresh.chain import Chain
+from fresh.dropout import QuickDropout
 from fresh.pieces import NO_WORD, Layout
 
 RECURRENT = 128
@@ -62,7 +63,7 @@ class WeighingHead(nn.Module):
         self.key = nn.Linear(2 * RECURRENT, RECURRENT)
         self.importance = nn.Linear(RECURRENT, 1, bias=False)
         self.middle = nn.Linear(2 * RECURRENT, RECURRENT)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = QuickDropout(dropout)
         self.out = nn.Linear(RECURRENT, n_labels)
 
     def forward(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
@@ -86,7 +87,7 @@ class TaggingHead(nn.Module):
     def __init__(self, wide: int, n_outputs: int, dropout: float, recurrent: bool, chain: Chain | None = None) -> None:
         super().__init__()
         self.recurrent = Recurrent(wide) if recurrent else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = QuickDropout(dropout)
         self.out = nn.Linear(2 * RECURRENT if recurrent else wide, n_outputs)
         self.chain = chain
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fresh.by_word import WeighingHead
+from fresh.dropout import QuickDropout
 from fresh.encoder import Encoder, quiet
 from fresh.encoding import Text
 from fresh.network import Network, NetworkConfig, load_parts
@@ -49,7 +50,7 @@ class LinearHead(nn.Linear):
 
     def __init__(self, wide: int, n_labels: int, dropout: float) -> None:
         super().__init__(wide, n_labels)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = QuickDropout(dropout)
         nn.init.normal_(self.weight, std=0.02)
         nn.init.zeros_(self.bias)
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fresh.config import below, refuse
+from fresh.dropout import quicken
 from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
 from fresh.encoding import LongPolicy, Text, WordEncoder
 from fresh.frozen import read_all
@@ -66,6 +67,7 @@ class Network(nn.Module):
         self.words = WordEncoder(encoder, config.long, config.max_pieces)
         self.windows = Windows(self.words.window if config.long == "chunk" else None, self.padding)
         self.body = encoder.model
+        quicken(self.body)
         self.head = head
         self.freeze()
         self.eval()

@@ -72,11 +72,21 @@ class Update:
             for weight in self.weights:
                 weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
         self.team.add([weight.grad for weight in self.weights if weight.grad is not None])
-        norm = nn.utils.clip_grad_norm_(self.weights, self.max_norm)
+        norm = self.clip()
         self.step.add_(1)
         self.broken.copy_(torch.where((self.broken == 0) & ~norm.isfinite(), self.step, self.broken))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def clip(self) -> Tensor:
+        """Scale gradients down to the largest norm; where looking costs nothing, only if they are above it.
+
+        :return: The norm that they had.
+        """
+        norm = nn.utils.get_total_norm([weight.grad for weight in self.weights if weight.grad is not None])
+        if self.device.type != "cpu" or not norm <= self.max_norm:
+            nn.utils.clip_grads_with_norm_(self.weights, self.max_norm, norm)
+        return norm
 
     def begin(self) -> None:
         """Count the steps of an epoch anew."""
