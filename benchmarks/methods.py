@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--documents", type=int, help="documents of each split, at most, for a quick look")
     parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     given = {"method": args.method, **parse_assignments(args.settings)}
     shelf: Shelf | None = None
     for seed in map(int, args.seeds.split(",")):

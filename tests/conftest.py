@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from fresh.classifier import ClassifierConfig
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that asks a hub must fail, at once
 os.environ["OMP_NUM_THREADS"] = "1"  # matrices this small are slower on two cores, and sums depend on the number
+settings.register_profile("patient", deadline=None)  # how long an example takes depends on what else runs
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

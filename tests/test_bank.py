@@ -68,6 +68,22 @@ def test_the_first_words_are_as_if_there_were_no_others(texts: list[tuple[str, .
     assert found.n_words.tolist() == alone.n_words.tolist()
 
 
+@given(TEXTS, st.data())
+def test_chosen_words_are_as_if_there_were_no_others(texts: list[tuple[str, ...]], data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.sampled_from(range(len(texts))), max_size=5)) if texts else []
+    row = st.lists(st.booleans(), min_size=8, max_size=8)  # more flags than a text has words
+    kept = [data.draw(row) for _ in numbers]
+    flags = np.array(kept, dtype=np.bool_).reshape(len(numbers), 8)
+    found = bank().cut(texts).choose(np.array(numbers, dtype=np.int64), flags)
+    rest = [
+        tuple(w for w, flag in zip(texts[n], own, strict=False) if flag) for n, own in zip(numbers, kept, strict=True)
+    ]
+    alone = bank().cut(rest)
+    assert found.ids.tolist() == alone.ids.tolist()
+    assert found.by_word.tolist() == alone.by_word.tolist()
+    assert found.n_words.tolist() == alone.n_words.tolist()
+
+
 def test_a_bank_counts_its_words_and_knows_no_others() -> None:
     assert len(Bank()) == 0
     assert len(bank()) == len(VOCABULARY)

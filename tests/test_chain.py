@@ -21,9 +21,9 @@ def random_chain(seed: int) -> Chain:
 
 
 def score_by_hand(chain: Chain, logits: list[float], tags: tuple[int, ...]) -> float:
-    total = float(chain.begin[tags[0]] + chain.end[tags[-1]])
+    total: float = (chain.begin[tags[0]] + chain.end[tags[-1]]).item()
     total += sum(logit for logit, tag in zip(logits, tags, strict=True) if tag)
-    return total + sum(float(chain.change[left, right]) for left, right in itertools.pairwise(tags))
+    return total + sum(chain.change[left, right].item() for left, right in itertools.pairwise(tags))
 
 
 def all_ways(chain: Chain, logits: list[float]) -> dict[tuple[int, ...], float]:
@@ -68,7 +68,7 @@ def test_probabilities_of_all_ways_sum_to_one() -> None:
     logits, n_words = side_by_side([[0.5, -1.0, 2.0, 0.1]])
     ways = torch.tensor([[*tags, 0] for tags in itertools.product((0, 1), repeat=4)])
     likely = chain.log_likelihood(logits.expand(16, -1), ways, n_words.expand(16))
-    assert float(likely.exp().sum()) == pytest.approx(1)
+    assert likely.exp().sum().item() == pytest.approx(1)
 
 
 def test_without_ties_between_words_it_is_a_sigmoid_for_each() -> None:

@@ -17,6 +17,7 @@ from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document
 from fresh.evaluate import evaluate
+from fresh.methods.named import settings_of_methods
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import RunConfig
@@ -59,7 +60,7 @@ def test_help_lists_the_commands_without_loading_torch() -> None:
         "print({'torch', 'transformers', 'numpy', 'rich'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for command in ("train", "explain", "evaluate", "demo"):
+    for command in ("train", "search", "explain", "evaluate", "demo"):
         assert f"\n    {command} " in done.stdout
     assert done.stdout.endswith("set()\n")
 
@@ -69,12 +70,12 @@ def test_help_of_training_names_every_setting(capsys: pytest.CaptureFixture[str]
         main(["train", "--help"])
     shown = capsys.readouterr().out
     words = " ".join(shown.split())
-    for setting in settings_of(RunConfig):
+    for setting in (*settings_of(RunConfig), *(setting for setting, _ in settings_of_methods().values())):
         assert f"--{setting.name.replace('_', '-')}" in shown
         assert setting.help.split(".")[0][:40] in words
 
 
-@pytest.mark.parametrize("command", ["explain", "evaluate", "demo"])
+@pytest.mark.parametrize("command", ["search", "explain", "evaluate", "demo"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         main([command, "--help"])

@@ -126,8 +126,8 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
     "discretizer": (["--discretizer=topk"], "topk is not a discretizer. Did you mean top_k?"),
     "several": (
         ["--epochs=many", "--long=cut", "--dropout=3", "--ratio=2"],
-        "method.train.epochs must be a whole number, got 'many'.\n"
-        "method.network.long must be 'stagger' or 'truncate', got 'cut'.\n"
+        "train.epochs must be a whole number, got 'many'.\n"
+        "network.long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
         "dropout must be at least 0 and below 1, got 3.0.\n"
         "ratio must be above 0 and at most 1, got 2.0.",
     ),
@@ -219,7 +219,9 @@ def test_a_text_that_cannot_be_explained(
 def in_groups_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
     """Explain three documents at a time."""
     real = Rationalizer.explain_stream
-    monkeypatch.setattr(Rationalizer, "explain_stream", lambda self, documents: real(self, documents, at_once=3))
+    monkeypatch.setattr(
+        Rationalizer, "explain_stream", lambda self, documents, **named: real(self, documents, 3, **named)
+    )
 
 
 @pytest.mark.usefixtures("in_groups_of_three")
@@ -242,10 +244,10 @@ def test_explaining_can_be_interrupted(
 ) -> None:
     real, calls = Rationalizer.explain, iter(range(2))
 
-    def explain(self: Rationalizer, *arguments: Any) -> Any:
+    def explain(self: Rationalizer, *arguments: Any, **named: Any) -> Any:
         if next(calls, None) is None:
             raise KeyboardInterrupt
-        return real(self, *arguments)
+        return real(self, *arguments, **named)
 
     monkeypatch.setattr(Rationalizer, "explain", explain)
     source = small.write_jsonl(tmp_path / "in.jsonl", GOOD)
@@ -284,7 +286,7 @@ def test_training_can_be_interrupted(
 def test_evaluating_can_be_interrupted(
     saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def explain(*_arguments: Any) -> None:
+    def explain(*_arguments: Any, **_named: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Rationalizer, "explain", explain)

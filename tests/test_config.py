@@ -7,7 +7,9 @@ import pytest
 from fresh.config import ConfigError, from_mapping, help_texts, parse_assignments, read_toml, settings_of, to_mapping
 from fresh.data import DataConfig
 from fresh.methods.fresh import FreshConfig
+from fresh.methods.named import METHODS
 from fresh.network import NetworkConfig
+from fresh.recipe import RunConfig
 from fresh.training import TrainConfig
 
 
@@ -125,7 +127,23 @@ def test_help_stands_under_the_fields() -> None:
     assert [setting.help for setting in settings_of(Outer)][:3] == ["What it is called.", "Which kind.", ""]
 
 
-@pytest.mark.parametrize("config", [FreshConfig, DataConfig])
+@dataclass(frozen=True, slots=True)
+class Heir(Inner):
+    share: float = 0.7
+    """How much of it is left."""
+    more: int = 0
+    """What is new."""
+
+
+def test_help_of_what_a_class_builds_on_is_its_own_help_too() -> None:
+    assert help_texts(Heir) == {
+        "depth": "How deep it goes.",
+        "share": "How much of it is left.",
+        "more": "What is new.",
+    }
+
+
+@pytest.mark.parametrize("config", [RunConfig, *(method.config for method in METHODS.values())])
 def test_every_setting_explains_itself(config: type) -> None:
     assert [setting.path for setting in settings_of(config) if not setting.help.endswith(".")] == []
 
@@ -145,7 +163,7 @@ def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
         (NetworkConfig, {"layers": -1}, "layers must be 0 or more, or all, got -1."),
         (NetworkConfig, {"dropout": 1}, "dropout must be at least 0 and below 1, got 1.0."),
         (NetworkConfig, {"max_pieces": 8}, "max_pieces must be at least 16, got 8."),
-        (NetworkConfig, {"long": "chop"}, "long must be 'stagger' or 'truncate', got 'chop'."),
+        (NetworkConfig, {"long": "chop"}, "long must be 'stagger' or 'chunk' or 'truncate', got 'chop'."),
         (FreshConfig, {"scorer": "attentoin"}, "attentoin is not a scorer. Did you mean attention?"),
         (FreshConfig, {"discretizer": "topk"}, "topk is not a discretizer. Did you mean top_k?"),
         (FreshConfig, {"ratio": 0}, "ratio must be above 0 and at most 1, got 0.0."),

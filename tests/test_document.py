@@ -1,5 +1,6 @@
 import copy
 import itertools
+import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 
@@ -103,6 +104,14 @@ def test_scores_and_their_copies_cannot_be_changed() -> None:
             one.scores[0] = 1.0
     with pytest.raises(FrozenInstanceError):
         made.scores = given  # type: ignore[misc]
+
+
+def test_copies_of_scores_know_how_many_words_were_read() -> None:
+    for n_read in (1, None):
+        made = Saliency(np.array([1.0, 0.0]), "pos", "d1", n_read)
+        for one in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):  # noqa: S301
+            assert (one.scores.tolist(), one.target, one.id, one.n_read) == ([1.0, 0.0], "pos", "d1", n_read)
+            assert not one.scores.flags.writeable
 
 
 def test_a_document_cannot_be_changed() -> None:

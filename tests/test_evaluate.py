@@ -8,13 +8,15 @@ from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Example
 from fresh.evaluate import evaluate
-from fresh.extractor import KeepAll
+from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
 from fresh.metrics import accuracy, macro_f1
 from fresh.predictor import Predictor
 from fresh.random_words import cut_at_random
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
+from fresh.scorers.random import Random
 from fresh.support import Support
+from fresh.tagger import Tagger, build
 
 LABELS = ("neg", "pos")
 
@@ -65,9 +67,49 @@ def test_no_documents_are_refused(model: Rationalizer) -> None:
 
 def test_a_model_that_keeps_all_has_no_other_full_text(predictor: Predictor, toy: Splits) -> None:
     report = evaluate(Rationalizer(KeepAll(), predictor), toy.test)
-    assert [row.name for row in report.rows] == ["all words", "random words, same predictor"]
+    assert [row.name for row in report.rows] == ["all words"]  # no more words than all could be drawn
     assert report.rows[0].kept == 1
-    assert report.rows[0].macro_f1 == report.rows[1].macro_f1
+
+
+def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Splits, support: Support) -> None:
+    model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
+    plain, beside = evaluate(model, toy.test), evaluate(model, toy.test, support=support)
+    assert [row.name for row in plain.rows] == ["FRESH (random)", "random words, same predictor"]
+    assert beside.rows[1:] == plain.rows
+    answers = [answer.label for answer in support.predict([item.document for item in toy.test])]
+    assert beside.rows[0].name == "full text (support model)"
+    assert beside.rows[0].accuracy == accuracy([item.label for item in toy.test], answers)
+
+
+def test_a_model_of_many_lengths_is_measured_at_the_ends_of_its_range(model: Rationalizer, toy: Splits) -> None:
+    many = Rationalizer(model.extractor, model.predictor, ratios=(0.05, 0.5))
+    _, *rows, _ = evaluate(many, toy.test).rows
+    assert [row.name for row in rows] == ["FRESH (occlusion)", "FRESH (occlusion) at 0.05", "FRESH (occlusion) at 0.5"]
+    for row, ratio in zip(rows, (None, 0.05, 0.5), strict=True):
+        explained = many.explain([item.document for item in toy.test], ratio=ratio)
+        answers = [item.prediction.label for item in explained]
+        assert row.macro_f1 == macro_f1([item.label for item in toy.test], answers, LABELS)
+        kept = sum(item.mask.kept.sum() for item in explained) / sum(len(item.mask) for item in explained)
+        assert row.kept == pytest.approx(kept)
+
+
+def test_what_people_marked_is_called_so(predictor: Predictor, toy: Splits) -> None:
+    report = evaluate(Rationalizer(HumanMarks.of(toy.test), predictor), toy.test)
+    assert [row.name for row in report.rows] == ["human rationales", "random words, same predictor"]
+    words = [len(item.document.words) for item in toy.test]
+    assert report.rows[0].kept == pytest.approx(len(words) / sum(words))
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("fresh", "FRESH (tagger)"), ("lei", "Lei et al."), ("bastings", "Bastings et al."), (None, "FRESH (tagger)")],
+)
+def test_a_tagger_is_called_by_its_method(
+    method: str | None, name: str, predictor: Predictor, toy: Splits, quick: ClassifierConfig
+) -> None:
+    extractor = SaliencyExtractor(Tagger(build("words", quick)), TopK(0.2))
+    settings = {} if method is None else {"method": method}
+    assert evaluate(Rationalizer(extractor, predictor, settings), toy.test[:2]).rows[0].name == name
 
 
 def test_a_label_that_was_never_trained_is_refused(model: Rationalizer) -> None:

@@ -1,4 +1,5 @@
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,9 +8,9 @@ import pytest
 
 from fresh.data import Splits
 from fresh.discretize import Contiguous, TopK
-from fresh.document import Document, Mask, Saliency
-from fresh.extractor import KeepAll, SaliencyExtractor, extract_with_scores
-from fresh.methods.fresh import score_all
+from fresh.document import Document, Example, Mask, Saliency
+from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor, extract_with_scores
+from fresh.methods.marking import score_all
 from fresh.progress import SILENT
 from fresh.scorers import SCORERS, scorer_to_dict
 from fresh.scorers.occlusion import Occlusion
@@ -97,8 +98,8 @@ def test_no_scorer_can_be_given_a_label(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", [KeepAll, SaliencyExtractor])
-def test_no_extractor_can_be_given_a_label(kind: type[KeepAll] | type[SaliencyExtractor]) -> None:
+@pytest.mark.parametrize("kind", [KeepAll, HumanMarks, SaliencyExtractor])
+def test_no_extractor_can_be_given_a_label(kind: type[Extractor]) -> None:
     parameters = inspect.signature(kind.extract, eval_str=True).parameters
     assert [value.annotation for key, value in parameters.items() if key != "self"] == [Sequence[Document]]
 
@@ -114,3 +115,41 @@ def test_labels_are_left_behind_in_training(toy: Splits) -> None:
     score_all(Spy(), toy.train, SILENT, "scores")
     assert {type(item) for item in seen} == {Document}
     assert seen == [example.document for example in toy.train]
+
+
+MARKED = Mask(np.array([False, True, False]))
+KNOWN = HumanMarks.of([Example(FILM, "pos", MARKED), Example(SEA, "neg", Mask.from_spans([(1, 3), (5, 6)], 6))])
+
+
+def test_what_people_marked_is_kept() -> None:
+    assert flags(*KNOWN.extract([SEA, FILM, SEA])) == [[0, 1, 1, 0, 0, 1], [0, 1, 0], [0, 1, 1, 0, 0, 1]]
+    assert extract_with_scores(KNOWN, [FILM]) == ([MARKED], [None])
+
+
+def test_a_document_is_known_by_its_words_and_its_query() -> None:
+    asked = Document.from_words(FILM.words, ["praise"])
+    marks = HumanMarks.of([Example(FILM, "pos", MARKED), Example(asked, "pos", ~MARKED)])
+    again = Document.from_words(FILM.words, id="another name")
+    assert flags(*marks.extract([again, asked])) == [[0, 1, 0], [1, 0, 1]]
+
+
+def test_a_word_of_the_query_is_no_word_of_the_text() -> None:
+    other = Document.from_words(["a", "good"], ["film"], id="other")
+    with pytest.raises(ValueError, match="'other'"):
+        KNOWN.extract([other])
+
+
+def test_half_a_surrogate_pair_can_be_marked() -> None:
+    strange = Document.from_words(["\ud800", "a"])
+    assert HumanMarks.of([Example(strange, "pos", Mask.full(2))]).extract([strange]) == [Mask.full(2)]
+
+
+def test_a_document_that_nobody_marked_is_not_known() -> None:
+    expected = (
+        "Nobody had marked words of document 'new' when this model was made, and people's rationales are all that it "
+        "reads. Train with --method fresh to explain new documents."
+    )
+    unmarked = Document.from_words(["a", "bad", "film"], id="new")
+    marks = HumanMarks.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        marks.extract([FILM, unmarked])

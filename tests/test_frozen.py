@@ -27,6 +27,7 @@ from fresh.support import text_of
 from fresh.training import EngineConfig, TrainConfig, Watch
 from fresh.update import Loss
 from test_recipe_resume import Saying
+from test_scorers import last_matrix
 from test_store import Usage, cannot_keep
 from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 
@@ -207,7 +208,7 @@ def test_a_key_knows_all_that_the_output_is_made_from(encoders: dict[str, Path])
         array[7] += 1
         keys.append(some.key(replace(table, **{name: array})))
     with torch.no_grad():
-        classifier.head.weight.add_(1)
+        last_matrix(classifier).weight.add_(1)
         assert some.key(table) == keys[0]
         next(iter(classifier.encoder.layers[1].parameters())).add_(1)
         assert some.key(table) == keys[0]  # the upper layer is not frozen

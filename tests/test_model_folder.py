@@ -14,8 +14,8 @@ from huggingface_hub import ModelCard
 import fresh.rationalizer
 import small
 from fresh.discretize import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK, TopK
-from fresh.document import Document, Explanation, Mask, Saliency
-from fresh.extractor import KeepAll, SaliencyExtractor
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
 from fresh.model_folder import ModelError
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -208,12 +208,36 @@ def test_a_model_that_keeps_all_survives(predictor: Predictor, tmp_path: Path) -
     assert not (tmp_path / "model/extractor").exists()
 
 
+def test_a_model_of_human_rationales_survives(predictor: Predictor, tmp_path: Path) -> None:
+    documents = [Document.from_text(text) for text in TEXTS]
+    masks = [Mask.from_spans([(1, 3)], len(item.words)) for item in documents]
+    examples = [Example(item, "pos", mask) for item, mask in zip(documents, masks, strict=True)]
+    model = Rationalizer(HumanMarks.of(examples), predictor)
+    model.save_pretrained(tmp_path / "model")
+    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
+    assert loaded.extractor == model.extractor
+    explained = loaded.explain(TEXTS)
+    assert [item.mask for item in explained] == masks
+    assert [item.prediction for item in explained] == [item.prediction for item in model.explain(TEXTS)]
+    assert "extractor/rationales.json" in small.digests(tmp_path / "model")
+
+
+def test_what_should_be_known_of_the_figures_survives(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+    pair = small.rationalizer(support, predictor, TopK(0.2))
+    report = Report(32, (Row("Lei et al.", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
+    Rationalizer(pair.extractor, predictor, {}, False, report).save_pretrained(tmp_path / "model")
+    assert Rationalizer.from_pretrained(tmp_path / "model").report == report
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").splitlines()
+    assert "Truncating left 25.0% of the words unread." in card
+    assert "The gate has collapsed." in card
+
+
 def test_an_unknown_extractor_is_not_saved(predictor: Predictor, tmp_path: Path) -> None:
     class Nothing:
         def extract(self, documents: Sequence[Document]) -> list[Mask]:
             return [Mask.full(len(document.words)) for document in documents]
 
-    expected = r"^Nothing cannot be saved\. There are: SaliencyExtractor, KeepAll\.$"
+    expected = r"^Nothing cannot be saved\. There are: SaliencyExtractor, HumanMarks, KeepAll\.$"
     with pytest.raises(ModelError, match=expected):
         Rationalizer(Nothing(), predictor).save_pretrained(tmp_path / "model")
     assert not list(tmp_path.iterdir())

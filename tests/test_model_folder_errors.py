@@ -130,7 +130,7 @@ def test_a_manifest_must_have_its_shape(folder: Path, name: str, value: object) 
     refused(folder, f"{folder} is damaged: its config.json is not as it was written. {WAY_OUT}")
 
 
-@pytest.mark.parametrize("name", ["labels", "chosen_by", "asks", "settings", "report", "files"])
+@pytest.mark.parametrize("name", ["labels", "chosen_by", "asks", "settings", "report", "ratios", "files"])
 def test_a_manifest_must_be_complete(folder: Path, name: str) -> None:
     edit(folder, lambda manifest: manifest.pop(name))
     refused(folder, f"{folder / 'config.json'} is damaged: {name} is missing. {WAY_OUT}")

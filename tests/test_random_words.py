@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fresh.discretize import Contiguous, LearnedContiguous, TopK
 from fresh.document import Document, Mask
-from fresh.extractor import KeepAll, SaliencyExtractor
+from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
 from fresh.random_words import cut_at_random, is_contiguous, random_mask
 from fresh.scorers.random import Random
 from strategies import documents, masks
@@ -40,10 +40,11 @@ def test_text_order_is_kept() -> None:
     ("extractor", "expected"),
     [
         (KeepAll(), False),
+        (HumanMarks({}), False),
         (SaliencyExtractor(Random(), TopK(0.2)), False),
         (SaliencyExtractor(Random(), Contiguous(0.2)), True),
         (SaliencyExtractor(Random(), LearnedContiguous(0.1, None)), True),
     ],
 )
-def test_runs_are_compared_with_runs(extractor: SaliencyExtractor | KeepAll, expected: bool) -> None:
+def test_runs_are_compared_with_runs(extractor: Extractor, expected: bool) -> None:
     assert is_contiguous(extractor) is expected

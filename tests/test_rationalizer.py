@@ -85,7 +85,8 @@ def test_an_explanation_holds_together(model: Rationalizer, documents: list[Docu
 
 
 def test_the_method_finds_the_word_that_decides(toy: Splits, quick: ClassifierConfig) -> None:
-    model = train(toy, FreshConfig(network=quick.network, train=quick.train))
+    # Integrated gradients do so whatever the seed; for others it takes a lucky one on a network of two layers.
+    model = train(toy, FreshConfig(scorer="integrated_gradients", network=quick.network, train=quick.train))
     found = model.explain([example.document for example in toy.test])
     right = [item.prediction.label == example.label for item, example in zip(found, toy.test, strict=True)]
     kept = [bool(DECIDING & set(item.rationale.words)) for item in found]

@@ -8,15 +8,16 @@ import pytest
 
 import fresh
 import small
-from fresh.config import ConfigError, from_mapping
+from fresh.config import ConfigError
 from fresh.data import DataError, Splits
-from fresh.document import Document, Saliency
+from fresh.document import Document, Example, Saliency
+from fresh.methods.settings import FreshConfig
 from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.model_folder import ModelError
 from fresh.progress import SILENT
 from fresh.random_words import cut_at_random, train_on_random_words
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import RunConfig, resolve, train
+from fresh.recipe import identity, resolve, train
 from fresh.report import Row
 from fresh.support import Support
 from fresh.training import Watch
@@ -77,7 +78,7 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    config = from_mapping(RunConfig, small.settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
+    config = resolve(splits, None, None, small.settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)
@@ -112,9 +113,15 @@ def test_without_baseline_the_same_predictor_reads_random_words(splits: Splits, 
     assert report.rows[1].kept == report.rows[2].kept
 
 
+def fresh_config(*given: Any) -> FreshConfig:
+    config = resolve(*given).method
+    assert isinstance(config, FreshConfig)
+    return config
+
+
 def test_settings_are_flat_or_dotted() -> None:
     flat = resolve("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
-    dotted = resolve("x.csv", None, None, {"train.epochs": 3, "method.ratio": "0.1", "data.text": "review"})
+    dotted = resolve("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
     assert flat == dotted
     assert flat.method.train.epochs == 3
 
@@ -126,7 +133,7 @@ def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
     assert str(caught.value).splitlines() == [
         "ration is not a setting. Did you mean ratio?",
         "train.epoch is not a setting. Did you mean train.epochs?",
-        "method.train.seed must be a whole number, got 'x'.",
+        "train.seed must be a whole number, got 'x'.",
         "dropout must be at least 0 and below 1, got 2.0.",
         "atention is not a scorer. Did you mean attention?",
     ]
@@ -135,10 +142,10 @@ def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
 def test_what_is_given_goes_before_the_file_and_that_before_the_corpus(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('scorer = "gradient"\nratio = 0.4\n[train]\nepochs = 12\nseed = 3\n', encoding="utf-8")
-    run = resolve("sst", tmp_path, file, {"method.train.epochs": "2"})
-    assert (run.method.scorer, run.method.ratio) == ("gradient", 0.4)
-    assert (run.method.train.epochs, run.method.train.seed) == (2, 3)
-    assert resolve("sst", tmp_path, file, {"ratio": 0.5}).method.ratio == 0.5
+    method = fresh_config("sst", tmp_path, file, {"train.epochs": "2"})
+    assert (method.scorer, method.ratio) == ("gradient", 0.4)
+    assert (method.train.epochs, method.train.seed) == (2, 3)
+    assert fresh_config("sst", tmp_path, file, {"ratio": 0.5}).ratio == 0.5
 
 
 def test_a_wrong_settings_file_is_told_like_wrong_options(tmp_path: Path) -> None:
@@ -147,6 +154,13 @@ def test_a_wrong_settings_file_is_told_like_wrong_options(tmp_path: Path) -> Non
     expected = "ration is not a setting. Did you mean ratio?\ntrain.epoch is not a setting. Did you mean train.epochs?"
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         resolve("x.csv", None, file, {})
+
+
+def test_other_rationales_make_another_run(splits: Splits) -> None:
+    run = resolve(splits, None, None, {})
+    unmarked = tuple(Example(example.document, example.label) for example in splits.train)
+    one, other = (identity(run, given, None) for given in (splits, Splits(unmarked, splits.dev, splits.test)))
+    assert {name for name in one if one[name] != other[name]} == {"data"}
 
 
 @pytest.fixture
@@ -166,7 +180,7 @@ def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]
     model = train("sst", data_dir=corpora, **quick_settings)
     assert model.labels == ("0", "1")
     assert model.settings["ratio"] == 0.2
-    assert resolve("movies", corpora, None, {}).method.ratio == 0.3
+    assert fresh_config("movies", corpora, None, {}).ratio == 0.3
 
 
 def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settings: dict[str, Any]) -> None:

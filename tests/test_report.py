@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 from fresh.metrics import ClassScore
 from fresh.report import Report, Row
@@ -24,3 +25,29 @@ def test_markdown_is_a_table() -> None:
         "| full text | 0.988 | 0.500 | 100.0% |\n"
         "| FRESH (attention) | 0.333 | 0.250 | 20.5% |\n"
     )
+
+
+NOTED = replace(REPORT, unread=0.4286, notes=("The gate has collapsed.", "lei: training diverged – 差."))
+
+
+def test_what_truncating_left_unread_and_notes_come_back_from_json() -> None:
+    assert Report.from_dict(json.loads(NOTED.to_json())) == NOTED
+    assert json.loads(NOTED.to_json())["unread"] == 0.4286
+    assert json.loads(NOTED.to_json())["notes"] == list(NOTED.notes)
+
+
+def test_what_was_left_unread_and_notes_stand_below_the_table() -> None:
+    assert NOTED.to_markdown() == (
+        REPORT.to_markdown() + "\nTruncating left 42.9% of the words unread.\n"
+        "\nThe gate has collapsed.\n"
+        "\nlei: training diverged – 差.\n"
+    )
+
+
+def test_there_is_nothing_to_remark_where_all_went_well() -> None:
+    assert REPORT.remarks == ()
+
+
+def test_only_what_is_so_is_remarked() -> None:
+    assert replace(REPORT, unread=0.5).remarks == ("Truncating left 50.0% of the words unread.",)
+    assert replace(REPORT, notes=("Try another seed.",)).remarks == ("Try another seed.",)

@@ -4,10 +4,11 @@ import json
 import numpy as np
 from rich.console import Console
 
+from fresh.curve import Curve
 from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.rationale import Prediction
 from fresh.report import Report, Row
-from fresh.show import highlighted, show_explanation, show_report, to_record
+from fresh.show import highlighted, show_curve, show_explanation, show_report, to_record
 
 TEXT = "A [bold] film:\n  “très” lovely 😀, but long."
 
@@ -86,6 +87,41 @@ def test_a_report_is_a_table() -> None:
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "1,234 test documents" in shown
     assert "│ FRESH (attention) │    0.900 │    0.850 │      20.5% │" in shown
+
+
+def test_a_report_is_followed_by_what_one_should_know() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    notes = ("The gate has collapsed [really].",)
+    show_report(console, Report(1, (Row("Lei et al.", 0.9, 0.85, 0.2),), 0.125, notes))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert shown.startswith("1 test document ")
+    assert shown.endswith("Truncating left 12.5% of the words unread.\nThe gate has collapsed [really].\n")
+
+
+def test_a_curve_is_a_table_and_the_shortest_rationale_that_is_enough() -> None:
+    document = Document.from_text("a very good film")
+    points = [
+        Explanation(document, Mask(np.array(kept)), Prediction(label, {label: probability}))
+        for kept, label, probability in (
+            ([False, True, False, False], "[b]bad", 0.625),
+            ([False, True, True, False], "good", 0.75),
+            ([False, True, True, True], "good", 1.0),
+        )
+    ]
+    console = Console(file=io.StringIO(), width=80)
+    show_curve(console, Curve(tuple(points)))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    for line in (
+        "Answers to growing rationales",
+        "│     1 │   25% │ [b]bad │        0.62 │",
+        "│     2 │   50% │ good   │        0.75 │",
+        "│     3 │   75% │ good   │        1.00 │",
+    ):
+        assert line in shown
+    assert shown.endswith(
+        "From these words on, the answer stays the same:\n"
+        "good (probability 0.75), from 2 of 4 words:\na [very good] film\n\n"
+    )
 
 
 def test_no_text_can_steer_the_terminal() -> None:

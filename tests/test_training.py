@@ -1,5 +1,4 @@
 import copy
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,14 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh import kept
 from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.support import Support
-from fresh.training import Job, TrainConfig, Watch, choose_device, fit, seeded
+from fresh.training import Job, TrainConfig, Watch, choose_device, fit, padding_of, seeded
 from fresh.update import Loss
 
 CONFIG = TrainConfig(epochs=4, batch_size=8, learning_rate=0.05, device="cpu")
@@ -119,6 +116,31 @@ def test_every_epoch_drops_out_other_numbers() -> None:
     assert drawn[0] != drawn[5]  # five steps an epoch
 
 
+def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
+    listed = {0: [3, 5, 39], 1: [0, 5], 2: [7, 7, 7, 1, 2, 3, 4, 8, 9]}
+    seen: list[list[int]] = [[]]
+    model = network()
+    plain = loss_of(model)
+
+    def step(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        assert width == max(numbers.tolist()) + 2
+        seen[-1].extend(numbers.tolist())
+        return plain(numbers, width, dense)
+
+    def validate() -> float:
+        seen.append([])
+        return 1.0
+
+    config = replace(CONFIG, epochs=3, batch_size=2)
+    job = Job(model, range(2, 42), step, validate, config, Watch(), torch.device("cpu"))
+    fit(replace(job, numbers=lambda epoch: np.array(listed[epoch])))
+    assert [sorted(numbers) for numbers in seen] == [*map(sorted, listed.values()), []]
+    assert padding_of(replace(job, numbers=lambda _epoch: np.array([4, 4, 4]))) == 0
+    assert [sorted(batch.numbers.tolist()) for batch in replace(job, numbers=lambda _epoch: np.array([4])).deal(0)] == [
+        [4]
+    ]
+
+
 class Stopped:
     """Watches no one, and breaks off at some step."""
 
@@ -151,50 +173,6 @@ def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
     scores = fit_on(model, Stopped(model, 0), lambda: pytest.fail("validated"), CONFIG, watch)
     assert scores == (0.1, 0.2, 0.3, 0.4)
     assert same(model, first)
-
-
-def test_the_state_is_kept_in_one_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = Watch(folder=tmp_path)
-    train(replace(CONFIG, epochs=1), watch=watch)
-    before = (tmp_path / "network.safetensors").read_bytes()
-
-    def half(_tensors: object, path: Path, _about: object) -> None:
-        path.write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(kept, "save_file", half)
-    with pytest.raises(OSError, match="disk full"):
-        train(replace(CONFIG, epochs=2), watch=watch)
-    assert (tmp_path / "network.safetensors").read_bytes() == before
-
-
-def test_a_damaged_state_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "network.safetensors"
-    train(watch=Watch(folder=tmp_path))
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"The state kept in .* is damaged") as caught:
-        train(watch=Watch(folder=tmp_path))
-    assert str(caught.value) == (
-        f"The state kept in {path} is damaged: Error while deserializing header: incomplete metadata, file not fully "
-        "covered. Delete the file to begin anew."
-    )
-
-
-def test_a_state_without_scores_is_damaged(tmp_path: Path) -> None:
-    save_file({"now/x": torch.zeros(1)}, tmp_path / "network.safetensors")
-    with pytest.raises(ValueError, match=r" is damaged: .*\. Delete the file to begin anew\.$"):
-        train(watch=Watch(folder=tmp_path))
-
-
-def test_the_state_of_another_network_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "network.safetensors"
-    train(watch=Watch(folder=tmp_path))
-    tensors = load_file(path)
-    del tensors["now/0.weight"]
-    save_file(tensors, path, {"scores": json.dumps([0.1])})
-    with pytest.raises(ValueError, match="is of another network") as caught:
-        train(watch=Watch(folder=tmp_path))
-    assert str(caught.value) == f"The state kept in {path} is of another network. Delete the file to begin anew."
 
 
 @pytest.mark.parametrize("at", [3, 100])

@@ -200,3 +200,34 @@ def test_other_errors_are_not_tried_again() -> None:
 
     with pytest.raises(RuntimeError, match=r"^another$"):
         step_through(model, loss, [8])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_the_first_step_whose_gradients_are_no_numbers_is_noted(value: float) -> None:
+    model = network()
+    plain, steps = Limited(model), iter([1.0, 1.0, value, 1.0, value])
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        return plain(numbers, width, dense) * next(steps)
+
+    update = Update(model, loss, RATES, Team())
+    noted: list[int | None] = []
+    with torch.random.fork_rng(devices=[]):
+        for _ in range(5):
+            update(dealt(range(4)), torch.arange(4), 1 / 8, 0)
+            noted.append(update.broken_step)
+    assert noted == [None, None, 3, 3, 3]
+    update.begin()
+    assert update.broken_step is None
+
+
+@pytest.mark.parametrize("max_norm", [1e-3, 0.3, 100])
+def test_clipping_tells_the_norm_that_there_was(max_norm: float) -> None:
+    model = network()
+    update = Update(model, Limited(model), (0.05, 0.01, max_norm), Team())
+    assert update.add_gradients(torch.arange(8), 5, True, 1.0)
+    before = torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+    norm = update.clip()
+    after = torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+    torch.testing.assert_close(norm, before.norm())
+    torch.testing.assert_close(after, before * min(1, max_norm / float(before.norm())), rtol=1e-4, atol=1e-7)

@@ -168,12 +168,12 @@ def add_setting(group: Any, setting: "Setting") -> None:
     text = setting.help.replace("%", "%%")
     if setting.kind is bool:
         action = argparse.BooleanOptionalAction if setting.default else "store_true"
-        group.add_argument(flag, dest=setting.path, action=action, default=argparse.SUPPRESS, help=text)
+        group.add_argument(flag, dest=setting.name, action=action, default=argparse.SUPPRESS, help=text)
     else:
         shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
         kinds = kinds_of(setting.kind)
         metavar = "N" if int in kinds else "X" if float in kinds else "NAME"
-        group.add_argument(flag, dest=setting.path, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
+        group.add_argument(flag, dest=setting.name, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser, bool], None], str]] = {

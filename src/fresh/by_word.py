@@ -1,5 +1,7 @@
 """Vectors of words: from those of their pieces, read in order by a recurrent layer, and weighed."""
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -40,6 +42,10 @@ class Recurrent(nn.Module):
         self.forwards = nn.LSTM(wide, RECURRENT, batch_first=True)
         self.backwards = nn.LSTM(wide, RECURRENT, batch_first=True)
 
+    def train(self, mode: bool = True) -> Self:
+        """Stay as in training, always: nothing is dropped out here, and a GPU has no gradients of it otherwise."""
+        return super().train()
+
     def forward(self, words: Tensor, n_words: Tensor) -> Tensor:
         """Read words in both directions. Shapes: (texts, words, wide) to (texts, words, 2 * RECURRENT)."""
         steps = torch.arange(words.shape[1], device=words.device).expand(words.shape[:2])
@@ -70,8 +76,10 @@ class WeighingHead(nn.Module):
         """Classify texts: logits (texts, labels), and the weight of each word (texts, pieces)."""
         words, n_words = pool_words(hidden, layout)
         read = self.recurrent(words, n_words)
-        scores = self.importance(torch.tanh(self.key(read))).squeeze(-1).float()
-        weights = scores.masked_fill(~there_are(n_words, words.shape[1]), UNSEEN).softmax(-1)
+        there = there_are(n_words, words.shape[1])
+        scores = self.importance(torch.tanh(self.key(read))).squeeze(-1)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).masked_fill(~there, UNSEEN)
+        weights = scores.softmax(-1) * there  # without words there is nothing to weigh
         return self.classify(read, weights), weights
 
     def classify(self, read: Tensor, weights: Tensor) -> Tensor:

@@ -29,17 +29,19 @@ class Chain(nn.Module):
         """Add up what speaks for the tags of each text. Shape: (texts,)."""
         steps = torch.arange(logits.shape[1], device=logits.device)
         there = steps < n_words.unsqueeze(1)
+        kept = torch.stack([1 - tags, tags], -1).to(logits.dtype)  # (texts, words, 2)
         own = (logits * tags * there).sum(1)
-        beside = (self.change[tags[:, :-1], tags[:, 1:]] * there[:, 1:]).sum(1)
-        last = tags.gather(1, (n_words - 1).clamp(min=0).unsqueeze(1)).squeeze(1)
-        return own + beside + self.begin[tags[:, 0]] + self.end[last]
+        beside = ((kept[:, :-1] @ self.change * kept[:, 1:]).sum(-1) * there[:, 1:]).sum(1)
+        places = (n_words - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, 2)
+        last = kept.gather(1, places).squeeze(1)
+        return own + beside + kept[:, 0] @ self.begin + last @ self.end
 
     def log_total(self, logits: Tensor, n_words: Tensor) -> Tensor:
         """Sum up over all ways to tag each text, in as many steps as its length can be halved. Shape: (texts,)."""
         n_texts, n_steps = logits.shape[0], logits.shape[1] - 1
         there = torch.arange(1, n_steps + 1, device=logits.device) < n_words.unsqueeze(1)
         moves = self.change + by_tag(logits[:, 1:]).unsqueeze(2)  # (texts, words - 1, 2, 2)
-        nothing = torch.tensor([[0.0, IMPOSSIBLE], [IMPOSSIBLE, 0.0]], device=logits.device, dtype=logits.dtype)
+        nothing = IMPOSSIBLE * (1 - torch.eye(2, device=logits.device, dtype=logits.dtype))
         moves = torch.where(there[:, :, None, None], moves, nothing)
         while moves.shape[1] > 1:
             if moves.shape[1] % 2:
@@ -54,7 +56,7 @@ class Chain(nn.Module):
         with torch.enable_grad():
             leaf = logits.detach().requires_grad_()
             [found] = torch.autograd.grad(self.log_total(leaf, n_words).sum(), leaf)
-        return found
+        return found.clamp(0, 1)  # sums may be off in their last digits
 
 
 def by_tag(logits: Tensor) -> Tensor:

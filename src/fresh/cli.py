@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from fresh.arguments import Command, build_parser
 from fresh.extras import MissingExtraError, explained
@@ -57,19 +57,14 @@ def run_train(args: argparse.Namespace) -> int:
     """Train, measure, save, and show the table."""
     from rich.console import Console
 
-    from fresh.config import settings_of
-    from fresh.methods.named import settings_of_methods
-    from fresh.recipe import RunConfig, train
+    from fresh.recipe import train
     from fresh.show import show_report
     from fresh.team import team
     from fresh.unfinished import unfinished
 
-    paths = {setting.path for setting in settings_of(RunConfig)} | settings_of_methods().keys()
-    settings = {path: value for path, value in vars(args).items() if path in paths}
-    data = args.data[0] if len(args.data) == 1 else args.data
     places = {"out": args.out, "overwrite": args.overwrite, "data_dir": args.data_dir, "config": args.config}
     try:
-        model = train(data, **places, **settings)
+        model = train(data_given(args), **places, **settings_given(args))
     except KeyboardInterrupt:
         print(
             f"\nInterrupted. {unfinished(Path(args.out))} Give the same command again to go on from there; "
@@ -85,20 +80,30 @@ def run_train(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_search(args: argparse.Namespace) -> int:
-    """Look for good settings and say how to use them."""
+def data_given(args: argparse.Namespace) -> str | list[str]:
+    """Take the one place of the data, or all of several."""
+    places: list[str] = args.data
+    return places[0] if len(places) == 1 else places
+
+
+def settings_given(args: argparse.Namespace) -> dict[str, Any]:
+    """Take the settings of a training run out of all that was given."""
     from fresh.config import settings_of
     from fresh.methods.named import settings_of_methods
     from fresh.recipe import RunConfig
+
+    names = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
+    return {name: value for name, value in vars(args).items() if name in names}
+
+
+def run_search(args: argparse.Namespace) -> int:
+    """Look for good settings and say how to use them."""
     from fresh.search import BEST, search
 
-    paths = {setting.path for setting in settings_of(RunConfig)} | settings_of_methods().keys()
-    settings = {path: value for path, value in vars(args).items() if path in paths}
-    data = args.data[0] if len(args.data) == 1 else args.data
     how = {"trials": args.trials, "space": args.space or ()}
     places = {"out": args.out, "data_dir": args.data_dir, "config": args.config}
     try:
-        best = search(data, **places, **how, **settings)
+        best = search(data_given(args), **places, **how, **settings_given(args))
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with the trials that are left.", file=sys.stderr)
         return INTERRUPTED

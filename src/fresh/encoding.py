@@ -60,6 +60,8 @@ class WordEncoder:
         self.max_pieces = max_pieces
         self.first_position, self.n_positions = positions_of(encoder)
         self.window = min(self.n_positions, WINDOW)
+        self.least = self.window // 4 if long == "chunk" else 1
+        """Pieces of a text that must have room beside its query."""
         self.lead = self.leading_space()
         self.single = self.frame(pair=False)
         self.pair = self.frame(pair=True)
@@ -115,10 +117,12 @@ class WordEncoder:
         """Count the words there is room for; windows and truncating make room unless the query takes too much of it."""
         room = self.room(queries)
         if self.long == "chunk":
-            n_read, fits = words.n_words, room >= self.window // 4
+            n_read, fits = words.n_words, room >= self.least
         else:
             n_read = words.count_fitting(room)
-            fits = room > 0 if self.long == "truncate" else (n_read == words.n_words) & (room >= 0)
+            fits = (n_read == words.n_words) & (room >= 0)
+            if self.long == "truncate":
+                fits |= room >= self.least
         return n_read, {
             number: TooLongError(self.too_long(texts[number], int(words.n_pieces[number]), int(max(room[number], 0))))
             for number in np.flatnonzero(~fits).tolist()
@@ -137,7 +141,7 @@ class WordEncoder:
         if self.long != "stagger":
             return (
                 f"The query of text {text.id!r} has {len(text.query)} words, which leaves room for {room} pieces of "
-                "the text beside it. Shorten it."
+                f"the text beside it; there must be room for {self.least}. Shorten it."
             )
         return (
             f"Text {text.id!r} has {len(text.words)} words, or {n_pieces} pieces, but only {room} can be read. "

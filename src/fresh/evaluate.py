@@ -68,9 +68,7 @@ def name_of(rationalizer: Rationalizer) -> str:
 def at_ratio(rationalizer: Rationalizer, examples: Sequence[Example], ratio: float, progress: Progress) -> Row:
     """Measure a rationalizer that serves many lengths at one of them."""
     documents = [example.document for example in examples]
-    with progress.task(f"explaining at {ratio:g}", 1) as advance:
-        explained = rationalizer.explain(documents, ratio=ratio)
-        advance(1, "")
+    explained = explain_all(rationalizer, documents, progress, f"explaining at {ratio:g}", ratio)
     return row(f"{name_of(rationalizer)} at {ratio:g}", examples, rationalizer.labels, explained)
 
 
@@ -88,12 +86,16 @@ def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> Non
 
 
 def explain_all(
-    rationalizer: Rationalizer, documents: Sequence[Document], progress: Progress, name: str
+    rationalizer: Rationalizer,
+    documents: Sequence[Document],
+    progress: Progress,
+    name: str,
+    ratio: float | None = None,
 ) -> list[Explanation]:
     """Explain documents while somebody watches."""
     found: list[Explanation] = []
     with progress.task(name, len(documents)) as advance:
-        for explanation in rationalizer.explain_stream(iter(documents)):
+        for explanation in rationalizer.explain_stream(iter(documents), ratio=ratio):
             found.append(explanation)
             advance(1, "")
     return found

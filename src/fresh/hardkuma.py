@@ -28,7 +28,8 @@ class HardKuma:
 
     def kuma_below(self, value: Tensor | float) -> Tensor:
         """Probability of at most a value between 0 and 1, before stretching."""
-        inside = torch.as_tensor(value, dtype=self.a.dtype, device=self.a.device).clamp(EDGE, 1 - EDGE)
+        inside = value if isinstance(value, Tensor) else torch.full_like(self.a, value)
+        inside = inside.clamp(EDGE, 1 - EDGE)
         return 1 - (self.b * torch.log1p(-(inside**self.a).clamp(max=1 - EDGE))).exp()
 
     def zero(self) -> Tensor:

@@ -1,9 +1,9 @@
 """The best state of a training, and how one that was broken off goes on."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ def keep(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, 
     names = [name for name, _ in trained(model)]
     tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained(model)}
     tensors |= {f"best/{name}": weight for name, weight in best.weights.items()}
-    tensors |= {f"moving/{name}": value for name, value in moving(model)}
+    tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,18 +70,16 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
     if path is None or not path.is_file():
         return best
     tensors, best.scores = read_kept(path)
-    parts: dict[Literal["now", "best"], Weights] = {
-        "now": {name[4:]: value for name, value in tensors.items() if name.startswith("now/")},
-        "best": {name[5:]: value for name, value in tensors.items() if name.startswith("best/")},
+    parts = {
+        kind: {name.removeprefix(f"{kind}/"): value for name, value in tensors.items() if name.startswith(f"{kind}/")}
+        for kind in ("now", "best", "moving")
     }
-    if {name: weight.shape for name, weight in trained(model)} != {
-        name: weight.shape for name, weight in parts["now"].items()
-    }:
+    if shapes([*trained(model), *moving(model)]) != shapes([*parts["now"].items(), *parts["moving"].items()]):
         raise ValueError(f"The state kept in {path} is of another network. Delete the file to begin anew.")
     model.load_state_dict(parts["now"], strict=False)
     best.weights = parts["best"]
     for name, value in moving(model):
-        value.copy_(tensors[f"moving/{name}"])
+        value.copy_(parts["moving"][name])
     state = optimizer.state_dict()
     state["state"] = {
         index: {key: tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
@@ -90,6 +88,11 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
     }
     optimizer.load_state_dict(state)
     return best
+
+
+def shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
+    """Say how large each tensor is."""
+    return {name: value.shape for name, value in tensors}
 
 
 def read_kept(path: Path) -> tuple[Weights, list[float]]:

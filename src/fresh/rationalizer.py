@@ -92,7 +92,6 @@ class Rationalizer(
         if self.ratios is None:
             raise ValueError(f"A curve needs {RANGE}")
         read = Document.from_text(document, query) if isinstance(document, str) else document
-        self.check_query(read)
         [whole] = self.explain([read])
         assert whole.saliency is not None
         extractors = [at_ratio(self.extractor, ratio) for ratio in ratios_of(len(read.words), *self.ratios)]

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from fresh.config import flatten, from_mapping, read_toml, to_mapping
+from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
 from fresh.evaluate import evaluate
 from fresh.lengths import fitting
 from fresh.methods.fresh import name_of_factory
 from fresh.methods.human import only_marked
-from fresh.methods.named import find_method, split_settings, train_method
+from fresh.methods.named import find_method, owns, split_settings, train_method
 from fresh.methods.settings import NetworksConfig
 from fresh.model_folder import check_writable, drop_folder
 from fresh.progress import SILENT, Progress, Terminal
@@ -87,10 +87,7 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
-    splits = read_splits(data, data_dir, run, progress)
-    splits, unread = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
-    if run.config.method == "human":
-        splits = only_marked(splits, progress)
+    splits, unread = read_usable(data, data_dir, run, progress)
     own = scorer if callable(scorer) else None
     if folder is not None and members.leads:
         begin(folder, overwrite, identity(run, splits, own), progress)
@@ -132,15 +129,23 @@ def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, s
     values: dict[str, Any] = {} if config is None else dict(flatten(read_toml(Path(config))))
     values |= dict(flatten(settings))
     method = str(values.get("method", "fresh"))
-    own, others = split_settings(method, values, RunConfig)
+    own, others, problems = split_settings(method, values, RunConfig)
     if data_dir is not None:
         corpus, given = find_corpus(corpus_name(data)), {name.rpartition(".")[2] for name in own}
         own |= {
             name: getattr(corpus, name)
             for name in ("ratio", "long")
-            if name not in given and find_method(method).owns(name)
+            if name not in given and owns(find_method(method).config, name)
         }
-    return Run(from_mapping(RunConfig, others), from_mapping(find_method(method).config, own))
+    made: list[Any] = []
+    for kind, chosen in ((RunConfig, others), (find_method(method).config, own)):
+        try:
+            made.append(from_mapping(kind, chosen))
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Run(*made)
 
 
 def corpus_name(data: Any) -> str:
@@ -149,6 +154,13 @@ def corpus_name(data: Any) -> str:
     if more or not isinstance(name, str):
         raise DataError(f"With a data folder, the data is the name of one corpus: {', '.join(CORPORA)}.")
     return name
+
+
+def read_usable(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> tuple[Splits, float]:
+    """Read the data and leave out what the method cannot use; say too which share of the words will not be read."""
+    splits = read_splits(data, data_dir, run, progress)
+    splits, unread = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
+    return only_marked(splits, progress) if run.config.method == "human" else splits, unread
 
 
 def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
@@ -179,7 +191,8 @@ def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str
     digest = hashlib.sha256()
     for part in (splits.train, splits.dev, splits.test):
         for example in part:
-            words = (example.label, "", *example.document.words, "", *example.document.query, "\n")
+            marked = "" if example.human is None else repr(example.human.spans)
+            words = (example.label, "", *example.document.words, "", *example.document.query, marked, "\n")
             digest.update("\x00".join(words).encode("utf-8", "surrogatepass"))
     settings = {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}

@@ -1,21 +1,20 @@
 """A search for good settings: many trainings, each judged on dev, in a study that goes on where it was broken off."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fresh.config import ConfigError, from_mapping, settings_of, unknown
-from fresh.data import Splits
+from fresh.config import ConfigError, below, from_mapping, kinds_of, refuse, settings_of, to_mapping, unknown
+from fresh.data import DataError, Splits
 from fresh.evaluate import explain_all, row
 from fresh.extras import load_extra
-from fresh.lengths import fitting
-from fresh.methods.named import find_method, split_settings, train_method
+from fresh.methods.named import find_method, train_method
 from fresh.progress import Progress, Terminal
-from fresh.recipe import Run, RunConfig, identity, read_splits, resolve
+from fresh.recipe import Run, identity, read_usable, resolve
 from fresh.training import Watch
 
 SPACES = {
@@ -46,9 +45,11 @@ class Span:
 def read_span(text: str, method: str) -> Span:
     """Read ``name=low:high``, ``name=low:high:log`` or ``name=one,two,three``."""
     name, _, values = text.partition("=")
-    known = [setting.name for setting in settings_of(find_method(method).config)]
+    known = {setting.name: setting for setting in settings_of(find_method(method).config)}
     if name not in known:
         raise ConfigError(unknown(name, f"a setting of the method {method}", known))
+    if ":" in values and float not in kinds_of(known[name].kind):
+        raise ConfigError(f"{name} has no values between two others. Write {name}=one,two,three, with numbers.")
     try:
         if ":" not in values:
             return Span(name, tuple(map(float, values.split(","))))
@@ -84,30 +85,32 @@ def search(
     optuna = load_extra("optuna", "search", "fresh search")
     progress = progress or Terminal()
     run = resolve(data, data_dir, config, settings)
-    spans = spans_of(space, run.config.method)
-    splits = read_splits(data, data_dir, run, progress)
-    splits, _ = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
-    wanted = {**identity(run, splits, None), "space": [repr(span) for span in spans]}
+    refuse(*below(1, trials=trials))
+    spans = spans_of(space, run)
+    splits, _ = read_usable(data, data_dir, run, progress)
+    lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
+    wanted = {**identity(run, splits, None), **lasting, "space": [repr(span) for span in spans]}
     study = open_study(optuna, Path(out), wanted)
     watch = Watch(progress=progress, shelf=run.method.train.engine.shelf())
     while len(finished(study)) < trials:
-        study.sampler = optuna.samplers.RandomSampler(seed=drawn_from(run, len(finished(study))))
-        trial = study.ask()
-        values = {span.name: span.draw(trial) for span in spans}
-        told = judge(study, trial, splits, with_values(run, values), watch)
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        progress.say(f"Trial {len(finished(study))} of {trials}: {shown}: {told}")
+        told = try_next(optuna, study, spans, splits, run, watch)
+        progress.say(f"Trial {len(finished(study))} of {trials}: {told}")
         write_best(Path(out) / BEST, run.config.method, study)
     if not has_best(study):
         raise ConfigError("No trial came to an end. Search other values, or lower the learning_rate.")
     return dict(study.best_params)
 
 
-def spans_of(space: Sequence[str], method: str) -> list[Span]:
+def spans_of(space: Sequence[str], run: Run) -> list[Span]:
     """Read what is searched, or take what is worth searching for a method."""
+    method = run.config.method
     if not space and method not in SPACES:
         raise ConfigError(f"Say what is searched for the method {method}, such as --space learning_rate=1e-5:1e-3:log.")
-    return [read_span(text, method) for text in space or SPACES[method]]
+    spans = [read_span(text, method) for text in space or SPACES[method]]
+    for span in spans:
+        for edge in span.choices or (span.low, span.high):
+            with_values(run, {span.name: edge})  # what cannot be used is refused before any work
+    return spans
 
 
 def open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
@@ -128,31 +131,28 @@ def open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
     return optuna.create_study(study_name="fresh", storage=storage, direction="maximize", load_if_exists=True)
 
 
-def with_values(run: Run, values: dict[str, float]) -> Run:
+def try_next(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: Run, watch: Watch) -> str:
+    """Draw values, train with them, and say how well that does."""
+    study.sampler = optuna.samplers.RandomSampler(seed=drawn_from(run, len(finished(study))))
+    trial = study.ask()
+    values = {span.name: span.draw(trial) for span in spans}
+    told = judge(optuna, study, trial, splits, with_values(run, values), watch)
+    return f"{', '.join(f'{name} {value:.4g}' for name, value in values.items())}: {told}"
+
+
+def with_values(run: Run, values: Mapping[str, float]) -> Run:
     """Change some settings of a run."""
-    method = run.config.method
-    own, _ = split_settings(method, {**mapping_of(run), **values}, RunConfig)
-    return Run(run.config, from_mapping(find_method(method).config, own))
+    return Run(run.config, from_mapping(type(run.method), {**to_mapping(run.method), **values}))
 
 
-def mapping_of(run: Run) -> dict[str, Any]:
-    """Write the settings of a run's method as names and values."""
-    return {setting.path: value_at(run.method, setting.path) for setting in settings_of(type(run.method))}
-
-
-def value_at(config: Any, path: str) -> Any:
-    """Find the value of a setting."""
-    for name in path.split("."):
-        config = getattr(config, name)
-    return config
-
-
-def judge(study: Any, trial: Any, splits: Splits, run: Run, watch: Watch) -> str:
+def judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: Run, watch: Watch) -> str:
     """Train with the settings of a trial and tell the study how well it does on dev, or that it broke down."""
     try:
         model = train_method(run.config.method, splits, run.method, watch, None).model
+    except DataError:
+        raise  # no other values would help
     except ValueError as error:
-        study.tell(trial, state=load_extra("optuna", "search", "fresh search").trial.TrialState.FAIL)
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return f"no result ({error})"
     explained = explain_all(model, [example.document for example in splits.dev], watch.progress, "dev")
     score = row("dev", splits.dev, model.labels, explained).macro_f1

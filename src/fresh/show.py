@@ -50,7 +50,7 @@ def show_curve(console: Console, curve: Curve) -> None:
     table.add_column("probability", justify="right")
     for point in curve.points:
         n_kept, prediction = int(point.mask.kept.sum()), point.prediction
-        table.add_row(str(n_kept), f"{point.ratio:.0%}", prediction.label, f"{prediction.probability:.2f}")
+        table.add_row(str(n_kept), f"{point.ratio:.0%}", Text(prediction.label), f"{prediction.probability:.2f}")
     console.print(table)
     console.print("From these words on, the answer stays the same:")
     show_explanation(console, curve.minimal)
@@ -68,7 +68,7 @@ def show_report(console: Console, report: Report) -> None:
         table.add_row(row.name, f"{row.macro_f1:.3f}", f"{row.accuracy:.3f}", f"{row.kept:.1%}")
     console.print(table)
     for line in report.remarks:
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False)
 
 
 def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:

@@ -58,10 +58,11 @@ class Tagger:
         table = network.words([text_of(document) for document, _ in train])
         shelf = watch.shelf or config.train.engine.shelf()
         reading = run_frozen(network, table, config.train, watch, shelf)
+        half = half_precision(config.train, network.device)
         job = Job(
             network,
             table.lengths,
-            make_loss(network, reading, [mask for _, mask in train], half_precision(config.train, network.device)),
+            make_loss(network, reading, [mask for _, mask in train], only, half),
             make_validate(
                 network, dev, discretizer, lambda part: run_frozen(network, part, config.train, watch, shelf)
             ),
@@ -118,11 +119,11 @@ def build(kind: Kind, config: ClassifierConfig) -> Tags:
     return network.to(choose_device(config.train.device))
 
 
-def make_loss(network: Tags, reading: Reading, masks: Sequence[Mask], half: bool) -> Loss:
+def make_loss(network: Tags, reading: Reading, masks: Sequence[Mask], only: Ints | None, half: bool) -> Loss:
     """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
     targets = WordValues.of([mask.kept for mask in masks], network.device)
-    n_kept = max(1.0, float(targets.values.sum()))
-    weight = torch.tensor(max(1.0, (float(targets.n_words.sum()) - n_kept) / n_kept), device=network.device)
+    learnt = masks if only is None else [masks[number] for number in only.tolist()]
+    weight = torch.tensor(weight_of(learnt), device=network.device)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         chosen = numbers.clamp(min=0)
@@ -134,6 +135,12 @@ def make_loss(network: Tags, reading: Reading, masks: Sequence[Mask], half: bool
         return (losses * (numbers >= 0).to(losses.device, non_blocking=True)).sum()
 
     return loss
+
+
+def weight_of(masks: Sequence[Mask]) -> float:
+    """Say how many words are dropped for each that is kept, at least 1: so many times more a kept one counts."""
+    n_words, n_kept = sum(map(len, masks)), sum(int(mask.kept.sum()) for mask in masks)
+    return max(1.0, (n_words - n_kept) / max(1, n_kept))
 
 
 def tag_losses(network: Tags, logits: Tensor, wanted: Tensor, n_words: Tensor, weight: Tensor) -> Tensor:

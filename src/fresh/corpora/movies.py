@@ -32,4 +32,5 @@ MOVIES = Corpus(
     half_ratio=0.15,
     encoder="bert-base-uncased",
     read=read,
+    long="chunk",
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fresh.config import below, refuse
+from fresh.config import refuse
 from fresh.data import Splits
 from fresh.hardkuma import HardKuma
 from fresh.methods.joint import GateConfig, Gated, Joint, cross_entropies, train_joint
@@ -40,7 +40,6 @@ class BastingsConfig(GateConfig):
             f"lagrange_decay must be at least 0 and below 1, got {self.lagrange_decay}."
             if not 0 <= self.lagrange_decay < 1
             else None,
-            *below(0, lambda_2=self.lambda_2),
         )
 
 
@@ -58,7 +57,7 @@ def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
     gate = HardKuma.of(gated.outputs)
     numbers = gate.draw(torch.rand_like(gate.a)) * gated.there
     kept = numbers > 0
-    batch = gated.reduce(gated.numbers, kept)
+    batch = gated.reduce(kept)
     factors = model.reader.windows.fold_rows(by_piece(numbers, kept, batch)).unsqueeze(-1)
     with replaced(model.reader.encoder.embeddings, lambda output: output * factors.to(output.dtype)):
         wrong = cross_entropies(model.reader, batch, gated.answers)
@@ -67,7 +66,7 @@ def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
     if not config.two_sided:
         beyond = beyond.clamp(min=0)
     breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
-    return wrong + multiplier(model, beyond, config) * beyond + config.lambda_2 * breaks
+    return wrong + multiplier(model, gated.mean(beyond.detach()), config) * beyond + config.lambda_2 * breaks
 
 
 def by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
@@ -84,10 +83,9 @@ def expected_changes(likely: Tensor, gated: Gated) -> Tensor:
     return (apart * both).sum(1) / (gated.n_words - 1).clamp(min=1)
 
 
-def multiplier(model: Joint, beyond: Tensor, config: BastingsConfig) -> Tensor:
+def multiplier(model: Joint, now: Tensor, config: BastingsConfig) -> Tensor:
     """Say how much length costs now, and change it by how much too long rationales have been of late."""
     mean, grown, n_seen = model.moving.clone().unbind()
-    now = beyond.detach().mean()
     mean = torch.where(n_seen > 0, config.lagrange_decay * mean + (1 - config.lagrange_decay) * now, now)
     size = (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
     floor, ceiling = (math.log(edge / config.lagrange_start) for edge in (LEAST, MOST))

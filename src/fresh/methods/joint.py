@@ -14,7 +14,7 @@ from fresh.classifier import Classifier
 from fresh.config import refuse
 from fresh.data import Splits
 from fresh.document import Document
-from fresh.encoding import LongPolicy
+from fresh.encoding import LongPolicy, WordEncoder
 from fresh.extractor import SaliencyExtractor, select_read
 from fresh.frozen import Reading
 from fresh.learning import build as build_reader
@@ -23,7 +23,7 @@ from fresh.methods.marking import targets
 from fresh.methods.outcome import Trained, written_down
 from fresh.methods.settings import CutConfig
 from fresh.metrics import macro_f1
-from fresh.pieces import Batch, Gather
+from fresh.pieces import NO_WORD, Batch, Gather
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.tagger import Tagger, tag_losses, text_of
@@ -44,7 +44,7 @@ class GateConfig(CutConfig):
     lambda_2: float = 0.0
     """How much is paid for each beginning and end of a run of kept words."""
     human: float = 0.0
-    """Share of the training documents, of those that have one, on which it also learns from people's rationales."""
+    """Share of the training documents with people's rationales from which tagger or gate learn."""
 
     def __post_init__(self) -> None:
         refuse(*self.wrong_gate())
@@ -91,13 +91,21 @@ class Gated:
     n_words: Tensor
     answers: Tensor
     """The number of the right label. Shape: (texts,)."""
-    reduce: Callable[[Tensor, Tensor], Batch]
-    """Puts texts side by side with the words that are kept and no others."""
+    reduce: Callable[[Tensor], Batch]
+    """Puts the texts side by side with the words that are kept and no others."""
 
     @property
     def there(self) -> Tensor:
         """Where there are words. Shape: (texts, words)."""
         return there_are(self.n_words, self.outputs.shape[1])
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Average over the texts that count.
+
+        :param values: One a text. Shape: (texts,).
+        """
+        count = self.numbers >= 0
+        return torch.where(count, values, 0).sum() / count.sum().clamp(min=1)
 
 
 Cost = Callable[[Joint, Gated], Tensor]
@@ -119,7 +127,8 @@ def train_joint(
     loss = make_loss(model, reading, splits, config, cost)
     extractor = SaliencyExtractor(Tagger(gate), config.make_discretizer())
     validate = make_validate(extractor, Predictor(model.reader), splits)
-    job = Job(model, table.lengths, loss, validate, config.train, watch.named(method), reading.on, recordable=False)
+    recordable = model.reader.windows.size is None  # windows are laid out anew where the texts are
+    job = Job(model, table.lengths, loss, validate, config.train, watch.named(method), reading.on, recordable)
     watch.progress.say(describe(gate, reading, job))
     fit(job)
     return finished(splits, model, extractor, config, watch.named(method))
@@ -141,9 +150,9 @@ def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config:
 
 def collapse(share: float, ratio: float) -> str | None:
     """Say so if a gate keeps next to nothing, or all, before it is cut to its length."""
-    if NOTHING * ratio <= share <= EVERYTHING:
+    if NOTHING * ratio <= share <= max(EVERYTHING, ratio):
         return None
-    what = "next to nothing" if share < ratio else "nearly everything"
+    what = "next to nothing" if share < NOTHING * ratio else "nearly everything"
     return (
         f"The gate has collapsed: before the cut it keeps {what} ({share:.1%} of the words of dev), so the cut decides "
         "which words are read. Try another seed, or other lambdas (fresh search)."
@@ -160,20 +169,46 @@ def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         chosen = numbers.clamp(min=0)
-        there = chosen.to(device)
+        there = chosen.to(device)  # for a text that counts for nothing, the first is read
 
-        def reduce(which: Tensor, kept: Tensor) -> Batch:
-            table = encode(which.cpu().numpy(), kept.cpu().numpy())
+        def reduce(kept: Tensor) -> Batch:
+            if reader.windows.size is None:
+                return without(reading.pieces.batch(there, width, dense), kept, reader.words)
+            table = encode(there.cpu().numpy(), kept.cpu().numpy())
             return Gather(table, device, reader.padding)(np.arange(len(table)))
 
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             outputs, n_words = gate(reading.take(chosen, width, dense))
-            losses = cost(model, Gated(there, outputs, n_words, labels[there], reduce))
+            losses = cost(model, Gated(numbers.to(device), outputs, n_words, labels[there], reduce))
         if people is not None:
             losses = losses + people(there, outputs, n_words)
         return (losses * (numbers >= 0).to(device)).sum()
 
     return loss
+
+
+def without(batch: Batch, kept: Tensor, words: WordEncoder) -> Batch:
+    """Take the words out of texts that are not kept, and close the gaps; nothing of this has to wait for the GPU.
+
+    :param kept: One flag a word. Shape: (texts, words).
+    """
+    own = batch.word_of != NO_WORD
+    place = batch.word_of.clamp(min=0)
+    stays = batch.mask.bool() & (~own | kept.gather(1, place))
+    order = torch.argsort((~stays).to(torch.int8), dim=1, stable=True)  # what stays comes first, in its order
+    n_left = stays.sum(1, keepdim=True)
+    if order.device.type == "cpu":  # elsewhere, asking how long the longest is would take longer than it saves
+        order = order[:, : int(n_left.max())]
+    steps = torch.arange(order.shape[1], device=order.device)
+    mask = steps < n_left
+    far = n_left.clamp(min=words.n_positions)
+    positions = torch.where(mask, steps * words.n_positions // far, 0) + words.first_position
+    numbers = torch.where(own, (kept.long().cumsum(1) - 1).gather(1, place), NO_WORD)  # words are counted anew
+    ids, types, owners = (
+        torch.where(mask, values.gather(1, order), filling)
+        for values, filling in ((batch.ids, words.tokenizer.pad_token_id or 0), (batch.types, 0), (numbers, NO_WORD))
+    )
+    return Batch(positions, mask.long(), False, owners, ids, types)
 
 
 def supervision(splits: Splits, config: GateConfig, gate: Tags) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
@@ -185,8 +220,9 @@ def supervision(splits: Splits, config: GateConfig, gate: Tags) -> Callable[[Ten
     rows = [np.zeros(len(item.document.words)) if mask is None else mask.kept for mask, item in pairs]
     wanted = WordValues.of(rows, gate.device)
     known = torch.tensor([mask is not None for mask in masks], device=gate.device)
-    n_words = sum(len(mask) for mask in masks if mask is not None)
-    weight = torch.tensor(n_words / max(1.0, float(wanted.values.sum())) - 1, device=gate.device)
+    n_kept = max(1.0, float(wanted.values.sum()))
+    n_others = sum(len(mask) for mask in masks if mask is not None) - n_kept
+    weight = torch.tensor(max(1.0, n_others / n_kept), device=gate.device)
 
     def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
         logits = gate.keep_logits(outputs)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from fresh.by_word import there_are
 from fresh.config import below, refuse
@@ -43,12 +44,13 @@ def train(splits: Splits, config: LeiConfig, watch: Watch | None = None) -> Trai
 
 def draw(model: Joint, gated: Gated, config: LeiConfig) -> Tensor:
     """Draw words from each text and compute the loss of reader and gate. Shape: (texts,)."""
-    gate = torch.distributions.Bernoulli(logits=gated.outputs.squeeze(-1).float())
-    kept = gate.sample() * gated.there  # type: ignore[no-untyped-call]
-    wrong = cross_entropies(model.reader, gated.reduce(gated.numbers, kept.bool()), gated.answers)
-    likely: Tensor = (gate.log_prob(kept) * gated.there).sum(1)  # type: ignore[no-untyped-call]
-    costs = wrong.detach() + regulariser(kept, gated.n_words, config)
-    return wrong + (costs - expected(model, costs, config.reward_baseline)) * likely
+    logits = gated.outputs.squeeze(-1)
+    kept = (torch.rand_like(logits) < logits.sigmoid()) & gated.there  # a gate that is no number any more keeps nothing
+    wrong = cross_entropies(model.reader, gated.reduce(kept), gated.answers)
+    unlikely = functional.binary_cross_entropy_with_logits(logits, kept.float(), reduction="none")
+    likely = -(unlikely * gated.there).sum(1)
+    costs = wrong.detach() + regulariser(kept.float(), gated.n_words, config)
+    return wrong + (costs - expected(model, gated.mean(costs), config.reward_baseline)) * likely
 
 
 def regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
@@ -58,11 +60,11 @@ def regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
     return config.lambda_1 * beyond + config.lambda_2 * changes(kept, n_words)
 
 
-def expected(model: Joint, costs: Tensor, wanted: bool) -> Tensor | float:
-    """Say what a draw has cost of late, and take note of these."""
+def expected(model: Joint, cost: Tensor, wanted: bool) -> Tensor | float:
+    """Say what a draw has cost of late, and take note of what it costs now."""
     if not wanted:
         return 0.0
     mean, n_seen = model.moving.clone().unbind()
-    before = torch.where(n_seen > 0, mean, costs.mean())
-    model.moving.copy_(torch.stack([DECAY * before + (1 - DECAY) * costs.mean(), n_seen + 1]))
+    before = torch.where(n_seen > 0, mean, cost)
+    model.moving.copy_(torch.stack([DECAY * before + (1 - DECAY) * cost, n_seen + 1]))
     return before

@@ -77,7 +77,10 @@ def train_tagger(
     share, seed = config.tagging.human, config.train.seed
     wanted = targets(splits.train, None if marked is None else marked.masks, share, seed)
     dev_wanted = targets(splits.dev, None if marked is None else marked.dev_masks, float(marked is None), seed)
-    usable = np.array([number for number, mask in enumerate(wanted) if mask is not None])
+    usable = np.array([number for number, mask in enumerate(wanted) if mask is not None], dtype=np.int64)
+    chosen = usable if only is None else np.intersect1d(usable, only)
+    if not len(chosen):
+        raise too_few(config)
     return Tagger.train(
         [
             (example.document, Mask.from_spans([], len(example.document.words)) if mask is None else mask)
@@ -88,7 +91,7 @@ def train_tagger(
         config.classifier,
         "chain" if config.tagging.crf else "words",
         watch.named("tagger" + watch.name.removeprefix(SUPPORT)),
-        usable if only is None else np.intersect1d(usable, only),
+        chosen,
     )
 
 
@@ -123,13 +126,18 @@ def cross_fit(
     for fold, part in enumerate(cut_in_parts(splits.train, config.folds, config.train.seed)):
         rest = np.setdiff1d(np.arange(len(scores)), part)
         if not len(rest) or len({splits.train[number].label for number in rest.tolist()}) < len(splits.labels):
-            raise DataError(f"folds={config.folds} leaves too few documents to train on. Choose fewer folds.")
+            raise too_few(config)
         others = watch.named(f"{SUPPORT}, fold {fold + 1} of {config.folds}")
         found = score_part(splits, config, others, scorer, part, rest)
         for number, saliency in zip(part.tolist(), found, strict=True):
             scores[number] = saliency
     discretizer = learned(config.make_discretizer(), scores)
     return replace(marked, extractor=replace(marked.extractor, discretizer=discretizer), scores=scores)
+
+
+def too_few(config: FreshConfig) -> DataError:
+    """Say that folds are too small."""
+    return DataError(f"folds={config.folds} leaves too few documents to train on. Choose fewer folds.")
 
 
 def score_part(

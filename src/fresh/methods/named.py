@@ -1,7 +1,7 @@
 """All methods by their names, and settings for one of them out of what a user gives."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fresh.config import ConfigError, Setting, endings, flatten, settings_of, unknown
@@ -21,10 +21,6 @@ class Method:
     config: type[NetworksConfig]
     train: Callable[[Splits, Any, Watch], Trained]
 
-    def owns(self, name: str) -> bool:
-        """Say whether a setting, by its name or the end of its path, is one of this method's."""
-        return any(f".{setting.path}".endswith(f".{name}") for setting in settings_of(self.config))
-
 
 METHODS: dict[str, Method] = {
     "fresh": Method("a support model scores words", FreshConfig, fresh.train_and_mark),
@@ -43,37 +39,49 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
+def owns(config: type, name: str) -> bool:
+    """Say whether a name, or the end of a path, is that of one of the settings of a class."""
+    return any(f".{setting.path}".endswith(f".{name}") for setting in settings_of(config))
+
+
 def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
-    """List the settings of all methods by their paths, each with the names of the methods it is for."""
+    """List the settings of all methods by their names, each with the names of the methods it is for."""
     found: dict[str, tuple[Setting, list[str]]] = {}
-    for name, method in METHODS.items():
-        for setting in settings_of(method.config):
-            found.setdefault(setting.path, (setting, []))[1].append(name)
+    for method, about in METHODS.items():
+        for setting in settings_of(about.config):
+            known, owners = found.get(setting.name, (setting, []))
+            # What stands in different places for different methods is shown as if it stood in none.
+            shown = known if known.path == setting.path else replace(setting, path=setting.name)
+            found[setting.name] = shown, [*owners, method]
     return found
 
 
-def split_settings(name: str, values: Mapping[str, Any], others: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tell the settings of a method from those of a run; refuse what is neither.
+def split_settings(
+    name: str, values: Mapping[str, Any], others: type
+) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Tell the settings of a method from those of a run.
 
     :param others: The settings of a run beside those of a method.
+    :return: Those of the method, those of the run, and what is wrong with all that is neither.
     """
-    method, own, rest, problems = find_method(name), {}, {}, []
-    known = [setting.path for setting in (*settings_of(method.config), *settings_of(others))]
+    own: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    problems: list[str] = []
+    config = find_method(name).config
+    known = [setting.path for setting in (*settings_of(config), *settings_of(others))]
     for key, value in flatten(values):
-        if method.owns(key):
+        if owns(config, key):
             own[key] = value
-        elif any(f".{setting.path}".endswith(f".{key}") for setting in settings_of(others)):
+        elif owns(others, key):
             rest[key] = value
         else:
-            owners = [other for other, item in METHODS.items() if item.owns(key)]
+            owners = [other for other, item in METHODS.items() if owns(item.config, key)]
             problems.append(
                 f"{key} is a setting of {' and '.join(owners)}, not of the method {name}."
                 if owners
                 else unknown(key, "a setting", endings(known, key))
             )
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return own, rest
+    return own, rest, problems
 
 
 def train_method(

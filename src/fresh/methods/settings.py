@@ -21,12 +21,16 @@ class Range(NamedTuple):
     @property
     def middle(self) -> float:
         """The ratio that is taken where none is asked for: as many times the lowest as the highest is of it."""
-        return round(math.sqrt(self.low * self.high), 3)
+        return self.within(round(math.sqrt(self.low * self.high), 3))
 
     def spread(self, n: int) -> list[float]:
         """Take ratios from the lowest to the highest, each so many times the one before."""
         factor = (self.high / self.low) ** (1 / (n - 1)) if n > 1 else 1.0
-        return [min(self.high, round(self.low * factor**step, 4)) for step in range(n)]
+        return [self.within(round(self.low * factor**step, 4)) for step in range(n)]
+
+    def within(self, ratio: float) -> float:
+        """Bring a ratio that was rounded back into the range."""
+        return min(self.high, max(self.low, ratio))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,9 @@ class Looking:
         return self.is_last and self.classifier.halves is not None and self.classifier.halves.last is not None
 
     def is_above(self, layer: int) -> bool:
-        """Say whether a layer and all that comes after it lie above the frozen ones."""
-        return self.classifier.halves is not None and layer >= self.classifier.halves.n_below
+        """Say whether a layer and all that comes after it lie above the frozen ones, as the head does in any case."""
+        halves = self.classifier.halves
+        return halves is not None and (self.weighs or layer >= halves.n_below)
 
     def __call__(self, batch: Batch) -> tuple[Output, Tensor]:
         """Read a batch: what comes out, and what is looked at (batch, heads, rows, pieces), or (batch, words)."""

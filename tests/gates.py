@@ -1,0 +1,81 @@
+"""Gates and readers for tests: tiny ones that are real, and ones whose answers can be worked out by hand."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+import small
+from fresh.classifier import Output
+from fresh.config import from_mapping
+from fresh.data import Splits
+from fresh.frozen import Reading
+from fresh.learning import build as build_reader
+from fresh.learning import run_frozen
+from fresh.methods.joint import Cost, GateConfig, Gated, Joint, make_loss
+from fresh.pieces import Batch
+from fresh.tagger import build as build_gate
+from fresh.tagger import text_of
+from fresh.tagging import Kind
+from fresh.training import Watch
+from fresh.update import Loss
+
+Config = TypeVar("Config", bound=GateConfig)
+
+
+def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
+    """Settings of a gate that train on some dozen documents in a second."""
+    return from_mapping(kind, {**small.settings(encoder), **others})
+
+
+def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[Joint, Reading]:
+    """Make a gate and a reader that have learnt nothing, and let the gate's frozen layers read the training texts."""
+    model = Joint(build_gate(kind, config.classifier), build_reader(splits.labels, config.classifier), 3)
+    table = model.gate.words([text_of(example.document) for example in splits.train])
+    return model, run_frozen(model.gate, table, config.train, Watch(), config.train.engine.shelf())
+
+
+def loss_of(splits: Splits, config: GateConfig, kind: Kind, cost: Cost) -> Loss:
+    """Make the loss of an untrained gate and reader."""
+    model, reading = untrained(splits, config, kind)
+    return make_loss(model, reading, splits, config, cost)
+
+
+def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[Joint, Gated]:
+    """Have all training texts gated in one batch."""
+    model, reading = untrained(splits, config, kind)
+    seen: list[Gated] = []
+
+    def cost(_model: Joint, gated: Gated) -> Tensor:
+        seen.append(gated)
+        return torch.zeros(len(gated.numbers))
+
+    numbers = torch.arange(len(splits.train))
+    width = int(reading.pieces.lengths.max())
+    make_loss(model, reading, splits, config, cost)(numbers, width, False)
+    [gated] = seen
+    return model, gated
+
+
+def by_hand(n_moving: int, reader: Any = None) -> Joint:
+    """Make what stands for a gate and a reader where only their moving numbers, or only answers, are wanted."""
+    return cast("Joint", SimpleNamespace(moving=torch.zeros(n_moving), reader=reader))
+
+
+def answering(table: Tensor) -> Any:
+    """Make a reader that looks up its logits by which words are kept.
+
+    :param table: Logits for each set of words, the first word counting most. Shape: (sets, labels).
+    """
+    n_words = (len(table) - 1).bit_length()
+    places = 2 ** torch.arange(n_words - 1, -1, -1)
+    return lambda kept: Output(table[(kept[:, :n_words] * places).sum(1)])
+
+
+def gated_by(outputs: Tensor, n_words: Sequence[int], answers: Sequence[int]) -> Gated:
+    """Have texts of which nothing is known but how a gate answered; what is left of them is which words are kept."""
+    numbers = torch.arange(len(outputs))
+    return Gated(numbers, outputs, torch.tensor(n_words), torch.tensor(answers), lambda kept: cast("Batch", kept))
