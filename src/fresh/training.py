@@ -1,6 +1,6 @@
 """The one training loop and its settings."""
 
-import time
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from torch import nn
 
 from fresh.batching import Dealt, deal, padding_share
 from fresh.config import below, refuse
-from fresh.kept import keep, restore
+from fresh.kept import keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
 from fresh.recording import Recording
@@ -34,14 +34,21 @@ class EngineConfig:
     """Where the output of frozen layers is kept, so that they run once: memory (of the GPU, if there is one), file, off
     (they run in each step), or auto: memory while it lasts, then a file."""
     frozen_gb: float | None = None
-    """Most gigabytes of memory for that; half of what is free if not given."""
+    """Most gigabytes of memory that auto takes for that; half of what is free if not given."""
     frozen_folder: str | None = None
     """Folder to keep it in for later runs; nothing outlives the run if not given."""
     recording: bool = True
     """Record the work of a training step on a GPU and replay it, which spares the launching."""
 
     def __post_init__(self) -> None:
-        refuse(*below(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb))
+        folder = self.frozen_folder
+        refuse(
+            *below(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb),
+            "frozen_folder is empty. Name a folder, or leave it out." if folder == "" else None,
+            "frozen_folder cannot be had with frozen=off, which keeps nothing."
+            if folder and self.frozen == "off"
+            else None,
+        )
 
     def shelf(self) -> Shelf:
         """Make the place where frozen outputs are kept."""
@@ -143,19 +150,30 @@ def fit_side_by_side(jobs: Sequence[Job]) -> list[tuple[float, ...]]:
     name = watch.name if len(jobs) == 1 else f"{watch.name} x {len(jobs)}"
     with settled(), watch.progress.task(name, sum(job.n_batches * job.config.epochs for job in jobs)) as advance:
         if all(job.recorded for job in jobs):
+            broken_off = threading.Event()
             with ThreadPoolExecutor(len(jobs)) as threads:  # handing work to a GPU takes time of its own
-                return list(threads.map(lambda job: run(training(job), advance), jobs))
+                try:
+                    return list(threads.map(lambda job: run(training(job), advance, broken_off), jobs))
+                except BaseException:
+                    broken_off.set()
+                    raise
         return [run(training(job), advance) for job in jobs]
 
 
-def run(steps: Generator[tuple[int, str], None, tuple[float, ...]], advance: Advance) -> tuple[float, ...]:
-    """Go through a training to its end and show how it goes."""
-    while True:
+def run(
+    steps: Generator[tuple[int, str], None, tuple[float, ...]],
+    advance: Advance,
+    broken_off: threading.Event | None = None,
+) -> tuple[float, ...]:
+    """Go through a training to its end, or until it is broken off, and show how it goes."""
+    while broken_off is None or not broken_off.is_set():
         try:
             advance(*next(steps))
         except StopIteration as end:
             scores: tuple[float, ...] = end.value
             return scores
+    steps.close()
+    return ()
 
 
 def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
@@ -165,20 +183,17 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     update = kind(job.model, job.loss, (config.learning_rate, config.weight_decay, config.max_grad_norm), members)
     best = restore(watch.kept, job.model, update.optimizer)
     yield job.n_batches * len(best.scores), ""
-    last_kept = time.monotonic()
-    while not best.finished(config.epochs, config.patience):
-        job.model.train()
-        epoch = len(best.scores)
-        batches = deal(job.lengths, config.batch_size, config.seed, epoch)
-        for _ in run_epoch(update, batches, config, epoch, job.on):
-            yield 1, ""
-        job.model.eval()
-        best.add(job.validate(), job.model)
-        done = best.finished(config.epochs, config.patience)
-        if members.leads and (done or time.monotonic() - last_kept >= watch.every):
-            keep(watch.kept, job.model, update.optimizer, best)
-            last_kept = time.monotonic()
-        yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
+    with keeping(watch.kept if members.leads else None, watch.every) as keeper:
+        while not best.finished(config.epochs, config.patience):
+            job.model.train()
+            epoch = len(best.scores)
+            batches = deal(job.lengths, config.batch_size, config.seed, epoch)
+            for _ in run_epoch(update, batches, config, epoch, job.on):
+                yield 1, ""
+            job.model.eval()
+            best.add(job.validate(), job.model)
+            keeper.keep(job.model, update.optimizer, best, done=best.finished(config.epochs, config.patience))
+            yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
     job.model.load_state_dict(best.weights, strict=False)
     job.model.eval()
     return tuple(best.scores)
