@@ -19,7 +19,9 @@ from fresh.corpora import find_corpus
 from fresh.data import Splits
 from fresh.document import Example
 from fresh.extractor import select_read
-from fresh.methods.fresh import FreshConfig, build_scorer, cut_all, learned, score_all
+from fresh.methods.marking import build_scorer, learned, score_all
+from fresh.methods.outcome import cut_all
+from fresh.methods.settings import FreshConfig
 from fresh.metrics import accuracy, macro_f1
 from fresh.predictor import Predictor
 from fresh.progress import Terminal

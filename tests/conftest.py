@@ -50,7 +50,7 @@ def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
     """Settings that train the tiny BERT to the end in two seconds."""
     from fresh.classifier import ClassifierConfig
     from fresh.network import NetworkConfig
-    from fresh.training import TrainConfig
+    from fresh.train_config import TrainConfig
 
     network = NetworkConfig(str(encoders["bert"]), layers="all", dropout=0.0)
     return ClassifierConfig(network, TrainConfig(epochs=8, batch_size=16, learning_rate=3e-3, seed=3, device="cpu"))

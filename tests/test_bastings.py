@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fresh.methods.bastings import (
     BastingsConfig,
     by_piece,
     expected_changes,
+    length_cost,
     multiplier,
     through_gate,
 )
@@ -59,12 +61,15 @@ def test_pieces_have_the_numbers_of_their_words(few: Splits, encoders: dict[str,
     assert found[1].tolist() == [1.0] * len(found[1])  # special pieces, the query and padding
 
 
+NO_PRESSURE = {"lagrange_rate": 1e-9, "lagrange_square": 0}
+
+
 @pytest.mark.parametrize("long", ["stagger", "chunk"])
 @pytest.mark.parametrize("layers", [1, "all"])
 def test_numbers_of_1_change_nothing_of_what_is_read(
     layers: Any, long: str, few: Splits, encoders: dict[str, Path]
 ) -> None:
-    config = configured(BastingsConfig, encoders["bert"], layers=layers, long=long)
+    config = configured(BastingsConfig, encoders["bert"], layers=layers, long=long, **NO_PRESSURE)
     model, gated = seen_by_gate(few, config, "hardkuma")
     kept = some_words(gated)
     found = through_gate(model, sure(gated, kept), config)
@@ -118,9 +123,11 @@ def held(model: Joint, beyond: float, config: BastingsConfig, steps: int) -> lis
     return [float(multiplier(model, torch.tensor(beyond), config)) for _ in range(steps)]
 
 
-def test_the_multiplier_begins_where_it_is_said_and_follows_the_moving_mean() -> None:
-    model, config = by_hand(3), BastingsConfig(lagrange_start=0.01, lagrange_rate=0.5, lagrange_decay=0.9)
-    assert held(model, 0.4, config, 2) == pytest.approx([0.01, 0.01 * 2.718281828 ** (0.5 * 0.4)])
+@pytest.mark.parametrize(("two_sided", "second"), [(True, 0.01 + 0.5 * 0.4), (False, 0.01 * math.exp(0.5 * 0.4))])
+def test_the_multiplier_begins_where_it_is_said_and_follows_the_moving_mean(two_sided: bool, second: float) -> None:
+    config = BastingsConfig(lagrange_start=0.01, lagrange_rate=0.5, lagrange_decay=0.9, two_sided=two_sided)
+    model = by_hand(3)
+    assert held(model, 0.4, config, 2) == pytest.approx([0.01, second])
     held(model, -0.6, config, 1)
     assert model.moving.tolist() == pytest.approx([0.9 * 0.4 - 0.1 * 0.6, 0.5 * (0.4 + 0.4 + 0.3), 3])
 
@@ -136,13 +143,25 @@ def test_the_multiplier_grows_while_too_much_is_kept_and_shrinks_while_too_littl
     assert shrunk[-1] < shrunk[0]
 
 
-@pytest.mark.parametrize(("beyond", "edge"), [(0.8, MOST), (-0.2, LEAST)])
-def test_the_multiplier_stays_within_its_bounds(beyond: float, edge: float) -> None:
-    model, config = by_hand(3), BastingsConfig(lagrange_rate=20)
-    assert held(model, beyond, config, 200)[-1] == pytest.approx(edge)
+@pytest.mark.parametrize(
+    ("two_sided", "beyond", "edge"), [(True, 0.8, MOST), (True, -0.2, -MOST), (False, 0.8, MOST), (False, -0.2, LEAST)]
+)
+def test_the_multiplier_stays_within_its_bounds(two_sided: bool, beyond: float, edge: float) -> None:
+    model, config = by_hand(3), BastingsConfig(lagrange_rate=20, two_sided=two_sided)
+    assert held(model, beyond, config, 200)[-1] == pytest.approx(edge, rel=1e-4)
     back = held(model, -beyond, config, 40)
-    assert LEAST <= min(back) <= max(back) <= MOST * (1 + 1e-6)
+    assert (-MOST if two_sided else LEAST) <= min(back) <= max(back) <= MOST * (1 + 1e-4)
     assert back[-1] != pytest.approx(edge)  # it did not run away meanwhile, and comes back at once
+
+
+@pytest.mark.parametrize(
+    ("two_sided", "costs"), [(True, [0.2 * 0.3 + 2 * 0.1**2, 0.2 * -0.1 + 2 * 0.1**2]), (False, [0.2 * 0.3, 0.0])]
+)
+def test_length_costs_a_multiple_and_from_both_sides_a_square_of_its_mean(two_sided: bool, costs: list[float]) -> None:
+    config = BastingsConfig(lagrange_start=0.2, lagrange_square=4, two_sided=two_sided)
+    gated = gated_by(torch.zeros(2, 3, 2), [3, 3], [0, 0])
+    found = length_cost(by_hand(3), gated, torch.tensor([0.3, -0.1]), config)
+    assert found.tolist() == pytest.approx(costs, abs=1e-7)
 
 
 @pytest.mark.parametrize("two_sided", [True, False])

@@ -15,7 +15,8 @@ from fresh.learning import train_classifiers
 from fresh.network import NetworkConfig
 from fresh.scorers import make_scorer
 from fresh.support import Support
-from fresh.training import TrainConfig, Watch
+from fresh.train_config import TrainConfig
+from fresh.training import Watch
 from tiny import FILLERS
 
 losses = test_frozen.losses  # the fixture that notes the loss of every step

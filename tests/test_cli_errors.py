@@ -126,8 +126,8 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
     "discretizer": (["--discretizer=topk"], "topk is not a discretizer. Did you mean top_k?"),
     "several": (
         ["--epochs=many", "--long=cut", "--dropout=3", "--ratio=2"],
-        "train.epochs must be a whole number, got 'many'.\n"
-        "network.long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
+        "epochs must be a whole number, got 'many'.\n"
+        "long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
         "dropout must be at least 0 and below 1, got 3.0.\n"
         "ratio must be above 0 and at most 1, got 2.0.",
     ),

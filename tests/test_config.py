@@ -10,7 +10,7 @@ from fresh.methods.fresh import FreshConfig
 from fresh.methods.named import METHODS
 from fresh.network import NetworkConfig
 from fresh.recipe import RunConfig
-from fresh.training import TrainConfig
+from fresh.train_config import TrainConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def test_all_mistakes_come_together() -> None:
     with pytest.raises(ConfigError) as caught:
         from_mapping(Outer, values)
     assert str(caught.value).splitlines() == [
-        "inner.share must be a number, got 'much'.",
+        "share must be a number, got 'much'.",
         "kin is not a setting. Did you mean kind?",
         "flag must be true or false, got 'maybe'.",
         "depth must be at least 1, got 0.",
@@ -109,9 +109,9 @@ def test_text_becomes_what_the_setting_is(name: str, value: object, expected: ob
         ("kind", 1.5, "kind must be a whole number or 'all', got 1.5."),
         ("kind", True, "kind must be a whole number or 'all', got True."),
         ("kind", float("inf"), "kind must be a whole number or 'all', got inf."),
-        ("depth", "2.0", "inner.depth must be a whole number, got '2.0'."),
-        ("share", [0.5], "inner.share must be a number, got [0.5]."),
-        ("share", None, "inner.share must be a number, got None."),
+        ("depth", "2.0", "depth must be a whole number, got '2.0'."),
+        ("share", [0.5], "share must be a number, got [0.5]."),
+        ("share", None, "share must be a number, got None."),
         ("flag", 1, "flag must be true or false, got 1."),
         ("name", 12, "name must be text, got 12."),
     ],

@@ -24,7 +24,8 @@ from fresh.progress import SILENT
 from fresh.recipe import train
 from fresh.store import Shelf, StoreError
 from fresh.support import text_of
-from fresh.training import EngineConfig, TrainConfig, Watch
+from fresh.train_config import EngineConfig, TrainConfig
+from fresh.training import Watch
 from fresh.update import Loss
 from test_recipe_resume import Saying
 from test_scorers import last_matrix

@@ -22,7 +22,7 @@ from gates import configured
 
 METHODS: dict[str, tuple[Any, type[Any], dict[str, Any]]] = {
     "lei": (lei.train, lei.LeiConfig, {"lambda_1": 0.02, "epochs": 12, "learning_rate": 3e-3}),
-    "bastings": (bastings.train, bastings.BastingsConfig, {"lagrange_rate": 0.15, "epochs": 9, "seed": 1}),
+    "bastings": (bastings.train, bastings.BastingsConfig, {"epochs": 12}),
 }
 
 

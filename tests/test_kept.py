@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fresh import kept
-from fresh.kept import Best, keep, moving, restore
-from fresh.training import TrainConfig, Watch
+from fresh.kept import Best, Keeper, State, moving, restore, state_of
+from fresh.train_config import TrainConfig
+from fresh.training import Watch
 from test_training import CONFIG, INPUTS, TARGETS, fit_on, loss_of, network, same, train
 
 STEPS = 5
@@ -176,7 +178,7 @@ def test_what_moves_is_restored_into_the_network_itself(tmp_path: Path) -> None:
     best = Best()
     best.add(0.5, model)
     model.moving.copy_(torch.tensor([3.0, 4.0]))
-    keep(path, model, torch.optim.AdamW(model.inner.parameters()), best)
+    state_of(model, torch.optim.AdamW(model.inner.parameters()), best).write(path)
     held = fresh_one.moving
     restored = restore(path, fresh_one, torch.optim.AdamW(fresh_one.inner.parameters()))
     assert held.tolist() == [3.0, 4.0]
@@ -189,8 +191,44 @@ def test_a_state_without_what_moves_is_of_another_network(tmp_path: Path) -> Non
     best.add(0.5, model)
     optimizer = torch.optim.AdamW(model.inner.parameters())
     del model._buffers["moving"]
-    keep(path, model, optimizer, best)
+    state_of(model, optimizer, best).write(path)
     other = Baseline()
     with pytest.raises(ValueError, match="is of another network") as caught:
         restore(path, other, torch.optim.AdamW(other.inner.parameters()))
     assert str(caught.value) == f"The state kept in {path} is of another network. Delete the file to begin anew."
+
+
+def kept_epochs(folder: Path) -> int:
+    with safe_open(folder / "network.safetensors", "pt") as file:
+        return len(json.loads(file.metadata()["scores"]))
+
+
+def test_however_training_ends_the_last_whole_epoch_is_kept(tmp_path: Path) -> None:
+    watch = Watch(folder=tmp_path, every=1000)
+    scores = iter([0.1, 0.2, 0.3])
+
+    def validate() -> float:
+        score = next(scores, None)
+        if score is None:
+            raise KeyboardInterrupt
+        return score
+
+    model = Baseline()
+    with pytest.raises(KeyboardInterrupt):
+        fit_on(model, model.loss, validate, CONFIG, watch)
+    assert kept_epochs(tmp_path) == 3
+    whole = train_with_baseline(CONFIG, [0.1, 0.2, 0.3, 0.4], Watch())
+    assert same(train_with_baseline(CONFIG, [0.4], Watch(folder=tmp_path)), whole)
+
+
+def test_states_in_between_are_not_written_more_often_than_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    monkeypatch.setattr(State, "write", lambda state, _path: written.append(len(state.scores)))
+    keeper, model, best = Keeper(tmp_path / "state", every=1000), Baseline(), Best()
+    for done in (False, False, True):
+        best.add(0.5, model)
+        keeper.keep(model, torch.optim.AdamW(model.inner.parameters()), best, done)
+    keeper.write()
+    assert written == [3]

@@ -15,7 +15,7 @@ from fresh.data import DataError, Splits
 from fresh.discretize import GlobalTopK, LearnedTopK, TopK
 from fresh.document import Document, Example, Mask, Saliency
 from fresh.extractor import SaliencyExtractor
-from fresh.methods.marking import Marked, cross_fit, cut_in_parts, mark, targets
+from fresh.methods.marking import Marked, check_rationales, cross_fit, cut_in_parts, mark, targets
 from fresh.methods.settings import FreshConfig
 from fresh.pieces import Ints
 from fresh.support import Support
@@ -84,12 +84,16 @@ def test_another_seed_draws_others() -> None:
 def test_people_must_have_marked_something(human: Mask | None) -> None:
     some = [example(number, human) for number in range(4)]
     expected = (
-        "human=0.2 asks for people's rationales, but no document has one. Give data with rationales, or leave human "
-        "out."
+        "human=0.2 asks for people's rationales, but no training document has one. Give data with rationales, or leave "
+        "human out."
     )
+    marked = [example(number, MARKED) for number in range(4)]
     with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
-        targets(some, [PSEUDO] * 4, 0.2, 0)
-    assert targets(some, [PSEUDO] * 4, 0, 0) == [PSEUDO] * 4
+        check_rationales(Splits(tuple(some), tuple(marked), tuple(marked)), 0.2)
+    with pytest.raises(DataError, match="but no dev document has one"):
+        check_rationales(Splits(tuple(marked), tuple(some), tuple(some)), 1)
+    check_rationales(Splits(tuple(marked), tuple(some), tuple(some)), 0.2)
+    check_rationales(Splits(tuple(some), tuple(some), tuple(some)), 0)
 
 
 # Parts

@@ -82,7 +82,7 @@ def test_people_must_have_marked_something_before_a_tagger_learns_from_them(
     toy: Splits, encoders: dict[str, Path]
 ) -> None:
     silent = tuple(Example(item.document, item.label) for item in toy.train[:24])
-    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no document has one\."):
+    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no training document has"):
         train(Splits(silent, toy.dev, toy.test), config_of(encoders, epochs=1, tagger=True, human=0.5))
 
 

@@ -205,8 +205,8 @@ def unmarked(splits: Splits) -> Splits:
             (
                 method,
                 others,
-                "human=0.5 asks for people's rationales, but no document has one. Give data with rationales, or leave "
-                "human out.",
+                "human=0.5 asks for people's rationales, but no training document has one. Give data with rationales, "
+                "or leave human out.",
             )
             for method, others in (
                 ("fresh", {"tagger": True, "human": 0.5}),
@@ -254,7 +254,7 @@ def test_a_misspelt_method_is_recognised() -> None:
             "ratio is a setting of fresh and lei and bastings and random, not of the method full_text.\n"
             "epoch is not a setting. Did you mean epochs?\n"
             "text and label both name the column 'label'. Give each its own.\n"
-            "train.seed must be a whole number, got 'x'.",
+            "seed must be a whole number, got 'x'.",
         ),
     ],
 )

@@ -27,7 +27,7 @@ from fresh.predictor import Lessons, Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.scorers.random import Random
-from fresh.training import TrainConfig
+from fresh.train_config import TrainConfig
 from fresh.update import Loss
 from strategies import ratios
 

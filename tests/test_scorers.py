@@ -21,7 +21,7 @@ from fresh.scorers import SCORERS, SaliencyScorer, ScorerConfig, make_scorer, ne
 from fresh.scorers.attention import Attention
 from fresh.scorers.occlusion import grouped
 from fresh.support import Support
-from fresh.training import TrainConfig
+from fresh.train_config import TrainConfig
 from tiny import ARCHITECTURES, WORDS
 from toy import DECIDING
 

@@ -113,7 +113,7 @@ def test_other_methods_are_not_searched_by_themselves() -> None:
     [
         ("lambda_1=-1:1", "lambda_1 must be at least 0, got -1.0."),
         ("ratio=0.1,1.5", "ratio must be above 0 and at most 1, got 1.5."),
-        ("epochs=1,2.5", "train.epochs must be a whole number, got 2.5."),
+        ("epochs=1,2.5", "epochs must be a whole number, got 2.5."),
     ],
 )
 def test_values_that_would_be_refused_are_refused_before_any_work(text: str, message: str, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_search_without_any_result_says_so(splits: Splits, settings: dict[str,
 
 def test_data_that_no_values_can_mend_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     train_part = tuple(Example(example.document, example.label) for example in splits.train)
-    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no document has one\."):
+    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no training document has"):
         search(
             Splits(train_part, splits.dev, splits.test),
             **{"out": tmp_path / "search", "human": 0.5, "progress": SILENT, **settings},

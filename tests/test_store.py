@@ -165,9 +165,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "flipped": (flip, "its checksum is another"),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "it has 799 bytes where 800 are expected"),
     "longer": (lambda path: path.write_bytes(path.read_bytes() + b"x"), "it has 801 bytes where 800 are expected"),
-    "unfinished": (lambda path: path.with_suffix(".json").unlink(), "it was not finished"),
-    "note": (lambda path: path.with_suffix(".json").write_bytes(b"\xff{"), "it was not finished"),
-    "list": (lambda path: rewrite(path, []), "it has 800 bytes where 800 are expected"),
+    "unfinished": (lambda path: path.with_suffix(".json").unlink(), "what is said about it cannot be read"),
+    "note": (lambda path: path.with_suffix(".json").write_bytes(b"\xff{"), "what is said about it cannot be read"),
+    "list": (lambda path: rewrite(path, []), "what is said about it is not so"),
     "unchecked": (lambda path: rewrite(path, {"bytes": 800}), "its checksum is another"),
 }
 
@@ -204,7 +204,7 @@ class Usage(NamedTuple):
 def cannot_keep(folder: Path, size: str, reason: str) -> str:
     return (
         f"What the frozen layers put out takes {size} and cannot be kept in {folder}: {reason}. "
-        "Free some space, name another folder (frozen_folder=...), or do without (frozen=off)."
+        "Name another folder (frozen_folder), leave it out to keep nothing for later runs, or do without (frozen=off)."
     )
 
 
@@ -212,7 +212,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         Shelf("file", folder=tmp_path / "file").fetch(wanted(), CPU, no_fill)
-    assert str(caught.value) == cannot_keep(tmp_path / "file", "800 bytes", "File exists")
+    assert str(caught.value) == cannot_keep(tmp_path / "file", "800 bytes", "it is a file")
 
 
 def test_what_a_disk_cannot_hold_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

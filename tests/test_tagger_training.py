@@ -21,7 +21,8 @@ from fresh.pieces import Ints
 from fresh.store import Shelf
 from fresh.tagger import Tagger, build, make_loss, text_of, weight_of
 from fresh.tagging import Kind, Tags, WordValues
-from fresh.training import EngineConfig, TrainConfig, Watch
+from fresh.train_config import EngineConfig, TrainConfig
+from fresh.training import Watch
 from fresh.update import Loss
 from test_tagger import KINDS, ONE_WORD, marks
 

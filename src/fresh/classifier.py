@@ -19,7 +19,8 @@ from fresh.network import Network, NetworkConfig, load_parts
 from fresh.pieces import Batch, Ints, Layout, PieceTable
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
-from fresh.training import TrainConfig, choose_device
+from fresh.train_config import TrainConfig
+from fresh.training import choose_device
 
 ABOUT = "classifier.json"
 

@@ -66,11 +66,8 @@ def run_train(args: argparse.Namespace) -> int:
     try:
         model = train(data_given(args), **places, **settings_given(args))
     except KeyboardInterrupt:
-        print(
-            f"\nInterrupted. {unfinished(Path(args.out))} Give the same command again to go on from there; "
-            "a smaller --epochs then makes do with what is done.",
-            file=sys.stderr,
-        )
+        kept = unfinished(Path(args.out))
+        print(f"\nInterrupted. {kept or 'No epoch was finished, so nothing is kept.'}", file=sys.stderr)
         return INTERRUPTED
     if not team().leads:
         return 0

@@ -152,8 +152,8 @@ def convert(value: Any, setting: Setting) -> Any:
         converted = attempt(value, kind)
         if converted is not MISSING:
             return converted
-    wanted = " or ".join(describe(kind) for kind in kinds_of(setting.kind))
-    raise ValueError(f"{setting.path} must be {wanted}, got {value!r}.")
+    wanted = " or ".join(describe(kind) for kind in kinds_of(setting.kind) if kind is not type(None))
+    raise ValueError(f"{setting.name} must be {wanted}, got {value!r}.")
 
 
 def kinds_of(kind: Any) -> tuple[Any, ...]:

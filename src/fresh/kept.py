@@ -1,7 +1,9 @@
 """The best state of a training, and how one that was broken off goes on."""
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,20 +50,70 @@ class Best:
         return n_epochs >= epochs or (n_epochs > 0 and n_epochs - 1 - self.epoch >= patience)
 
 
-def keep(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> None:
-    """Write down, in one move, all that is needed to go on after this epoch."""
-    if path is None:
-        return
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that is needed to go on after an epoch."""
+
+    tensors: Weights
+    scores: tuple[float, ...]
+
+    def copied(self) -> "State":
+        """Have it as it is now, whatever training does next."""
+        return State({name: value.clone() for name, value in self.tensors.items()}, self.scores)
+
+    def write(self, path: Path) -> None:
+        """Write it down in one move."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        save_file(self.tensors, partial, {"scores": json.dumps(self.scores)})
+        partial.replace(path)
+
+
+def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> State:
+    """Gather all that is needed to go on after this epoch."""
     names = [name for name, _ in trained(model)]
     tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained(model)}
     tensors |= {f"best/{name}": weight for name, weight in best.weights.items()}
     tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    save_file(tensors, partial, {"scores": json.dumps(best.scores)})
-    partial.replace(path)
+    return State(tensors, tuple(best.scores))
+
+
+class Keeper:
+    """Writes down the state after an epoch, now and then; the last one in any case."""
+
+    def __init__(self, path: Path | None, every: float) -> None:
+        self.path = path
+        self.every = every
+        self.last = time.monotonic()
+        self.waiting: State | None = None
+
+    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, best: Best, done: bool) -> None:
+        """Take the state after an epoch: write it if it is time to or all is done, else have it at hand."""
+        if self.path is None:
+            return
+        self.waiting = state_of(model, optimizer, best)
+        if done or time.monotonic() - self.last >= self.every:
+            self.write()
+        else:
+            self.waiting = self.waiting.copied()
+
+    def write(self) -> None:
+        """Write down the state that is not written yet, if any."""
+        if self.path is not None and self.waiting is not None:
+            self.waiting.write(self.path)
+            self.waiting, self.last = None, time.monotonic()
+
+
+@contextmanager
+def keeping(path: Path | None, every: float) -> Iterator[Keeper]:
+    """Keep states while the block lasts; however it ends, that of the last whole epoch is written."""
+    keeper = Keeper(path, every)
+    try:
+        yield keeper
+    finally:
+        keeper.write()
 
 
 def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer) -> Best:

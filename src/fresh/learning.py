@@ -18,7 +18,8 @@ from fresh.network import Network
 from fresh.pieces import Ints, PieceTable
 from fresh.store import Shelf, readable
 from fresh.team import team
-from fresh.training import Job, TrainConfig, Watch, choose_device, fit_side_by_side, padding_of, seeded
+from fresh.train_config import TrainConfig
+from fresh.training import Job, Watch, choose_device, fit_side_by_side, padding_of, seeded
 from fresh.update import Loss
 
 Labelled = Sequence[tuple[Text, str]]

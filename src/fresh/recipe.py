@@ -84,6 +84,8 @@ def train(
     members = team()
     progress = (progress or Terminal()) if members.leads else SILENT
     run = resolve(data, data_dir, config, settings)
+    if members.size > 1:
+        progress.say(f"{members.size} processes share the work.")
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)

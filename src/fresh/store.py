@@ -161,13 +161,20 @@ def write(path: Path, wanted: Wanted, fill: Callable[[Tensor], None]) -> None:
 def reserve(path: Path, n_bytes: int) -> None:
     """Make a file of some size, or say that there is no room for it."""
     with told(path.parent, n_bytes):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         check_room(path.parent, n_bytes)
         with path.open("wb") as file:
             if hasattr(os, "posix_fallocate") and n_bytes:
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
                 file.truncate(n_bytes)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, unless it is there."""
+    if folder.exists() and not folder.is_dir():
+        raise OSError(0, "it is a file")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def mapped(path: Path, wanted: Wanted, shared: bool) -> Tensor:
@@ -198,7 +205,7 @@ def cannot_keep(folder: Path, n_bytes: int, reason: str) -> str:
     """Say that there is no room, and the ways out."""
     return (
         f"What the frozen layers put out takes {readable(n_bytes)} and cannot be kept in {folder}: {reason}. "
-        "Free some space, name another folder (frozen_folder=...), or do without (frozen=off)."
+        "Name another folder (frozen_folder), leave it out to keep nothing for later runs, or do without (frozen=off)."
     )
 
 
@@ -208,8 +215,10 @@ def damage(path: Path, wanted: Wanted) -> str | None:
         about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         size = path.stat().st_size
     except (OSError, ValueError):
-        return "it was not finished"
-    if not isinstance(about, dict) or size != wanted.n_bytes or about.get("bytes") != size:
+        return "what is said about it cannot be read"
+    if not isinstance(about, dict) or about.get("bytes") != wanted.n_bytes:
+        return "what is said about it is not so"
+    if size != wanted.n_bytes:
         return f"it has {size} bytes where {wanted.n_bytes} are expected"
     return None if about.get("crc32") == checksum(path) else "its checksum is another"
 

@@ -1,82 +1,27 @@
-"""The one training loop and its settings."""
+"""The one training loop."""
 
-import time
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from fresh.batching import Dealt, deal, padding_share
-from fresh.config import below, refuse
-from fresh.kept import Best, keep, restore
+from fresh.kept import Best, keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
 from fresh.recording import Recording
-from fresh.store import Place, Shelf
+from fresh.store import Shelf
 from fresh.team import own_device, team
+from fresh.train_config import TrainConfig
 from fresh.update import Loss, Update
-
-
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
-    """How the hardware is used; none of it changes what is learnt, but for rounding."""
-
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Numbers that training computes with: auto takes bf16 on an NVIDIA GPU and fp32 elsewhere."""
-    frozen: Place = "auto"
-    """Where the output of frozen layers is kept, so that they run once: memory (of the GPU, if there is one), file, off
-    (they run in each step), or auto: memory while it lasts, then a file."""
-    frozen_gb: float | None = None
-    """Most gigabytes of memory for that; half of what is free if not given."""
-    frozen_folder: str | None = None
-    """Folder to keep it in for later runs; nothing outlives the run if not given."""
-    recording: bool = True
-    """Record the work of a training step on a GPU and replay it, which spares the launching."""
-
-    def __post_init__(self) -> None:
-        refuse(*below(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb))
-
-    def shelf(self) -> Shelf:
-        """Make the place where frozen outputs are kept."""
-        return Shelf(self.frozen, self.frozen_gb, self.frozen_folder)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainConfig:
-    """How one network is trained."""
-
-    epochs: int = 8
-    """Passes over the training data, at most."""
-    batch_size: int = 32
-    """Texts in a training step, on average: short texts come in larger batches, long ones in smaller."""
-    learning_rate: float = 1e-4
-    """Learning rate of AdamW."""
-    weight_decay: float = 0.01
-    """Weight decay of AdamW, decoupled."""
-    max_grad_norm: float = 5.0
-    """Gradients are clipped to this norm."""
-    patience: int = 10
-    """Epochs without a better dev macro-F1 after which training stops."""
-    seed: int = 0
-    """Seeds weights, order, dropout, and splits where files give none."""
-    device: str = "auto"
-    """Where to compute: auto, cpu, cuda, cuda:1, mps."""
-    engine: EngineConfig = field(default_factory=EngineConfig)
-
-    def __post_init__(self) -> None:
-        above = {"learning_rate": self.learning_rate, "max_grad_norm": self.max_grad_norm}
-        refuse(
-            *below(1, epochs=self.epochs, batch_size=self.batch_size, patience=self.patience),
-            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
-            *below(0, weight_decay=self.weight_decay, seed=self.seed),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,19 +109,30 @@ def fit_side_by_side(jobs: Sequence[Job]) -> list[tuple[float, ...]]:
     name = watch.name if len(jobs) == 1 else f"{watch.name} x {len(jobs)}"
     with settled(), watch.progress.task(name, sum(job.n_batches * job.config.epochs for job in jobs)) as advance:
         if all(job.recorded for job in jobs):
+            broken_off = threading.Event()
             with ThreadPoolExecutor(len(jobs)) as threads:  # handing work to a GPU takes time of its own
-                return list(threads.map(lambda job: run(training(job), advance), jobs))
+                try:
+                    return list(threads.map(lambda job: run(training(job), advance, broken_off), jobs))
+                except BaseException:
+                    broken_off.set()
+                    raise
         return [run(training(job), advance) for job in jobs]
 
 
-def run(steps: Generator[tuple[int, str], None, tuple[float, ...]], advance: Advance) -> tuple[float, ...]:
-    """Go through a training to its end and show how it goes."""
-    while True:
+def run(
+    steps: Generator[tuple[int, str], None, tuple[float, ...]],
+    advance: Advance,
+    broken_off: threading.Event | None = None,
+) -> tuple[float, ...]:
+    """Go through a training to its end, or until it is broken off, and show how it goes."""
+    while broken_off is None or not broken_off.is_set():
         try:
             advance(*next(steps))
         except StopIteration as end:
             scores: tuple[float, ...] = end.value
             return scores
+    steps.close()
+    return ()
 
 
 def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
@@ -186,23 +142,19 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     update = kind(job.model, job.loss, (config.learning_rate, config.weight_decay, config.max_grad_norm), members)
     best = restore(watch.kept, job.model, update.optimizer)
     yield job.n_batches * len(best.scores), ""
-    last_kept = time.monotonic()
-    while not best.finished(config.epochs, config.patience):
-        job.model.train()
-        epoch = len(best.scores)
-        batches = job.deal(epoch)
-        for _ in run_epoch(update, batches, config, epoch, job.on):
-            yield 1, ""
-        job.model.eval()
-        if update.broken_step is not None:
-            watch.note(diverged(watch.name, update.broken_step, best))
-            break
-        best.add(job.validate(), job.model)
-        done = best.finished(config.epochs, config.patience)
-        if members.leads and (done or time.monotonic() - last_kept >= watch.every):
-            keep(watch.kept, job.model, update.optimizer, best)
-            last_kept = time.monotonic()
-        yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
+    with keeping(watch.kept if members.leads else None, watch.every) as keeper:
+        while not best.finished(config.epochs, config.patience):
+            job.model.train()
+            epoch = len(best.scores)
+            for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
+                yield 1, ""
+            job.model.eval()
+            if update.broken_step is not None:
+                watch.note(diverged(watch.name, update.broken_step, best))
+                break
+            best.add(job.validate(), job.model)
+            keeper.keep(job.model, update.optimizer, best, done=best.finished(config.epochs, config.patience))
+            yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
     job.model.load_state_dict(best.weights, strict=False)
     job.model.eval()
     return tuple(best.scores)

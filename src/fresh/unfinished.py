@@ -25,7 +25,7 @@ def begin(folder: Path, overwrite: bool, wanted: Mapping[str, Any], progress: Pr
     if (partial / NOTE).is_file():
         problem = mismatch(folder, wanted)
         if problem is None:
-            progress.say(f"Going on with the training that was broken off. {unfinished(folder)}")
+            progress.say(f"Going on with the training that was broken off. {kept_of(folder)}".rstrip())
             return partial
         if not overwrite:
             raise ConfigError(f"{partial} holds a training that was broken off and {problem}")
@@ -44,7 +44,7 @@ def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
     """Say why what is kept cannot go on as the run that is wanted, if it cannot."""
     try:
         found = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8"))
-        unfinished(folder)
+        kept_of(folder)
     except (ValueError, SafetensorError, KeyError, TypeError):
         return "is damaged. Choose another folder, or discard it: --overwrite."
     if found == wanted:
@@ -54,11 +54,19 @@ def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
 
 
 def unfinished(folder: Path) -> str:
-    """Say what is kept of a training that was broken off."""
+    """Say what is kept of a training that was broken off, if anything, and how to go on."""
+    kept = kept_of(folder)
+    return kept and (
+        f"{kept} Give the same command again to go on from there; a smaller --epochs then makes do with what is done."
+    )
+
+
+def kept_of(folder: Path) -> str:
+    """List what is kept of a training that was broken off."""
     kept: list[str] = []
     for path in sorted(partial_of(folder).glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
         with safe_open(path, "np") as file:
             scores = json.loads(file.metadata()["scores"])
         name = path.stem.replace("_", " ")
         kept.append(f"{name}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
-    return f"Kept: {'; '.join(kept)}." if kept else "No epoch was finished, so nothing is kept."
+    return f"Kept: {'; '.join(kept)}." if kept else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fresh.config import refuse
+from fresh.config import below, refuse
 from fresh.data import Splits
 from fresh.hardkuma import HardKuma
 from fresh.methods.joint import GateConfig, Gated, Joint, cross_entropies, train_joint
@@ -25,18 +25,22 @@ class BastingsConfig(GateConfig):
 
     lagrange_start: float = 1e-5
     """Lagrange multiplier of the length at the beginning."""
-    lagrange_rate: float = 0.01
+    lagrange_rate: float = 0.001
     """How fast it grows while too much is kept, and shrinks while too little is."""
+    lagrange_square: float = 5.0
+    """Weight of the square of what is kept beyond or below the ratio, which keeps the multiplier from swinging."""
     lagrange_decay: float = 0.9
     """Share of the moving mean of what is kept beyond the ratio that stays in each step."""
     two_sided: bool = True
-    """Let the multiplier shrink too; off, it can only grow, as in the code of the FRESH paper."""
+    """Hold the gate to its length from both sides; off, only too much costs, and more and more, as in the code of the
+    FRESH paper."""
 
     def __post_init__(self) -> None:
         above = {"lagrange_start": self.lagrange_start, "lagrange_rate": self.lagrange_rate}
         refuse(
             *self.wrong_gate(),
             *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
+            *below(0, lagrange_square=self.lagrange_square),
             f"lagrange_decay must be at least 0 and below 1, got {self.lagrange_decay}."
             if not 0 <= self.lagrange_decay < 1
             else None,
@@ -63,10 +67,17 @@ def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
         wrong = cross_entropies(model.reader, batch, gated.answers)
     likely = (1 - gate.zero()) * gated.there  # (texts, words)
     beyond = likely.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
+    breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
+    return wrong + length_cost(model, gated, beyond, config) + config.lambda_2 * breaks
+
+
+def length_cost(model: Joint, gated: Gated, beyond: Tensor, config: BastingsConfig) -> Tensor:
+    """Compute what the length costs each text: a multiplier, and, from both sides, a square. Shape: (texts,)."""
     if not config.two_sided:
         beyond = beyond.clamp(min=0)
-    breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
-    return wrong + multiplier(model, gated.mean(beyond.detach()), config) * beyond + config.lambda_2 * breaks
+    now = gated.mean(beyond)
+    cost = multiplier(model, now.detach(), config) * beyond
+    return cost + config.lagrange_square / 2 * now**2 if config.two_sided else cost
 
 
 def by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
@@ -87,8 +98,12 @@ def multiplier(model: Joint, now: Tensor, config: BastingsConfig) -> Tensor:
     """Say how much length costs now, and change it by how much too long rationales have been of late."""
     mean, grown, n_seen = model.moving.clone().unbind()
     mean = torch.where(n_seen > 0, config.lagrange_decay * mean + (1 - config.lagrange_decay) * now, now)
-    size = (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
-    floor, ceiling = (math.log(edge / config.lagrange_start) for edge in (LEAST, MOST))
+    if config.two_sided:
+        size = config.lagrange_start + grown
+        floor, ceiling = -MOST, MOST
+    else:
+        size = (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
+        floor, ceiling = (math.log(edge / config.lagrange_start) for edge in (LEAST, MOST))
     grown = (grown + config.lagrange_rate * mean).clamp(floor, ceiling)
     model.moving.copy_(torch.stack([mean, grown, n_seen + 1]))
     return size

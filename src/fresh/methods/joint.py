@@ -19,7 +19,7 @@ from fresh.extractor import SaliencyExtractor, select_read
 from fresh.frozen import Reading
 from fresh.learning import build as build_reader
 from fresh.learning import describe, half_precision, run_frozen
-from fresh.methods.marking import targets
+from fresh.methods.marking import check_rationales, targets
 from fresh.methods.outcome import Trained, written_down
 from fresh.methods.settings import CutConfig
 from fresh.metrics import macro_f1
@@ -116,6 +116,7 @@ def train_joint(
     splits: Splits, config: GateConfig, kind: Kind, cost: Cost, n_moving: int, watch: Watch, method: str
 ) -> Trained:
     """Train a gate and a reader together; the state wins that does best on dev when the gate is cut to its length."""
+    check_rationales(splits, config.human)
     long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
     reads = replace(config.classifier, network=replace(config.network, long=long))
     model = Joint(build_gate(kind, config.classifier), build_reader(splits.labels, reads), n_moving)

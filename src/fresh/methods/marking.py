@@ -95,6 +95,17 @@ def train_tagger(
     )
 
 
+def check_rationales(splits: Splits, share: float) -> None:
+    """Refuse to begin where people's rationales are asked for that nobody made."""
+    wanted = {"training": splits.train} if share < 1 else {"training": splits.train, "dev": splits.dev}
+    for name, examples in wanted.items():
+        if share and not any(map(has_rationale, examples)):
+            raise DataError(
+                f"human={share:g} asks for people's rationales, but no {name} document has one. Give data with "
+                "rationales, or leave human out."
+            )
+
+
 def targets(examples: Sequence[Example], masks: Sequence[Mask] | None, share: float, seed: int) -> list[Mask | None]:
     """Take people's rationales for a share of the documents that have one, and the masks, if any, for the others.
 
@@ -102,11 +113,6 @@ def targets(examples: Sequence[Example], masks: Sequence[Mask] | None, share: fl
     """
     order = np.random.default_rng((seed, len(examples))).permutation(len(examples)).tolist()
     marked = [number for number in order if has_rationale(examples[number])]
-    if share and not marked:
-        raise DataError(
-            f"human={share:g} asks for people's rationales, but no document has one. Give data with rationales, or "
-            "leave human out."
-        )
     found: list[Mask | None] = [None] * len(examples) if masks is None else list(masks)
     for number in marked[: round(share * len(marked))]:
         found[number] = examples[number].human

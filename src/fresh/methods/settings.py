@@ -9,7 +9,7 @@ from fresh.config import below, refuse, unknown
 from fresh.discretize import DISCRETIZERS, Discretizer, TopK
 from fresh.network import NetworkConfig
 from fresh.scorers import ScorerConfig, unknown_scorer
-from fresh.training import TrainConfig
+from fresh.train_config import TrainConfig
 
 
 class Range(NamedTuple):

@@ -1,0 +1,69 @@
+"""Settings of a training, and of how the hardware is used for it."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fresh.config import below, refuse
+from fresh.store import Place, Shelf
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How the hardware is used; none of it changes what is learnt, but for rounding."""
+
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Numbers that training computes with: auto takes bf16 on an NVIDIA GPU and fp32 elsewhere."""
+    frozen: Place = "auto"
+    """Where the output of frozen layers is kept, so that they run once: memory (of the GPU, if there is one), file, off
+    (they run in each step), or auto: memory while it lasts, then a file."""
+    frozen_gb: float | None = None
+    """Most gigabytes of memory that auto takes for that; half of what is free if not given."""
+    frozen_folder: str | None = None
+    """Folder to keep it in for later runs; nothing outlives the run if not given."""
+    recording: bool = True
+    """Record the work of a training step on a GPU and replay it, which spares the launching."""
+
+    def __post_init__(self) -> None:
+        folder = self.frozen_folder
+        refuse(
+            *below(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb),
+            "frozen_folder is empty. Name a folder, or leave it out." if folder == "" else None,
+            "frozen_folder cannot be had with frozen=off, which keeps nothing."
+            if folder and self.frozen == "off"
+            else None,
+        )
+
+    def shelf(self) -> Shelf:
+        """Make the place where frozen outputs are kept."""
+        return Shelf(self.frozen, self.frozen_gb, self.frozen_folder)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """How one network is trained."""
+
+    epochs: int = 8
+    """Passes over the training data, at most."""
+    batch_size: int = 32
+    """Texts in a training step, on average: short texts come in larger batches, long ones in smaller."""
+    learning_rate: float = 1e-4
+    """Learning rate of AdamW."""
+    weight_decay: float = 0.01
+    """Weight decay of AdamW, decoupled."""
+    max_grad_norm: float = 5.0
+    """Gradients are clipped to this norm."""
+    patience: int = 10
+    """Epochs without a better dev macro-F1 after which training stops."""
+    seed: int = 0
+    """Seeds weights, order, dropout, and splits where files give none."""
+    device: str = "auto"
+    """Where to compute: auto, cpu, cuda, cuda:1, mps."""
+    engine: EngineConfig = field(default_factory=EngineConfig)
+
+    def __post_init__(self) -> None:
+        above = {"learning_rate": self.learning_rate, "max_grad_norm": self.max_grad_norm}
+        refuse(
+            *below(1, epochs=self.epochs, batch_size=self.batch_size, patience=self.patience),
+            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
+            *below(0, weight_decay=self.weight_decay, seed=self.seed),
+        )
