@@ -86,11 +86,19 @@ def test_a_model_of_something_else_is_refused(encoders: dict[str, Path]) -> None
 
 
 def test_a_model_of_a_newer_version_is_refused(folder: Path) -> None:
-    edit(folder, lambda manifest: manifest.update(format=2))
+    edit(folder, lambda manifest: manifest.update(format=3))
     refused(
         folder,
-        f"{folder} was written by a newer version of fresh (format 2, this one reads 1). "
+        f"{folder} was written by a newer version of fresh (format 3, this one reads 2). "
         "Bring it up to date: pip install -U fresh-rationales",
+    )
+
+
+def test_a_model_of_an_older_version_is_refused(folder: Path) -> None:
+    edit(folder, lambda manifest: manifest.update(format=1))
+    refused(
+        folder,
+        f"{folder} was written by an older version of fresh (format 1, this one reads 2). Train it again.",
     )
 
 

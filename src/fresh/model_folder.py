@@ -19,7 +19,7 @@ from fresh.support import Support
 from fresh.tagger import Tagger
 from fresh.tagging import Tags
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "config.json"
 CARD = "README.md"
 MARKS = "rationales.json"
@@ -110,6 +110,11 @@ def check_folder(folder: Path) -> dict[str, Any]:
         raise ModelError(
             f"{folder} was written by a newer version of fresh (format {manifest['format']}, this one reads {FORMAT}). "
             "Bring it up to date: pip install -U fresh-rationales"
+        )
+    if manifest.get("format", FORMAT) < FORMAT:
+        raise ModelError(
+            f"{folder} was written by an older version of fresh (format {manifest['format']}, this one reads {FORMAT}). "
+            "Train it again."
         )
     missing = [name for name in NEEDED if name not in manifest]
     if missing:
