@@ -113,8 +113,8 @@ def check_folder(folder: Path) -> dict[str, Any]:
         )
     if manifest.get("format", FORMAT) < FORMAT:
         raise ModelError(
-            f"{folder} was written by an older version of fresh (format {manifest['format']}, this one reads {FORMAT}). "
-            "Train it again."
+            f"{folder} was written by an older version of fresh (format {manifest['format']}, this one reads "
+            f"{FORMAT}). Train it again."
         )
     missing = [name for name in NEEDED if name not in manifest]
     if missing:
