@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 
@@ -249,13 +250,7 @@ def digest(parts: Iterable[str | np.ndarray | Tensor]) -> str:
 
 def free_memory() -> int:
     """Find how much memory can be had, in bytes."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return int(psutil.virtual_memory().available)
 
 
 def readable(n_bytes: float) -> str:
