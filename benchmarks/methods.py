@@ -14,7 +14,7 @@ from typing import Any
 
 from fresh.config import parse_assignments
 from fresh.data import Splits
-from fresh.evaluate import explain_all, row
+from fresh.evaluate import explain_all, row, share_unread
 from fresh.lengths import fitting
 from fresh.methods.human import only_marked
 from fresh.methods.marking import has_rationale
@@ -43,7 +43,15 @@ def measure(model: Rationalizer, splits: Splits, ratio: float | None = None) -> 
         if example.human is not None and has_rationale(example)
     ]
     agreement = token_f1(*zip(*marked, strict=True)) if marked else float("nan")
-    return {"macro_f1": found.macro_f1, "kept": found.kept, "token_f1": agreement, "explain_seconds": seconds}
+    answers = model.explain([example.document for example in splits.dev], ratio=ratio)
+    return {
+        "dev_macro_f1": row("", splits.dev, model.labels, answers).macro_f1,
+        "macro_f1": found.macro_f1,
+        "kept": found.kept,
+        "token_f1": agreement,
+        "explain_seconds": seconds,
+        "unread": share_unread(model, documents),
+    }
 
 
 def run_seed(run: Run, splits: Splits, shelf: Shelf) -> list[dict[str, Any]]:
@@ -79,11 +87,11 @@ def main() -> None:
         shelf = shelf or run.method.train.engine.shelf()
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
         splits = Splits(*(part[: args.documents] for part in (splits.train, splits.dev, splits.test)))
-        splits, unread = fitting(splits, run.method.network, False, SILENT)
+        splits = fitting(splits, run.method.network, False, SILENT)
         splits = only_marked(splits, SILENT) if args.method == "human" else splits
         for found in run_seed(run, splits, shelf):
             name = " ".join([args.corpus, args.method, *args.settings])
-            line = json.dumps({"run": name, "seed": seed, "unread": unread, **found})
+            line = json.dumps({"run": name, "seed": seed, **found})
             print(line, flush=True)
             if args.out:
                 with args.out.open("a", encoding="utf-8") as file:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fresh.data import Splits
 from fresh.document import Document, Example
+from fresh.hardkuma import HardKuma
 from fresh.methods.bastings import (
     LEAST,
     MOST,
@@ -18,7 +19,7 @@ from fresh.methods.bastings import (
     multiplier,
     through_gate,
 )
-from fresh.methods.joint import Gated, Joint, changes, cross_entropies
+from fresh.methods.joint import Gated, Joint, changes, cross_entropies, kept_share
 from fresh.pieces import NO_WORD
 from fresh.tagger import text_of
 from gates import by_hand, configured, gated_by, seen_by_gate
@@ -195,3 +196,23 @@ def test_settings_say_what_they_refuse(values: dict[str, Any], message: str) -> 
     with pytest.raises(ValueError, match=r".") as caught:
         BastingsConfig(**values)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("two_sided", "given", "rate"), [(True, None, 0.001), (False, None, 0.01), (False, 0.5, 0.5)])
+def test_a_multiplier_that_can_only_grow_grows_as_it_did_for_the_authors(
+    two_sided: bool, given: float | None, rate: float
+) -> None:
+    assert BastingsConfig(two_sided=two_sided, lagrange_rate=given).rate == rate
+
+
+@pytest.mark.parametrize(("a", "b", "share"), [(5.0, 100.0, 1.0), (1.3, 40.0, 0.2)])
+def test_a_gate_keeps_the_words_whose_number_is_not_0(
+    a: float, b: float, share: float, few: Splits, encoders: dict[str, Path]
+) -> None:
+    model, _ = seen_by_gate(few, configured(BastingsConfig, encoders["bert"]), "hardkuma")
+    with torch.no_grad():
+        model.gate.head.out.weight.zero_()
+        model.gate.head.out.bias.copy_(torch.tensor([math.log(math.expm1(shape)) for shape in (a, b)]))
+    found = kept_share(model.gate, [example.document for example in few.dev])
+    assert found == pytest.approx(share, abs=0.01)
+    assert found != pytest.approx(float(HardKuma(torch.tensor(a), torch.tensor(b)).mean()), abs=0.1)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -120,3 +121,14 @@ def test_a_label_that_was_never_trained_is_refused(model: Rationalizer) -> None:
     )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         evaluate(model, [strange])
+
+
+def test_a_report_says_which_share_of_words_was_not_read(
+    toy: Splits, quick: ClassifierConfig, predictor: Predictor
+) -> None:
+    network = replace(quick.network, long="truncate")
+    tagger = Tagger(build("words", replace(quick, network=network)))
+    model = Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor)
+    long = Example(Document.from_words(["good"] * 248, id="long"), "pos")
+    assert evaluate(model, [long]).unread == pytest.approx(1 - 62 / 248)
+    assert evaluate(model, toy.test[:4]).unread == 0

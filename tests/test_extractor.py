@@ -1,7 +1,7 @@
 import inspect
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -153,3 +153,13 @@ def test_a_document_that_nobody_marked_is_not_known() -> None:
     marks = HumanMarks.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         marks.extract([FILM, unmarked])
+
+
+def test_documents_of_the_same_words_keep_the_marks_of_their_own() -> None:
+    first, second, stranger = (replace(FILM, id=name) for name in ("first", "second", "stranger"))
+    marks = HumanMarks.of([Example(first, "pos", MARKED), Example(second, "neg", ~MARKED)])
+    assert marks.extract([second, first]) == [~MARKED, MARKED]
+    with pytest.raises(ValueError, match=r"^Nobody had marked words of document 'stranger'"):
+        marks.extract([stranger])  # there is no telling whose marks would be meant
+    agreed = HumanMarks.of([Example(first, "pos", MARKED), Example(second, "neg", MARKED)])
+    assert agreed.extract([stranger]) == [MARKED]

@@ -114,6 +114,16 @@ def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expec
     ("settings", "expected"),
     [
         ({"folds": 0}, "folds must be at least 1, got 0."),
+        ({"folds": 2, "scorer": "random"}, "folds are of no use to random words: leave them out."),
+        (
+            {"discretizer": "threshold", "tagging": TaggerConfig(tagger=True)},
+            "Scores of a tagger run from 0 to 1 and those of a scorer do not, so that no cutoff serves both: choose "
+            "another discretizer than threshold.",
+        ),
+        (
+            {"scorer": "random", "network": NetworkConfig(long="truncate")},
+            "Random words are drawn from whole documents: take long=stagger or long=chunk.",
+        ),
         (
             {"scorer": "random", "tagging": TaggerConfig(tagger=True)},
             "A tagger cannot learn to find random words: choose another scorer.",

@@ -149,7 +149,7 @@ def test_the_best_of_all_trials_is_written_down(splits: Splits, settings: dict[s
     winner = told[scores.index(max(scores))]
     assert [f"{value:.4g}" for value in best.values()] == list(winner[:2])
     written = tomllib.loads((tmp_path / "search/best.toml").read_text(encoding="utf-8"))
-    assert written == {"method": "lei", **best}
+    assert written == {**settings, "method": "lei", **best}
     assert sorted(path.name for path in (tmp_path / "search").iterdir()) == ["best.toml", "search.json", "trials.log"]
 
 

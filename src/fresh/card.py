@@ -10,8 +10,8 @@ TEXT = """\
 # {name}
 
 A text classifier that shows exactly the words each answer was made from. It is a pair: an extractor chooses words of a
-document, and a predictor, which was trained on such rationales alone, reads them **and nothing else**. Words outside
-the rationale cannot influence the answer. The method is FRESH ([Jain et al., 2020](https://aclanthology.org/2020.acl-main.409/)).
+document, and a predictor reads them **and nothing else**. Words outside the rationale cannot influence the answer.
+{method}
 
 Labels: {labels}.{asks}
 
@@ -39,6 +39,16 @@ reads the whole document, chose these words.
 {settings}
 """
 
+METHODS = {
+    "fresh": "The method is FRESH ([Jain et al., 2020](https://aclanthology.org/2020.acl-main.409/)): the predictor "
+    "was trained on such rationales alone.",
+    "lei": "Both were trained together ([Lei et al., 2016](https://aclanthology.org/D16-1011/)).",
+    "bastings": "Both were trained together ([Bastings et al., 2019](https://aclanthology.org/P19-1284/)).",
+    "full_text": "Here the extractor keeps every word: a model to compare others with.",
+    "random": "Here the words are drawn by lot: a model to compare others with.",
+    "human": "Here people chose the words, and only documents that they marked can be explained.",
+}
+
 
 def card_text(name: str, labels: Sequence[str], asks: bool, settings: Mapping[str, Any], report: Report | None) -> str:
     """Write what a reader of the model's page should know."""
@@ -47,6 +57,7 @@ def card_text(name: str, labels: Sequence[str], asks: bool, settings: Mapping[st
         table = f"On {report.n_documents} test documents:\n\n{report.to_markdown()}"
     return TEXT.format(
         name=name,
+        method=METHODS.get(str(settings.get("method")), METHODS["fresh"]),
         labels=", ".join(f"`{label}`" for label in labels),
         asks=" Each document comes with a query." if asks else "",
         call='"Some text.", query="A question?"' if asks else '"Some text."',

@@ -6,6 +6,7 @@ import numpy as np
 
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.extractor import KeepAll, SaliencyExtractor
+from fresh.lengths import reader_of
 from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
@@ -14,7 +15,7 @@ from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
 from fresh.scorers import scorer_to_dict
-from fresh.support import Support
+from fresh.support import Support, text_of
 from fresh.tagger import Tagger
 
 
@@ -43,14 +44,21 @@ def evaluate(
     if support is not None:
         answers = support.predict(documents, progress)
         rows.insert(0, full_text_row(examples, rationalizer.labels, answers))
-    if isinstance(rationalizer.extractor, KeepAll):
-        return Report(len(examples), tuple(rows))
+    unread = share_unread(rationalizer, documents)
+    if isinstance(rationalizer.extractor, KeepAll) or rationalizer.settings.get("method") == "random":
+        return Report(len(examples), tuple(rows), unread)
     masks = [explanation.mask for explanation in explained]
     drawn = cut_at_random(documents, masks, is_contiguous(rationalizer.extractor))
     name = "random words, same predictor" if random is None else "random words"
     answers = (random or rationalizer.predictor).predict(drawn, progress)
     rows.append(measured(name, examples, rationalizer.labels, answers, share_kept(masks)))
-    return Report(len(examples), tuple(rows))
+    return Report(len(examples), tuple(rows), unread)
+
+
+def share_unread(rationalizer: Rationalizer, documents: Sequence[Document]) -> float:
+    """Compute the share of all words that truncating leaves unread."""
+    n_read, _ = reader_of(rationalizer).measure([text_of(document) for document in documents])
+    return 1 - float(n_read.sum()) / sum(len(document.words) for document in documents)
 
 
 def name_of(rationalizer: Rationalizer) -> str:
@@ -62,6 +70,8 @@ def name_of(rationalizer: Rationalizer) -> str:
         return "human rationales"
     if isinstance(extractor.scorer, Tagger):
         return TAGGED.get(str(rationalizer.settings.get("method")), "FRESH (tagger)")
+    if rationalizer.settings.get("method") == "random":
+        return "random words"
     return f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
 
 

@@ -47,7 +47,7 @@ def select_read(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class SaliencyExtractor:
-    """Scores words and cuts the scores to masks; nothing in it is trained but the support model."""
+    """Scores words and cuts the scores to masks."""
 
     scorer: SaliencyScorer
     discretizer: Discretizer
@@ -68,19 +68,26 @@ class HumanMarks:
     """Keeps what people marked; it knows only the documents that came with a rationale."""
 
     spans: Mapping[str, Spans]
-    """Runs of marked words of each document, by :func:`digest_of`."""
+    """Runs of marked words of each document, by the digest of its id, words and query, and, where all with the same
+    words and query agree, by the digest of these alone."""
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> "HumanMarks":
         """Learn the rationales by heart."""
-        marked = ((item.document, item.human) for item in examples if item.human is not None)
-        return cls({digest_of(document): mask.spans for document, mask in marked})
+        known: dict[str, Spans] = {}
+        by_words: dict[str, set[Spans]] = {}
+        for item in examples:
+            if item.human is not None:
+                known[digest_of(item.document)] = item.human.spans
+                by_words.setdefault(digest_of(replace(item.document, id="")), set()).add(item.human.spans)
+        agreed = {digest: spans for digest, (spans, *others) in by_words.items() if not others}
+        return cls({**agreed, **known})
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Return one mask a document."""
         masks: list[Mask] = []
         for document in documents:
-            spans = self.spans.get(digest_of(document))
+            spans = self.spans.get(digest_of(document), self.spans.get(digest_of(replace(document, id=""))))
             if spans is None:
                 raise ValueError(
                     f"Nobody had marked words of document {document.id!r} when this model was made, and people's "
@@ -91,8 +98,8 @@ class HumanMarks:
 
 
 def digest_of(document: Document) -> str:
-    """Digest the words and the query of a document."""
-    text = "\x00".join((*document.words, "", *document.query))
+    """Digest the words, the query and the id of a document."""
+    text = "\x00".join((document.id, *document.words, "", *document.query))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -14,11 +14,8 @@ from fresh.support import text_of
 from fresh.tagger import Tagger
 
 
-def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> tuple[Splits, float]:
-    """Refuse documents that are too long, or leave them out; say how much truncating leaves unread.
-
-    :return: The documents that can be read, and the share of their words that will not be.
-    """
+def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> Splits:
+    """Refuse documents that are too long, or leave them out; say how much truncating leaves unread."""
     words = WordEncoder(load_encoder(config.encoder, config.pooling), config.long, config.max_pieces)
     bad = BadRows() if skip_bad else None
     n_words, n_read = 0, 0
@@ -36,7 +33,7 @@ def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Pro
         progress.say(
             f"Truncating leaves {(n_words - n_read) / n_words:.1%} of the words unread; long=stagger reads all."
         )
-    return Splits(*parts), (n_words - n_read) / n_words if n_words else 0.0
+    return Splits(*parts)
 
 
 def note(problems: Iterable[TooLongError], bad: BadRows | None) -> None:

@@ -89,7 +89,7 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
-    splits, unread = read_usable(data, data_dir, run, progress)
+    splits = read_usable(data, data_dir, run, progress)
     own = scorer if callable(scorer) else None
     if folder is not None and members.leads:
         begin(folder, overwrite, identity(run, splits, own), progress)
@@ -97,7 +97,7 @@ def train(
     partial = None if folder is None else partial_of(folder)
     watch = Watch(progress=progress, folder=partial, shelf=run.method.train.engine.shelf(), every=KEPT_EVERY)
     try:
-        model = train_and_measure(splits, run, watch, own, unread)
+        model = train_and_measure(splits, run, watch, own)
         if folder is not None and members.leads:
             model.save_pretrained(folder, overwrite=overwrite)
             drop_folder(partial_of(folder))
@@ -107,13 +107,8 @@ def train(
     return model
 
 
-def train_and_measure(
-    splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None, unread: float
-) -> Rationalizer:
-    """Train the model, and one on random words beside it, and test both.
-
-    :param unread: Share of the words that truncating leaves unread.
-    """
+def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None) -> Rationalizer:
+    """Train the model, and one on random words beside it, and test both."""
     trained = train_method(run.config.method, splits, run.method, watch, scorer)
     model = trained.model
     random = None
@@ -122,7 +117,7 @@ def train_and_measure(
         contiguous, other = is_contiguous(model.extractor), watch.named("random words")
         random = train_on_random_words(marked, dev_marked, contiguous, run.method.classifier, other)
     report = evaluate(model, splits.test, watch.progress, random, trained.support)
-    report = replace(report, unread=unread, notes=tuple(watch.notes))
+    report = replace(report, notes=tuple(watch.notes))
     return replace(model, report=report)
 
 
@@ -158,11 +153,11 @@ def corpus_name(data: Any) -> str:
     return name
 
 
-def read_usable(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> tuple[Splits, float]:
-    """Read the data and leave out what the method cannot use; say too which share of the words will not be read."""
+def read_usable(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
+    """Read the data and leave out what the method cannot use."""
     splits = read_splits(data, data_dir, run, progress)
-    splits, unread = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
-    return only_marked(splits, progress) if run.config.method == "human" else splits, unread
+    splits = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
+    return only_marked(splits, progress) if run.config.method == "human" else splits
 
 
 def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:

@@ -15,6 +15,7 @@ from fresh.extras import load_extra
 from fresh.methods.named import find_method, train_method
 from fresh.progress import Progress, Terminal
 from fresh.recipe import Run, identity, read_usable, resolve
+from fresh.team import team
 from fresh.training import Watch
 
 SPACES = {
@@ -85,9 +86,11 @@ def search(
     optuna = load_extra("optuna", "search", "fresh search")
     progress = progress or Terminal()
     run = resolve(data, data_dir, config, settings)
-    refuse(*below(1, trials=trials))
+    refuse(
+        *below(1, trials=trials), None if team().size == 1 else "fresh search trains in one process. Start it alone."
+    )
     spans = spans_of(space, run)
-    splits, _ = read_usable(data, data_dir, run, progress)
+    splits = read_usable(data, data_dir, run, progress)
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     wanted = {**identity(run, splits, None), **lasting, "space": [repr(span) for span in spans]}
     study = open_study(optuna, Path(out), wanted)
@@ -95,7 +98,7 @@ def search(
     while len(finished(study)) < trials:
         told = try_next(optuna, study, spans, splits, run, watch)
         progress.say(f"Trial {len(finished(study))} of {trials}: {told}")
-        write_best(Path(out) / BEST, run.config.method, study)
+        write_best(Path(out) / BEST, {**settings, "method": run.config.method}, study)
     if not has_best(study):
         raise ConfigError("No trial came to an end. Search other values, or lower the learning_rate.")
     return dict(study.best_params)
@@ -170,10 +173,11 @@ def has_best(study: Any) -> bool:
     return any(trial.value is not None for trial in finished(study))
 
 
-def write_best(path: Path, method: str, study: Any) -> None:
-    """Write the best settings as a settings file, in one move."""
+def write_best(path: Path, given: Mapping[str, Any], study: Any) -> None:
+    """Write the settings that were given and the best of those that were drawn as a settings file, in one move."""
     if has_best(study):
-        lines = [f'method = "{method}"', *(f"{name} = {value!r}" for name, value in study.best_params.items())]
+        values = {name.rpartition(".")[2]: value for name, value in given.items()} | study.best_params
+        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
         partial = path.with_suffix(".partial")
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
         partial.replace(path)

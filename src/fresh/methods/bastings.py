@@ -25,8 +25,9 @@ class BastingsConfig(GateConfig):
 
     lagrange_start: float = 1e-5
     """Lagrange multiplier of the length at the beginning."""
-    lagrange_rate: float = 0.001
-    """How fast it grows while too much is kept, and shrinks while too little is."""
+    lagrange_rate: float | None = None
+    """How fast it grows while too much is kept, and shrinks while too little is; 0.001 if not given, or 0.01 if it can
+    only grow."""
     lagrange_square: float = 5.0
     """Weight of the square of what is kept beyond or below the ratio, which keeps the multiplier from swinging."""
     lagrange_decay: float = 0.9
@@ -36,7 +37,7 @@ class BastingsConfig(GateConfig):
     FRESH paper."""
 
     def __post_init__(self) -> None:
-        above = {"lagrange_start": self.lagrange_start, "lagrange_rate": self.lagrange_rate}
+        above = {"lagrange_start": self.lagrange_start, "lagrange_rate": self.rate}
         refuse(
             *self.wrong_gate(),
             *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
@@ -45,6 +46,12 @@ class BastingsConfig(GateConfig):
             if not 0 <= self.lagrange_decay < 1
             else None,
         )
+
+    @property
+    def rate(self) -> float:
+        """How fast the multiplier moves."""
+        usual = 0.001 if self.two_sided else 0.01
+        return usual if self.lagrange_rate is None else self.lagrange_rate
 
 
 def train(splits: Splits, config: BastingsConfig, watch: Watch | None = None) -> Trained:
@@ -104,6 +111,6 @@ def multiplier(model: Joint, now: Tensor, config: BastingsConfig) -> Tensor:
     else:
         size = (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
         floor, ceiling = (math.log(edge / config.lagrange_start) for edge in (LEAST, MOST))
-    grown = (grown + config.lagrange_rate * mean).clamp(floor, ceiling)
+    grown = (grown + config.rate * mean).clamp(floor, ceiling)
     model.moving.copy_(torch.stack([mean, grown, n_seen + 1]))
     return size

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fresh.config import refuse
 from fresh.data import DataError, Splits
 from fresh.document import Example
 from fresh.extractor import HumanMarks
@@ -17,6 +18,13 @@ from fresh.training import Watch
 @dataclass(frozen=True, slots=True)
 class HumanConfig(NetworksConfig):
     """How a predictor of people's rationales is trained."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            "human reads all that people marked: take long=stagger or long=chunk."
+            if self.network.long == "truncate"
+            else None
+        )
 
 
 def only_marked(splits: Splits, progress: Progress) -> Splits:

@@ -23,7 +23,7 @@ from fresh.methods.marking import check_rationales, targets
 from fresh.methods.outcome import Trained, written_down
 from fresh.methods.settings import CutConfig
 from fresh.metrics import macro_f1
-from fresh.pieces import NO_WORD, Batch, Gather
+from fresh.pieces import NO_WORD, Batch, Gather, Ints
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.tagger import Tagger, tag_losses, text_of
@@ -140,13 +140,26 @@ def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config:
     masks, dev_masks = (
         extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)
     )
-    found = extractor.score([example.document for example in splits.dev])
-    note = collapse(float(np.concatenate([saliency.scores for saliency in found]).mean()), config.one_ratio)
+    note = collapse(kept_share(model.gate, [example.document for example in splits.dev]), config.one_ratio)
     if note is not None:
         watch.note(note)
     asks = bool(splits.train[0].document.query)
     made = Rationalizer(extractor, Predictor(model.reader), written_down(config, watch.name), asks)
     return Trained(made, masks, dev_masks)
+
+
+def kept_share(gate: Tags, documents: Sequence[Document]) -> float:
+    """Compute which share of the words that a gate reads it is likely to keep, before it is cut to its length."""
+    table = gate.words([text_of(document) for document in documents])
+    likely: list[float] = []
+
+    def work(_numbers: Ints, batch: Batch) -> None:
+        outputs, n_words = gate(batch)
+        likely.append(float((gate.keep_logits(outputs).sigmoid() * there_are(n_words, outputs.shape[1])).sum()))
+
+    with torch.inference_mode():
+        gate.work_through(table, work)
+    return sum(likely) / max(1, int(table.n_read.sum()))
 
 
 def collapse(share: float, ratio: float) -> str | None:

@@ -114,7 +114,8 @@ def targets(examples: Sequence[Example], masks: Sequence[Mask] | None, share: fl
     order = np.random.default_rng((seed, len(examples))).permutation(len(examples)).tolist()
     marked = [number for number in order if has_rationale(examples[number])]
     found: list[Mask | None] = [None] * len(examples) if masks is None else list(masks)
-    for number in marked[: round(share * len(marked))]:
+    n_people = max(1, round(share * len(marked))) if share else 0
+    for number in marked[:n_people]:
         found[number] = examples[number].human
     return found
 

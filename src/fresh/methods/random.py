@@ -16,6 +16,8 @@ class RandomConfig(CutConfig):
 
     def __post_init__(self) -> None:
         alone = f"Random words are cut by top_k or contiguous, got {self.discretizer}."
+        whole = "Random words are drawn from whole documents: take long=stagger or long=chunk."
+        refuse(whole if self.network.long == "truncate" else None)
         refuse(self.wrong_cut(), alone if self.discretizer not in ("top_k", "contiguous") else None)
 
 

@@ -156,6 +156,16 @@ class FreshConfig(CutConfig):
             "layer must be -1 with long=chunk: attention is there what the head weighs words by."
             if self.network.long == "chunk" and self.scoring.layer != -1
             else None,
+            "Scores of a tagger run from 0 to 1 and those of a scorer do not, so that no cutoff serves both: choose "
+            "another discretizer than threshold."
+            if self.tagging.tags and self.discretizer == "threshold"
+            else None,
+            "folds are of no use to random words: leave them out."
+            if self.folds > 1 and self.scorer == "random"
+            else None,
+            "Random words are drawn from whole documents: take long=stagger or long=chunk."
+            if self.scorer == "random" and self.network.long == "truncate"
+            else None,
             "A tagger cannot learn to find random words: choose another scorer."
             if self.tagging.tags and self.scorer == "random" and self.tagging.human < 1
             else None,
