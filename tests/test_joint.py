@@ -233,7 +233,7 @@ def test_nobody_can_be_learnt_from_where_nobody_marked(few: Splits, encoders: di
 
 NOTHING = (
     "The gate has collapsed: before the cut it keeps next to nothing (0.0% of the words of dev), so the cut decides "
-    "which words are read. Try another seed, or other lambdas (fresh search)."
+    "which words are read. Try another seed, or other settings (fresh search)."
 )
 EVERYTHING = NOTHING.replace("next to nothing (0.0%", "nearly everything (100.0%")
 

@@ -125,7 +125,7 @@ def test_parts_are_drawn_from_the_seed() -> None:
 
 def test_there_cannot_be_more_parts_than_documents() -> None:
     some = [*(example(number) for number in range(3)), example(2)]
-    expected = "folds=4 is more than the 3 different documents there are to train on."
+    expected = "folds=4 is more than the 3 different documents there are to train on. Choose fewer."
     with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
         cut_in_parts(some, 4, 0)
 

@@ -185,3 +185,13 @@ def test_a_range_that_makes_no_sense_is_refused(ratio: str, discretizer: str, ex
 def test_a_ratio_may_be_written_as_text() -> None:
     assert from_mapping(FreshConfig, {"ratio": "0.3"}).make_discretizer() == TopK(0.3)
     assert from_mapping(FreshConfig, {"ratio": "0.3"}).ratios is None
+
+
+def test_more_folds_than_documents_are_refused_before_any_training(
+    toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Support, "train_many", lambda *_given, **_more: pytest.fail("trained all the same"))
+    with pytest.raises(
+        DataError, match=r"^folds=1000 is more than the \d+ different documents there are to train on\."
+    ):
+        train(toy, config_of(encoders, epochs=1, folds=1000))

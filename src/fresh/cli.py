@@ -4,6 +4,7 @@ import argparse
 import itertools
 import json
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     name = " ".join(("fresh", *given[:1]))
+    warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n"
     try:
         with explained(name):
             args = parse(build_parser(given, COMMANDS), given)
@@ -73,7 +75,9 @@ def run_train(args: argparse.Namespace) -> int:
         return 0
     if model.report is not None:
         show_report(Console(), model.report)
-    print(f'Saved in {args.out}. Try: fresh explain {args.out} "Some text."')
+    asked = ' --query "A question?"' if model.asks else ""
+    hint = "" if model.settings["method"] == "human" else f' Try: fresh explain {args.out} "Some text."{asked}'
+    print(f"Saved in {args.out}.{hint}")
     return 0
 
 
@@ -119,6 +123,8 @@ def run_explain(args: argparse.Namespace) -> int:
 
     if (args.text_given is None) == (args.input is None):
         raise ValueError("Give either a TEXT or an --input file.")
+    if args.curve and (args.input is not None or args.ratio is not None):
+        raise ValueError("--curve goes through all ratios of one TEXT: leave --input and --ratio out.")
     if args.input is not None:
         return explain_file(args)
     document = Document.from_text(args.text_given, args.query, "TEXT")

@@ -13,6 +13,7 @@ from fresh.card import card_text
 from fresh.config import from_mapping
 from fresh.curve import Curve, ratios_of
 from fresh.data import DataConfig, DataError, read_documents
+from fresh.discretize import is_number
 from fresh.document import Document, Explanation
 from fresh.extractor import Extractor, at_ratio, extract_with_scores, select_read
 from fresh.model_folder import CARD, ModelError, files_in, read_folder, write_files, write_folder, written_at_once
@@ -105,8 +106,8 @@ class Rationalizer(
         if self.ratios is None:
             raise ValueError(f"Another ratio needs {RANGE}")
         low, high = self.ratios
-        if not low <= ratio <= high:
-            raise ValueError(f"ratio must be from {low} to {high}, for which this model was trained, got {ratio}.")
+        if not is_number(ratio) or not low <= ratio <= high:
+            raise ValueError(f"ratio must be from {low} to {high}, for which this model was trained, got {ratio!r}.")
         return ratio
 
     def check_query(self, document: Document) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from fresh.data import Splits
 from fresh.encoder import load_encoder
 from fresh.extras import load_extra
-from fresh.methods.marking import SUPPORT, Marked, asks_support, check_rationales, cross_fit, mark
+from fresh.methods.marking import SUPPORT, Marked, asks_support, check_rationales, cross_fit, cut_in_parts, mark
 from fresh.methods.outcome import Trained, cut_all, of_many_lengths, written_down
 from fresh.methods.settings import FreshConfig
 from fresh.predictor import Lessons, Predictor
@@ -49,6 +49,8 @@ def train_all(
     """Train for settings that differ in no more than the seed."""
     check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
+    for config in configs:
+        cut_in_parts(splits.train, config.folds, config.train.seed)  # refuses folds that there cannot be
     classifiers = [config.classifier for config in configs]
     supports: Sequence[Support | None] = [None] * len(configs)
     if asks_support(configs[0], scorer):

@@ -169,7 +169,7 @@ def collapse(share: float, ratio: float) -> str | None:
     what = "next to nothing" if share < NOTHING * ratio else "nearly everything"
     return (
         f"The gate has collapsed: before the cut it keeps {what} ({share:.1%} of the words of dev), so the cut decides "
-        "which words are read. Try another seed, or other lambdas (fresh search)."
+        "which words are read. Try another seed, or other settings (fresh search)."
     )
 
 

@@ -183,7 +183,9 @@ def cut_in_parts(examples: Sequence[Example], n_parts: int, seed: int) -> list[I
     for number, example in enumerate(examples):
         groups.setdefault(example.document.words, []).append(number)
     if len(groups) < n_parts:
-        raise DataError(f"folds={n_parts} is more than the {len(groups)} different documents there are to train on.")
+        raise DataError(
+            f"folds={n_parts} is more than the {len(groups)} different documents there are to train on. Choose fewer."
+        )
     order = np.random.default_rng((seed, n_parts)).permutation(len(groups))
     listed = list(groups.values())
     parts: list[list[int]] = [[] for _ in range(n_parts)]
