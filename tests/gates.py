@@ -17,8 +17,8 @@ from fresh.learning import build as build_reader
 from fresh.learning import run_frozen
 from fresh.methods.joint import Cost, GateConfig, Gated, Joint, make_loss
 from fresh.pieces import Batch
+from fresh.support import text_of
 from fresh.tagger import build as build_gate
-from fresh.tagger import text_of
 from fresh.tagging import Kind
 from fresh.training import Watch
 from fresh.update import Loss

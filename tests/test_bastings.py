@@ -21,7 +21,7 @@ from fresh.methods.bastings import (
 )
 from fresh.methods.joint import Gated, Joint, changes, cross_entropies, kept_share
 from fresh.pieces import NO_WORD
-from fresh.tagger import text_of
+from fresh.support import text_of
 from gates import by_hand, configured, gated_by, seen_by_gate
 
 ALWAYS, NEVER = (100.0, -100.0), (-100.0, 100.0)

@@ -1,6 +1,7 @@
 """What a training keeps: the best state where it breaks down, and all that it goes on from."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh import kept
+from fresh import kept, training
 from fresh.kept import Best, Keeper, State, moving, restore, state_of
 from fresh.train_config import TrainConfig
-from fresh.training import Watch
+from fresh.training import Job, Watch, fit_side_by_side
+from fresh.update import Update
 from test_training import CONFIG, INPUTS, TARGETS, fit_on, loss_of, network, same, train
 
 STEPS = 5
@@ -232,3 +234,25 @@ def test_states_in_between_are_not_written_more_often_than_asked(
         keeper.keep(model, torch.optim.AdamW(model.inner.parameters()), best, done)
     keeper.write()
     assert written == [3]
+
+
+def test_trainings_side_by_side_stop_when_one_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "Recording", Update)
+    monkeypatch.setattr(Job, "recorded", True)  # as on a GPU: one thread each
+    endless, begun = replace(CONFIG, epochs=10**6, patience=10**6), threading.Event()
+
+    def goes_on() -> float:
+        begun.set()
+        return 0.5
+
+    def breaks() -> float:
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    jobs: list[Job] = []
+    for name, validate in (("one", breaks), ("other", goes_on)):
+        model, watch = Baseline(), Watch(name, folder=tmp_path, every=1000)
+        jobs.append(Job(model, [3] * 40, model.loss, validate, endless, watch, torch.device("cpu")))
+    with pytest.raises(KeyboardInterrupt):
+        fit_side_by_side(jobs)
+    assert [path.stem for path in tmp_path.glob("*.safetensors")] == ["other"]

@@ -20,7 +20,8 @@ from fresh.methods.settings import CutConfig
 from fresh.metrics import token_f1
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.tagger import Tagger, build, text_of
+from fresh.support import text_of
+from fresh.tagger import Tagger, build
 from fresh.tagging import Kind, Tags
 from tiny import N_POSITIONS
 from toy import DECIDING

@@ -19,7 +19,8 @@ from fresh.learning import run_frozen
 from fresh.network import NetworkConfig
 from fresh.pieces import Ints
 from fresh.store import Shelf
-from fresh.tagger import Tagger, build, make_loss, text_of, weight_of
+from fresh.support import text_of
+from fresh.tagger import Tagger, build, make_loss, weight_of
 from fresh.tagging import Kind, Tags, WordValues
 from fresh.train_config import EngineConfig, TrainConfig
 from fresh.training import Watch

@@ -15,7 +15,7 @@ Text classification that shows exactly the words an answer was made from.
 
   fresh demo                                   train on film reviews and look at the answers; a few minutes
   fresh train reviews.csv --out my-model       train on your own data
-  fresh search reviews.csv --method lei --out my-search   look for good settings first
+  fresh search --help                          look for good settings by training many times
   fresh explain my-model "A lovely film."      classify a text and see from which words
   fresh evaluate my-model more-reviews.csv     measure on labelled data
 """

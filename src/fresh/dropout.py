@@ -7,7 +7,7 @@ STEPS = 1 << 16
 
 
 class QuickDropout(nn.Dropout):
-    """Does as dropout does; on a CPU with cheaper random numbers, which cost more there than what is trained above."""
+    """Does as dropout does; on a CPU with cheaper random numbers, which take a good part of a training step there."""
 
     def forward(self, values: Tensor) -> Tensor:
         """Set some values to 0 and make up for it in the others."""

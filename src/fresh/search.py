@@ -8,7 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from fresh.config import ConfigError, below, from_mapping, kinds_of, refuse, settings_of, to_mapping, unknown
+from fresh.config import (
+    ConfigError,
+    below,
+    flatten,
+    from_mapping,
+    kinds_of,
+    read_toml,
+    refuse,
+    settings_of,
+    to_mapping,
+    unknown,
+)
 from fresh.data import DataError, Splits
 from fresh.evaluate import explain_all, row
 from fresh.extras import load_extra
@@ -94,11 +105,12 @@ def search(
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     wanted = {**identity(run, splits, None), **lasting, "space": [repr(span) for span in spans]}
     study = open_study(optuna, Path(out), wanted)
+    given = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
     watch = Watch(progress=progress, shelf=run.method.train.engine.shelf())
     while len(finished(study)) < trials:
         told = try_next(optuna, study, spans, splits, run, watch)
         progress.say(f"Trial {len(finished(study))} of {trials}: {told}")
-        write_best(Path(out) / BEST, {**settings, "method": run.config.method}, study)
+        write_best(Path(out) / BEST, {**given, "method": run.config.method}, study)
     if not has_best(study):
         raise ConfigError("No trial came to an end. Search other values, or lower the learning_rate.")
     return dict(study.best_params)

@@ -14,12 +14,12 @@ from fresh.classifier import ClassifierConfig
 from fresh.discretize import Discretizer
 from fresh.document import Document, Mask, Saliency
 from fresh.encoder import load_encoder
-from fresh.encoding import Text
 from fresh.extractor import select_read
 from fresh.frozen import Reading, read_all
 from fresh.learning import describe, half_precision, run_frozen
 from fresh.metrics import token_f1
 from fresh.pieces import Batch, Gather, Ints, Layout, PieceTable
+from fresh.support import text_of
 from fresh.tagging import Kind, Tags, WordValues
 from fresh.team import team
 from fresh.training import Job, Watch, choose_device, fit, seeded
@@ -81,11 +81,6 @@ class Tagger:
         table = self.network.words([text_of(document) for document in documents])
         gather = Gather(table, self.network.device, self.network.padding)
         return score_table(self.network, table, documents, gather)
-
-
-def text_of(document: Document) -> Text:
-    """Take what a tagger reads of a document."""
-    return Text(document.words, document.query, document.id)
 
 
 def score_table(

@@ -113,7 +113,7 @@ def fit_side_by_side(jobs: Sequence[Job]) -> list[tuple[float, ...]]:
             with ThreadPoolExecutor(len(jobs)) as threads:  # handing work to a GPU takes time of its own
                 try:
                     return list(threads.map(lambda job: run(training(job), advance, broken_off), jobs))
-                except BaseException:
+                except BaseException:  # also Ctrl-C: the threads must hear of it, or they would train to the end
                     broken_off.set()
                     raise
         return [run(training(job), advance) for job in jobs]

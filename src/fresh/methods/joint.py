@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from fresh.by_word import there_are
 from fresh.classifier import Classifier
-from fresh.config import refuse
 from fresh.data import Splits
 from fresh.document import Document
 from fresh.encoding import LongPolicy, WordEncoder
@@ -21,12 +20,13 @@ from fresh.learning import build as build_reader
 from fresh.learning import describe, half_precision, run_frozen
 from fresh.methods.marking import check_rationales, targets
 from fresh.methods.outcome import Trained, written_down
-from fresh.methods.settings import CutConfig
+from fresh.methods.settings import CUTS_EACH, CutConfig
 from fresh.metrics import macro_f1
 from fresh.pieces import NO_WORD, Batch, Gather, Ints
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.tagger import Tagger, tag_losses, text_of
+from fresh.support import text_of
+from fresh.tagger import Tagger, tag_losses, weight_of
 from fresh.tagger import build as build_gate
 from fresh.tagging import Kind, Tags, WordValues
 from fresh.team import team
@@ -46,9 +46,6 @@ class GateConfig(CutConfig):
     human: float = 0.0
     """Share of the training documents with people's rationales from which tagger or gate learn."""
 
-    def __post_init__(self) -> None:
-        refuse(*self.wrong_gate())
-
     def wrong_gate(self) -> list[str | None]:
         """Say what is wrong with the settings of a gate, if anything."""
         one_length = "A gate is trained for one ratio; a range is for --method fresh."
@@ -56,7 +53,7 @@ class GateConfig(CutConfig):
         return [
             self.wrong_cut(),
             one_length if isinstance(self.ratio, str) else None,
-            cut if self.discretizer not in ("top_k", "contiguous") else None,
+            cut if self.discretizer not in CUTS_EACH else None,
             f"lambda_2 must be at least 0, got {self.lambda_2}." if not self.lambda_2 >= 0 else None,
             f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
         ]
@@ -234,9 +231,7 @@ def supervision(splits: Splits, config: GateConfig, gate: Tags) -> Callable[[Ten
     rows = [np.zeros(len(item.document.words)) if mask is None else mask.kept for mask, item in pairs]
     wanted = WordValues.of(rows, gate.device)
     known = torch.tensor([mask is not None for mask in masks], device=gate.device)
-    n_kept = max(1.0, float(wanted.values.sum()))
-    n_others = sum(len(mask) for mask in masks if mask is not None) - n_kept
-    weight = torch.tensor(max(1.0, n_others / n_kept), device=gate.device)
+    weight = torch.tensor(weight_of([mask for mask in masks if mask is not None]), device=gate.device)
 
     def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
         logits = gate.keep_logits(outputs)

@@ -46,14 +46,29 @@ class Marked:
 def mark(
     splits: Splits, config: FreshConfig, support: Support | None, watch: Watch, scorer: ScorerFactory | None
 ) -> Marked:
-    """Score words and cut the scores; where there is to be a tagger, have it learn from that and do the same."""
+    """Score words and cut the scores."""
+    chosen = make_chooser(splits, config, support, watch, scorer)
+    return score_and_cut(splits, config, chosen, watch, None if config.tagging.tags else support)
+
+
+def make_chooser(
+    splits: Splits,
+    config: FreshConfig,
+    support: Support | None,
+    watch: Watch,
+    scorer: ScorerFactory | None,
+    only: Ints | None = None,
+) -> SaliencyScorer:
+    """Make what scores words in the end: the scorer, or a tagger that learnt from it, from people, or from both.
+
+    :param only: Numbers of the training documents that a tagger learns from; all if not given.
+    """
+    if not config.tagging.tags:
+        return build_scorer(config, support, scorer)
     marked = None
     if config.tagging.human < 1:
         marked = score_and_cut(splits, config, build_scorer(config, support, scorer), watch, support)
-    if config.tagging.tags:
-        marked = score_and_cut(splits, config, train_tagger(splits, config, marked, watch), watch, None)
-    assert marked is not None
-    return marked
+    return train_tagger(splits, config, marked, watch, only)
 
 
 def score_and_cut(
@@ -152,14 +167,7 @@ def score_part(
 ) -> list[Saliency]:
     """Train networks on the rest of the training documents, and score a part of them."""
     support = train_support(splits, config, watch, scorer, rest)
-    asked: SaliencyScorer
-    if config.tagging.tags:
-        pseudo = None
-        if config.tagging.human < 1:
-            pseudo = score_and_cut(splits, config, build_scorer(config, support, scorer), watch, support)
-        asked = train_tagger(splits, config, pseudo, watch, rest)
-    else:
-        asked = build_scorer(config, support, scorer)
+    asked = make_chooser(splits, config, support, watch, scorer, rest)
     return score_all(asked, [splits.train[number] for number in part.tolist()], watch.progress, "scores of the fold")
 
 

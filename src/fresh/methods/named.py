@@ -17,18 +17,17 @@ from fresh.training import Watch
 class Method:
     """A way to train."""
 
-    summary: str
     config: type[NetworksConfig]
     train: Callable[[Splits, Any, Watch], Trained]
 
 
 METHODS: dict[str, Method] = {
-    "fresh": Method("a support model scores words", FreshConfig, fresh.train_and_mark),
-    "lei": Method("a gate learns by REINFORCE (Lei et al.)", lei.LeiConfig, lei.train),
-    "bastings": Method("a gate of HardKuma numbers (Bastings et al.)", bastings.BastingsConfig, bastings.train),
-    "full_text": Method("every word is read", full_text.FullTextConfig, full_text.train),
-    "random": Method("words are drawn by lot", random.RandomConfig, random.train),
-    "human": Method("what people marked is read", human.HumanConfig, human.train),
+    "fresh": Method(FreshConfig, fresh.train_and_mark),
+    "lei": Method(lei.LeiConfig, lei.train),
+    "bastings": Method(bastings.BastingsConfig, bastings.train),
+    "full_text": Method(full_text.FullTextConfig, full_text.train),
+    "random": Method(random.RandomConfig, random.train),
+    "human": Method(human.HumanConfig, human.train),
 }
 
 

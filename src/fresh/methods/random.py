@@ -6,7 +6,7 @@ from fresh.config import refuse
 from fresh.data import Splits
 from fresh.methods import fresh
 from fresh.methods.outcome import Trained, written_down
-from fresh.methods.settings import CutConfig, FreshConfig
+from fresh.methods.settings import CUTS_EACH, CutConfig, FreshConfig
 from fresh.training import Watch
 
 
@@ -18,7 +18,7 @@ class RandomConfig(CutConfig):
         alone = f"Random words are cut by top_k or contiguous, got {self.discretizer}."
         whole = "Random words are drawn from whole documents: take long=stagger or long=chunk."
         refuse(whole if self.network.long == "truncate" else None)
-        refuse(self.wrong_cut(), alone if self.discretizer not in ("top_k", "contiguous") else None)
+        refuse(self.wrong_cut(), alone if self.discretizer not in CUTS_EACH else None)
 
 
 def train(splits: Splits, config: RandomConfig, watch: Watch | None = None) -> Trained:

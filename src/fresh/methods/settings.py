@@ -73,7 +73,7 @@ class CutConfig(NetworksConfig):
             self.make_discretizer()
         except ValueError as error:
             return str(error)
-        if self.ratios is not None and self.discretizer not in SERVES_RANGES:
+        if self.ratios is not None and self.discretizer not in CUTS_EACH:
             return f"A range of ratios needs the discretizer top_k or contiguous, got {self.discretizer}."
         return None
 
@@ -176,4 +176,5 @@ class FreshConfig(CutConfig):
         return replace(self, train=replace(self.train, seed=seed))
 
 
-SERVES_RANGES = ("top_k", "contiguous")
+CUTS_EACH = ("top_k", "contiguous")
+"""Discretizers that keep the ratio in each document."""
