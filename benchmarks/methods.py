@@ -3,7 +3,8 @@
 python benchmarks/methods.py DATA_DIR CORPUS METHOD [--seeds 0,1,2] [--out FILE.jsonl] [setting=value ...]
 
 DATA_DIR holds the corpus (see `fresh.corpora`). Settings are those of `fresh train`, for example scorer=attention
-tagger=true human=0.2. A line of JSON is printed, and added to the file, for each seed.
+tagger=true human=0.2. A line of JSON is printed, and added to the file, for each seed. `--keep DIR` keeps support
+models there, for other runs of the same corpus, seeds and networks, which then train only what comes after.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from typing import Any
 
 from fresh.config import parse_assignments
 from fresh.data import Splits
-from fresh.evaluate import explain_all, row, share_unread
+from fresh.evaluate import explain_all, measured, row, share_unread
 from fresh.lengths import fitting
 from fresh.methods.human import only_marked
 from fresh.methods.marking import has_rationale
@@ -54,16 +55,18 @@ def measure(model: Rationalizer, splits: Splits, ratio: float | None = None) -> 
     }
 
 
-def run_seed(run: Run, splits: Splits, shelf: Shelf) -> list[dict[str, Any]]:
+def run_seed(run: Run, splits: Splits, shelf: Shelf, keep: Path | None) -> list[dict[str, Any]]:
     """Train once and test; where a range of ratios is served, at several of them."""
-    watch = Watch(shelf=shelf)
+    watch = Watch(shelf=shelf, folder=keep)
+    for network in keep.glob("*") if keep and keep.exists() else ():
+        if not network.name.startswith("support"):  # it belongs to other settings
+            network.unlink()
     started = time.perf_counter()
     trained = train_method(run.config.method, splits, run.method, watch, None)
     about = {"seconds": time.perf_counter() - started, "notes": watch.notes}
     if trained.support is not None:
         answers = trained.support.predict([example.document for example in splits.test])
-        right = [example.label == answer.label for example, answer in zip(splits.test, answers, strict=True)]
-        about["support_accuracy"] = sum(right) / len(right)
+        about["full_text_macro_f1"] = measured("", splits.test, splits.labels, answers, 1.0).macro_f1
     served = trained.model.ratios
     ratios = [None] if served is None else [ratio for ratio in AT if served[0] <= ratio <= served[1]]
     return [{**about, "at": ratio, **measure(trained.model, splits, ratio)} for ratio in ratios]
@@ -78,6 +81,7 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", metavar="setting=value")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--documents", type=int, help="documents of each split, at most, for a quick look")
+    parser.add_argument("--keep", type=Path, metavar="DIR")
     parser.add_argument("--out", type=Path)
     args = parser.parse_intermixed_args()
     given = {"method": args.method, **parse_assignments(args.settings)}
@@ -89,7 +93,7 @@ def main() -> None:
         splits = Splits(*(part[: args.documents] for part in (splits.train, splits.dev, splits.test)))
         splits = fitting(splits, run.method.network, False, SILENT)
         splits = only_marked(splits, SILENT) if args.method == "human" else splits
-        for found in run_seed(run, splits, shelf):
+        for found in run_seed(run, splits, shelf, args.keep and args.keep / f"{args.corpus}-{seed}"):
             name = " ".join([args.corpus, args.method, *args.settings])
             line = json.dumps({"run": name, "seed": seed, **found})
             print(line, flush=True)
