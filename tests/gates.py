@@ -15,13 +15,15 @@ from fresh.data import Splits
 from fresh.frozen import Reading
 from fresh.learning import build as build_reader
 from fresh.learning import run_frozen
-from fresh.methods.joint import Cost, GateConfig, Gated, Joint, make_loss
+from fresh.methods import bastings, lei
+from fresh.methods.bastings import BastingsConfig
+from fresh.methods.joint import Account, Cost, GateConfig, Gated, Joint, follow, make_loss
 from fresh.pieces import Batch
 from fresh.support import text_of
 from fresh.tagger import build as build_gate
 from fresh.tagging import Kind
 from fresh.training import Watch
-from fresh.update import Loss
+from fresh.update import Loss, Tally
 
 Config = TypeVar("Config", bound=GateConfig)
 
@@ -33,7 +35,9 @@ def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
 
 def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[Joint, Reading]:
     """Make a gate and a reader that have learnt nothing, and let the gate's frozen layers read the training texts."""
-    model = Joint(build_gate(kind, config.classifier), build_reader(splits.labels, config.classifier), 3)
+    model = Joint(
+        build_gate(kind, config.classifier), build_reader(splits.labels, config.classifier), account_of(config)
+    )
     table = model.gate.words([text_of(example.document) for example in splits.train])
     return model, run_frozen(model.gate, table, config.train, Watch(), config.train.engine.shelf())
 
@@ -60,9 +64,18 @@ def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[Joint,
     return model, gated
 
 
-def by_hand(n_moving: int, reader: Any = None) -> Joint:
+def by_hand(account: Account, reader: Any = None) -> Joint:
     """Make what stands for a gate and a reader where only their moving numbers, or only answers, are wanted."""
-    return cast("Joint", SimpleNamespace(moving=torch.zeros(n_moving), reader=reader))
+    moving = torch.zeros(account.n_numbers)
+    tally = Tally(lambda now: follow(moving, account, now), moving.device)
+    return cast("Joint", SimpleNamespace(moving=moving, tally=tally, reader=reader))
+
+
+def account_of(config: GateConfig) -> Account:
+    """Make what a gate with these settings keeps from step to step."""
+    if isinstance(config, BastingsConfig):
+        return Account(3, lambda moving, now: bastings.of_late(moving, now, config))
+    return Account(2, lei.of_late)
 
 
 def answering(table: Tensor) -> Any:

@@ -22,7 +22,8 @@ from fresh.methods.bastings import (
 from fresh.methods.joint import Gated, Joint, changes, cross_entropies, kept_share
 from fresh.pieces import NO_WORD
 from fresh.support import text_of
-from gates import by_hand, configured, gated_by, seen_by_gate
+from fresh.team import Team
+from gates import account_of, by_hand, configured, gated_by, seen_by_gate
 
 ALWAYS, NEVER = (100.0, -100.0), (-100.0, 100.0)
 """Outputs of a gate that is sure of a 1, and of a 0."""
@@ -108,8 +109,7 @@ def test_what_is_too_long_costs_the_multiplier_and_breaks_cost_lambda_2() -> Non
     config = BastingsConfig(ratio=0.5, lagrange_start=0.1, lambda_2=2)
     likely = torch.tensor([[1.0, 0, 1, 1]])
     assert torch.equal(expected_changes(likely, gated), changes(likely, gated.n_words))
-    model = by_hand(3)
-    assert float(multiplier(model, torch.tensor(0.25), config)) == pytest.approx(0.1)
+    assert float(multiplier(by_hand(account_of(config)), config)) == pytest.approx(0.1)
 
 
 def test_neighbours_differ_as_often_as_their_chances_say() -> None:
@@ -121,20 +121,26 @@ def test_neighbours_differ_as_often_as_their_chances_say() -> None:
 
 def held(model: Joint, beyond: float, config: BastingsConfig, steps: int) -> list[float]:
     """Follow the multiplier while rationales are so much too long."""
-    return [float(multiplier(model, torch.tensor(beyond), config)) for _ in range(steps)]
+    found: list[float] = []
+    for _ in range(steps):
+        found.append(float(multiplier(model, config)))
+        model.tally.add(torch.tensor([beyond]), torch.tensor([True]))
+        model.tally.settle(Team())
+    return found
 
 
 @pytest.mark.parametrize(("two_sided", "second"), [(True, 0.01 + 0.5 * 0.4), (False, 0.01 * math.exp(0.5 * 0.4))])
 def test_the_multiplier_begins_where_it_is_said_and_follows_the_moving_mean(two_sided: bool, second: float) -> None:
     config = BastingsConfig(lagrange_start=0.01, lagrange_rate=0.5, lagrange_decay=0.9, two_sided=two_sided)
-    model = by_hand(3)
+    model = by_hand(account_of(config))
     assert held(model, 0.4, config, 2) == pytest.approx([0.01, second])
     held(model, -0.6, config, 1)
     assert model.moving.tolist() == pytest.approx([0.9 * 0.4 - 0.1 * 0.6, 0.5 * (0.4 + 0.4 + 0.3), 3])
 
 
 def test_the_multiplier_grows_while_too_much_is_kept_and_shrinks_while_too_little_is() -> None:
-    model, config = by_hand(3), BastingsConfig(lagrange_start=0.01, lagrange_rate=0.1)
+    config = BastingsConfig(lagrange_start=0.01, lagrange_rate=0.1)
+    model = by_hand(account_of(config))
     grown = held(model, 0.3, config, 50)
     assert grown == sorted(grown)
     assert grown[0] < grown[-1]
@@ -148,7 +154,8 @@ def test_the_multiplier_grows_while_too_much_is_kept_and_shrinks_while_too_littl
     ("two_sided", "beyond", "edge"), [(True, 0.8, MOST), (True, -0.2, -MOST), (False, 0.8, MOST), (False, -0.2, LEAST)]
 )
 def test_the_multiplier_stays_within_its_bounds(two_sided: bool, beyond: float, edge: float) -> None:
-    model, config = by_hand(3), BastingsConfig(lagrange_rate=20, two_sided=two_sided)
+    config = BastingsConfig(lagrange_rate=20, two_sided=two_sided)
+    model = by_hand(account_of(config))
     assert held(model, beyond, config, 200)[-1] == pytest.approx(edge, rel=1e-4)
     back = held(model, -beyond, config, 40)
     assert (-MOST if two_sided else LEAST) <= min(back) <= max(back) <= MOST * (1 + 1e-4)
@@ -161,7 +168,7 @@ def test_the_multiplier_stays_within_its_bounds(two_sided: bool, beyond: float, 
 def test_length_costs_a_multiple_and_from_both_sides_a_square_of_its_mean(two_sided: bool, costs: list[float]) -> None:
     config = BastingsConfig(lagrange_start=0.2, lagrange_square=4, two_sided=two_sided)
     gated = gated_by(torch.zeros(2, 3, 2), [3, 3], [0, 0])
-    found = length_cost(by_hand(3), gated, torch.tensor([0.3, -0.1]), config)
+    found = length_cost(by_hand(account_of(config)), gated, torch.tensor([0.3, -0.1]), config)
     assert found.tolist() == pytest.approx(costs, abs=1e-7)
 
 
@@ -170,12 +177,16 @@ def test_one_sided_the_multiplier_never_shrinks(two_sided: bool, few: Splits, en
     config = configured(BastingsConfig, encoders["bert"], two_sided=two_sided, lagrange_rate=0.5)
     model, gated = seen_by_gate(few, config, "hardkuma")
     nothing = sure(gated, torch.zeros_like(gated.there))
-    losses = [through_gate(model, nothing, config) for _ in range(3)]
+    losses = []
+    for _ in range(3):
+        losses.append(through_gate(model, nothing, config))
+        model.tally.settle(Team())
     grown = float(model.moving[1])
     assert grown == pytest.approx(3 * 0.5 * -0.2) if two_sided else grown == 0
     assert torch.isfinite(torch.stack(losses)).all()
     for _ in range(9):
         through_gate(model, sure(gated, gated.there), config)
+        model.tally.settle(Team())
     assert float(model.moving[1]) > grown
 
 

@@ -27,8 +27,9 @@ from fresh.pieces import NO_WORD
 from fresh.progress import SILENT
 from fresh.recipe import train
 from fresh.tagger import Tagger
+from fresh.team import Team
 from fresh.training import Watch
-from gates import answering, by_hand, configured, gated_by, loss_of, seen_by_gate, untrained
+from gates import account_of, answering, by_hand, configured, gated_by, loss_of, seen_by_gate, untrained
 
 WORDS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=4)
 
@@ -67,18 +68,20 @@ def test_changes_are_as_large_as_the_differences() -> None:
     assert found.tolist() == [(0.75 + 0.5) / 2, 0]
 
 
+def settled(model: Joint, cost: float) -> None:
+    """End a step whose draws cost so much."""
+    model.tally.add(torch.tensor([cost]), torch.tensor([True]))
+    model.tally.settle(Team())
+
+
 def test_a_draw_is_compared_with_what_draws_have_cost_of_late() -> None:
-    model = by_hand(2)
-    assert expected(model, torch.tensor(2.0), True) == 2
-    assert expected(model, torch.tensor(5.0), True) == 2
+    model = by_hand(account_of(PAYING))
+    assert expected(model, torch.tensor(2.0)) == 2
+    settled(model, 2)
+    assert expected(model, torch.tensor(5.0)) == 2
+    settled(model, 5)
     assert model.moving.tolist() == pytest.approx([0.9 * 2 + 0.1 * 5, 2])
-    assert expected(model, torch.tensor(0.0), True) == pytest.approx(2.3)
-
-
-def test_the_original_compares_with_nothing() -> None:
-    model = by_hand(2)
-    assert expected(model, torch.tensor(2.0), False) == 0
-    assert model.moving.tolist() == [0, 0]
+    assert expected(model, torch.tensor(0.0)) == pytest.approx(2.3)
 
 
 # REINFORCE
@@ -113,9 +116,10 @@ def drawn_gradients(model: Joint, n: int, config: LeiConfig) -> Tensor:
 
 @pytest.mark.parametrize("compared", [True, False])
 def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared: bool) -> None:
-    model, n = by_hand(2, answering(TABLE)), 100_000
+    model, n = by_hand(account_of(PAYING), answering(TABLE)), 100_000
     config = replace(PAYING, reward_baseline=compared)
     drawn_gradients(model, 64, config)  # something to compare with
+    model.tally.settle(Team())
     found = drawn_gradients(model, n, config)
     error = found.std(0) / n**0.5
     assert ((found.mean(0) - exact_gradient()).abs() < 4 * error).all()
@@ -125,8 +129,9 @@ def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared:
 def test_comparing_makes_gradients_steadier() -> None:
     spread = {}
     for compared in (True, False):
-        model, config = by_hand(2, answering(TABLE)), replace(PAYING, reward_baseline=compared)
+        model, config = by_hand(account_of(PAYING), answering(TABLE)), replace(PAYING, reward_baseline=compared)
         drawn_gradients(model, 64, config)
+        model.tally.settle(Team())
         spread[compared] = drawn_gradients(model, 10_000, config).std(0)
     assert (spread[True] < spread[False]).all()
 
@@ -134,7 +139,7 @@ def test_comparing_makes_gradients_steadier() -> None:
 def test_the_reader_learns_from_its_errors_alone() -> None:
     table = TABLE.clone().requires_grad_()
     outputs = torch.full((1, 3, 1), 50.0)  # keeps all three
-    loss = draw(by_hand(2, answering(table)), gated_by(outputs, [3], [1]), PAYING)
+    loss = draw(by_hand(account_of(PAYING), answering(table)), gated_by(outputs, [3], [1]), PAYING)
     [found] = torch.autograd.grad(loss.sum(), table)
     assert found[:7].abs().sum() == 0
     assert torch.allclose(found[7], TABLE[7].softmax(0) - torch.tensor([0.0, 1.0]))

@@ -11,7 +11,7 @@ from torch.nn import functional
 from fresh import batching
 from fresh.batching import Dealt
 from fresh.team import Team
-from fresh.update import Loss, Update
+from fresh.update import Loss, Tally, Update
 
 OUT_OF_MEMORY = (
     "Out of GPU memory: from here on, fewer pieces are read at once. "
@@ -231,3 +231,35 @@ def test_clipping_tells_the_norm_that_there_was(max_norm: float) -> None:
     after = torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
     torch.testing.assert_close(norm, before.norm())
     torch.testing.assert_close(after, before * min(1, max_norm / float(before.norm())), rtol=1e-4, atol=1e-7)
+
+
+class Tallied(Limited):
+    """The same, and every text's number is tallied; negative ones stand for no text."""
+
+    def __init__(self, model: nn.Module, tally: Tally, most: int = 1000) -> None:
+        super().__init__(model, most)
+        self.tally = tally
+
+    def __call__(self, numbers: Tensor, width: int, dense: bool) -> Tensor:
+        self.tally.add(numbers.float(), numbers != 3)
+        return super().__call__(numbers, width, dense)
+
+
+@pytest.mark.parametrize("most", [1000, 8, 3, 1])
+@pytest.mark.usefixtures("warned")
+def test_a_tally_is_settled_once_a_step_whatever_parts_it_is_made_in(most: int) -> None:
+    means: list[float] = []
+    tally = Tally(lambda mean: means.append(float(mean)), torch.device("cpu"))
+    model = nn.Sequential(*network(), tally)
+    step_through(model, Tallied(model[:3], tally, most), [8, 4, 16, 1])
+    counted = [[number for number in range(size) if number != 3] for size in (8, 4, 16, 1)]
+    assert means == pytest.approx([sum(numbers) / len(numbers) for numbers in counted])
+
+
+def test_a_tally_of_no_texts_is_nothing_and_it_is_not_kept() -> None:
+    means: list[float] = []
+    tally = Tally(lambda mean: means.append(float(mean)), torch.device("cpu"))
+    tally.add(torch.tensor([5.0]), torch.tensor([False]))
+    tally.settle(Team())
+    assert means == [0]
+    assert tally.state_dict() == {}

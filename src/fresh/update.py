@@ -14,6 +14,38 @@ Loss = Callable[[Tensor, int, bool], Tensor]
 """Sums the losses of some texts: their numbers, the width they are filled up to, and whether nothing is."""
 
 
+class Tally(nn.Module):
+    """Takes the mean of something over all texts of a step, whatever parts and processes share them."""
+
+    def __init__(self, follow: Callable[[Tensor], None], device: torch.device) -> None:
+        """Begin with nothing.
+
+        :param follow: Is given the mean at the end of each step.
+        """
+        super().__init__()
+        self.follow = follow
+        self.sums: Tensor
+        self.register_buffer("sums", torch.zeros(2, device=device), persistent=False)
+
+    def add(self, values: Tensor, count: Tensor) -> None:
+        """Take note of some texts of the step.
+
+        :param values: One a text. Shape: (texts,).
+        :param count: Which of them count.
+        """
+        self.sums.add_(torch.stack([torch.where(count, values.detach().float(), 0).sum(), count.sum()]))
+
+    def forget(self) -> None:
+        """Begin the step anew."""
+        self.sums.zero_()
+
+    def settle(self, team: Team) -> None:
+        """End the step."""
+        team.add([self.sums])
+        self.follow(self.sums[0] / self.sums[1].clamp(min=1))
+        self.forget()
+
+
 class Update:
     """Changes weights by what a batch says."""
 
@@ -22,6 +54,7 @@ class Update:
 
         :param rates: Learning rate, weight decay, and the norm that gradients are clipped to.
         """
+        self.tallies = [part for part in model.modules() if isinstance(part, Tally)]
         learning_rate, weight_decay, self.max_norm = rates
         self.weights = [weight for _, weight in trained(model)]
         self.device = self.weights[0].device
@@ -63,6 +96,8 @@ class Update:
             if self.n_parts >= len(numbers):
                 raise
             self.optimizer.zero_grad(set_to_none=True)
+            for tally in self.tallies:
+                tally.forget()
             return False
         return True
 
@@ -77,6 +112,8 @@ class Update:
         self.broken.copy_(torch.where((self.broken == 0) & ~norm.isfinite(), self.step, self.broken))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        for tally in self.tallies:
+            tally.settle(self.team)
 
     def clip(self) -> Tensor:
         """Scale gradients down to the largest norm; where looking costs nothing, only if they are above it.

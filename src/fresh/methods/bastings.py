@@ -9,7 +9,7 @@ from torch import Tensor
 from fresh.config import below, refuse
 from fresh.data import Splits
 from fresh.hardkuma import HardKuma
-from fresh.methods.joint import GateConfig, Gated, Joint, cross_entropies, train_joint
+from fresh.methods.joint import Account, GateConfig, Gated, Joint, cross_entropies, train_joint
 from fresh.methods.outcome import Trained
 from fresh.pieces import NO_WORD, Batch
 from fresh.scorers.gradient import replaced
@@ -60,7 +60,8 @@ def train(splits: Splits, config: BastingsConfig, watch: Watch | None = None) ->
     def cost(model: Joint, gated: Gated) -> Tensor:
         return through_gate(model, gated, config)
 
-    return train_joint(splits, config, "hardkuma", cost, 3, watch or Watch(), "bastings")
+    account = Account(3, lambda moving, beyond: of_late(moving, beyond, config))
+    return train_joint(splits, config, "hardkuma", cost, account, watch or Watch(), "bastings")
 
 
 def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
@@ -82,9 +83,9 @@ def length_cost(model: Joint, gated: Gated, beyond: Tensor, config: BastingsConf
     """Compute what the length costs each text: a multiplier, and, from both sides, a square. Shape: (texts,)."""
     if not config.two_sided:
         beyond = beyond.clamp(min=0)
-    now = gated.mean(beyond)
-    cost = multiplier(model, now.detach(), config) * beyond
-    return cost + config.lagrange_square / 2 * now**2 if config.two_sided else cost
+    model.tally.add(beyond, gated.numbers >= 0)
+    cost = multiplier(model, config) * beyond
+    return cost + config.lagrange_square / 2 * gated.mean(beyond) ** 2 if config.two_sided else cost
 
 
 def by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
@@ -101,16 +102,20 @@ def expected_changes(likely: Tensor, gated: Gated) -> Tensor:
     return (apart * both).sum(1) / (gated.n_words - 1).clamp(min=1)
 
 
-def multiplier(model: Joint, now: Tensor, config: BastingsConfig) -> Tensor:
-    """Say how much length costs now, and change it by how much too long rationales have been of late."""
-    mean, grown, n_seen = model.moving.clone().unbind()
-    mean = torch.where(n_seen > 0, config.lagrange_decay * mean + (1 - config.lagrange_decay) * now, now)
+def multiplier(model: Joint, config: BastingsConfig) -> Tensor:
+    """Say how much length costs now."""
+    grown = model.moving[1].clone()
     if config.two_sided:
-        size = config.lagrange_start + grown
+        return config.lagrange_start + grown
+    return (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
+
+
+def of_late(moving: Tensor, beyond: Tensor, config: BastingsConfig) -> Tensor:
+    """Take note of how much too long rationales were in a step: moving mean, growth of the multiplier, steps."""
+    mean, grown, n_steps = moving
+    mean = torch.where(n_steps > 0, config.lagrange_decay * mean + (1 - config.lagrange_decay) * beyond, beyond)
+    if config.two_sided:
         floor, ceiling = -MOST, MOST
     else:
-        size = (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
         floor, ceiling = (math.log(edge / config.lagrange_start) for edge in (LEAST, MOST))
-    grown = (grown + config.rate * mean).clamp(floor, ceiling)
-    model.moving.copy_(torch.stack([mean, grown, n_seen + 1]))
-    return size
+    return torch.stack([mean, (grown + config.rate * mean).clamp(floor, ceiling), n_steps + 1])

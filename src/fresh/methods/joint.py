@@ -31,7 +31,7 @@ from fresh.tagger import build as build_gate
 from fresh.tagging import Kind, Tags, WordValues
 from fresh.team import team
 from fresh.training import Job, Watch, fit
-from fresh.update import Loss
+from fresh.update import Loss, Tally
 
 NOTHING, EVERYTHING = 0.1, 0.95
 """Share of the ratio, and of all words, below and above which a gate has collapsed."""
@@ -62,12 +62,13 @@ class GateConfig(CutConfig):
 class Joint(nn.Module):
     """A network that chooses words, and one that reads nothing else."""
 
-    def __init__(self, gate: Tags, reader: Classifier, n_moving: int) -> None:
+    def __init__(self, gate: Tags, reader: Classifier, account: "Account") -> None:
         super().__init__()
         self.gate = gate
         self.reader = reader
         self.moving: Tensor
-        self.register_buffer("moving", torch.zeros(n_moving, device=gate.device))
+        self.register_buffer("moving", torch.zeros(account.n_numbers, device=gate.device))
+        self.tally = Tally(lambda now: follow(self.moving, account, now), gate.device)
 
     def train(self, mode: bool = True) -> Self:
         """Switch dropout on or off in both."""
@@ -109,14 +110,28 @@ Cost = Callable[[Joint, Gated], Tensor]
 """Computes the loss of each text, of gate and reader together. Shape: (texts,)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Numbers that a gate keeps from step to step, such as a moving mean."""
+
+    n_numbers: int
+    step: Callable[[Tensor, Tensor], Tensor]
+    """Says what they are after a step: the numbers before it, and the mean over its texts of what is tallied."""
+
+
+def follow(moving: Tensor, account: Account, now: Tensor) -> None:
+    """Bring the numbers up to date."""
+    moving.copy_(account.step(moving.clone(), now))
+
+
 def train_joint(
-    splits: Splits, config: GateConfig, kind: Kind, cost: Cost, n_moving: int, watch: Watch, method: str
+    splits: Splits, config: GateConfig, kind: Kind, cost: Cost, account: Account, watch: Watch, method: str
 ) -> Trained:
     """Train a gate and a reader together; the state wins that does best on dev when the gate is cut to its length."""
     check_rationales(splits, config.human)
     long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
     reads = replace(config.classifier, network=replace(config.network, long=long))
-    model = Joint(build_gate(kind, config.classifier), build_reader(splits.labels, reads), n_moving)
+    model = Joint(build_gate(kind, config.classifier), build_reader(splits.labels, reads), account)
     gate = model.gate
     shelf = watch.shelf or config.train.engine.shelf()
     texts = [text_of(example.document) for example in splits.train]

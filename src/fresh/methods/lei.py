@@ -9,7 +9,7 @@ from torch.nn import functional
 from fresh.by_word import there_are
 from fresh.config import below, refuse
 from fresh.data import Splits
-from fresh.methods.joint import GateConfig, Gated, Joint, changes, cross_entropies, train_joint
+from fresh.methods.joint import Account, GateConfig, Gated, Joint, changes, cross_entropies, train_joint
 from fresh.methods.outcome import Trained
 from fresh.training import Watch
 
@@ -39,7 +39,7 @@ def train(splits: Splits, config: LeiConfig, watch: Watch | None = None) -> Trai
         found = [draw(model, gated, config) for _ in range(config.draws)]
         return torch.stack(found).mean(0)
 
-    return train_joint(splits, config, "words", cost, 2, watch or Watch(), "lei")
+    return train_joint(splits, config, "words", cost, Account(2, of_late), watch or Watch(), "lei")
 
 
 def draw(model: Joint, gated: Gated, config: LeiConfig) -> Tensor:
@@ -50,7 +50,9 @@ def draw(model: Joint, gated: Gated, config: LeiConfig) -> Tensor:
     unlikely = functional.binary_cross_entropy_with_logits(logits, kept.float(), reduction="none")
     likely = -(unlikely * gated.there).sum(1)
     costs = wrong.detach() + regulariser(kept.float(), gated.n_words, config)
-    return wrong + (costs - expected(model, gated.mean(costs), config.reward_baseline)) * likely
+    model.tally.add(costs, gated.numbers >= 0)
+    usual = expected(model, gated.mean(costs)) if config.reward_baseline else 0.0
+    return wrong + (costs - usual) * likely
 
 
 def regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
@@ -60,11 +62,14 @@ def regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
     return config.lambda_1 * beyond + config.lambda_2 * changes(kept, n_words)
 
 
-def expected(model: Joint, cost: Tensor, wanted: bool) -> Tensor | float:
-    """Say what a draw has cost of late, and take note of what it costs now."""
-    if not wanted:
-        return 0.0
-    mean, n_seen = model.moving.clone().unbind()
-    before = torch.where(n_seen > 0, mean, cost)
-    model.moving.copy_(torch.stack([DECAY * before + (1 - DECAY) * cost, n_seen + 1]))
-    return before
+def expected(model: Joint, cost: Tensor) -> Tensor:
+    """Say what a draw has cost of late, or, in the first step, what it costs now."""
+    mean, n_steps = model.moving
+    return torch.where(n_steps > 0, mean, cost)
+
+
+def of_late(moving: Tensor, cost: Tensor) -> Tensor:
+    """Take note of what draws cost in a step: a moving mean, and how many steps there were."""
+    mean, n_steps = moving
+    before = torch.where(n_steps > 0, mean, cost)
+    return torch.stack([DECAY * before + (1 - DECAY) * cost, n_steps + 1])
