@@ -24,8 +24,8 @@ def score_files(corpus: Path, split: str, results: Path, least: float = 0.5) -> 
     truth, predicted = marks_of(annotations), marks_of_results(found)
     scores: dict[str, Any] = {"iou": score_spans(truth, predicted, least), "token": score_words(truth, predicted)}
     if all("soft_rationale_predictions" in part for row in found for part in row["rationales"]):
-        lengths = {part["docid"]: count_words(corpus, part["docid"]) for row in found for part in row["rationales"]}
-        scores["auprc"] = score_soft(truth, found, lengths)
+        docids = {part["docid"] for row in found for part in row["rationales"]}
+        scores["auprc"] = score_soft(truth, found, {docid: count_words(corpus, docid) for docid in docids})
     answers = {row["annotation_id"]: row["classification"] for row in found}
     right = [row["classification"] == answers[row["annotation_id"]] for row in annotations]
     scores["accuracy"] = sum(right) / len(right)
@@ -126,7 +126,7 @@ def overlap(one: tuple[int, int], other: tuple[int, int]) -> float:
 
 
 def score_soft(truth: Marks, results: Iterable[Row], lengths: dict[str, int]) -> list[float]:
-    """Area under the precision-recall curve of each instance; nan without a marked word, as scikit-learn 0.20 has it."""
+    """Area under the precision-recall curve of each instance; nan, as ERASER's own libraries give, without a mark."""
     areas: list[float] = []
     for row in results:
         for part in row["rationales"]:

@@ -106,4 +106,7 @@ def check(explanations: Sequence[Explanation], readings: Readings | None, by_rat
         raise ValueError("ERASER takes readings at several lengths only with those at one length. Give both.")
     for given in (*by_ratio.values(), *([] if readings is None else [readings])):
         if len(given.full) != len(explanations):
-            raise ValueError(f"There are {len(explanations)} explanations but readings of {len(given.full)} documents.")
+            raise ValueError(
+                f"There are {len(explanations)} explanations but readings of {len(given.full)} documents. "
+                "Give one each."
+            )
