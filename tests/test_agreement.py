@@ -94,6 +94,12 @@ def test_half_of_the_union_is_enough() -> None:
     assert agree((((0, 5),), "xx---"), least=0.4).iou_macro == Score(1.0, 1.0, 1.0)
 
 
+@pytest.mark.parametrize("least", [0.0, -1.0, 1.5, math.nan])
+def test_a_share_that_is_none_is_refused(least: float) -> None:
+    with pytest.raises(ValueError, match=f"^least must lie above 0 and be at most 1, got {least}\\.$"):
+        agree((((0, 1),), "x"), least=least)
+
+
 def test_touching_spans_of_people_are_apart_and_those_of_a_mask_are_not() -> None:
     assert row_of(agree((((0, 2), (2, 4)), "xxxx")).iou_macro) == pytest.approx((1.0, 0.5, 2 / 3))
     assert agree((((0, 4),), "xxxx")).iou_macro == Score(1.0, 1.0, 1.0)

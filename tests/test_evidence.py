@@ -3,11 +3,13 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fresh.corpora import CORPORA
 from fresh.data import DataConfig, load_splits, read_documents, read_examples
-from fresh.document import Document, Example, Mask
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.rationale import Prediction
 from fresh.words import Spans
 
 FILM = Document.from_words(["a", "good", "film", "."], id="d1")
@@ -100,6 +102,11 @@ def test_the_movies_corpus_keeps_evidence_when_it_drops_the_query(tmp_path: Path
     example = CORPORA["movies"].read(tmp_path).test[0]
     assert (example.document.query, example.evidence) == ((), ((3, 4), (4, 5)))
     assert example.document.joined == (("a.txt", 6),)
+
+
+def test_scores_of_another_document_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^There are 2 scores but document 'd1' has 4 words\.$"):
+        Explanation(FILM, Mask.full(4), Prediction("pos", {"pos": 1.0}), Saliency(np.zeros(2), "pos"))
 
 
 # Texts that were joined

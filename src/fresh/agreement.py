@@ -161,6 +161,8 @@ def tally(instances: Sequence[Instance], least: float = LEAST_IOU) -> Tally:
 
     :param least: Intersection over union from which on two spans match.
     """
+    if not 0 < least <= 1:
+        raise ValueError(f"least must lie above 0 and be at most 1, got {least}.")
     scored = [instance.scores is not None for instance in instances]
     if any(scored) and not all(scored):
         raise ValueError(

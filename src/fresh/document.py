@@ -246,6 +246,10 @@ class Explanation:
 
     def __post_init__(self) -> None:
         self.document.cut(self.mask)
+        if self.saliency is not None and len(self.saliency) != len(self.mask):
+            raise ValueError(
+                f"There are {len(self.saliency)} scores but document {self.document.id!r} has {len(self.mask)} words."
+            )
 
     @property
     def rationale(self) -> Rationale:
