@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fresh.agreement import token_f1
 from fresh.config import parse_assignments
 from fresh.data import Splits
 from fresh.evaluate import explain_all, measured, row, share_unread
@@ -20,7 +21,6 @@ from fresh.lengths import fitting
 from fresh.methods.human import only_marked
 from fresh.methods.marking import has_rationale
 from fresh.methods.named import train_method
-from fresh.metrics import token_f1
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import Run, read_splits, resolve

@@ -1,13 +1,12 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 
-from fresh.metrics import ClassScore, Flags, accuracy, class_scores, macro_f1, token_f1
+from fresh.metrics import ClassScore, accuracy, class_scores, macro_f1
 
 LABELS = ("neg", "pos", "mixed")
 PAIRS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1, max_size=40)
@@ -85,34 +84,6 @@ def test_no_classes_are_refused() -> None:
 def test_a_class_given_twice_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^Each class counts once, but these labels come twice: a\.$"):
         macro_f1(["a"], ["a"], ["a", "b", "a"])
-
-
-def flags(*rows: str) -> list[Flags]:
-    return [np.array([sign == "x" for sign in row], dtype=np.bool_) for row in rows]
-
-
-def test_token_f1_is_a_mean_over_documents() -> None:
-    assert token_f1(flags("xx--"), flags("-xx-")) == 0.5
-    assert token_f1(flags("x---", "xx--", "--"), flags("x---", "xxxx", "--")) == pytest.approx((1 + 2 / 3 + 1) / 3)
-
-
-def test_token_f1_where_nothing_is_wanted_or_nothing_found() -> None:
-    assert token_f1(flags("--"), flags("--")) == 1
-    assert token_f1(flags("--"), flags("x-")) == 0
-    assert token_f1(flags("x-"), flags("--")) == 0
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=20))
-def test_token_f1_agrees_with_scikit_learn(pairs: list[tuple[bool, bool]]) -> None:
-    wanted, found = (np.array(row) for row in zip(*pairs, strict=True))
-    expected = f1_score(wanted, found, zero_division=1)
-    assert token_f1([wanted], [found]) == pytest.approx(expected)
-    assert token_f1([found], [wanted]) == pytest.approx(expected)
-
-
-def test_no_masks_cannot_be_compared() -> None:
-    with pytest.raises(ValueError, match=r"^There are no masks to compare\. Give at least one document\.$"):
-        token_f1([], [])
 
 
 def test_metrics_stand_on_the_predictors_side_of_the_wall() -> None:

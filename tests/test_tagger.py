@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import small
+from fresh.agreement import token_f1
 from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import DISCRETIZERS, TopK
@@ -17,7 +18,6 @@ from fresh.extractor import SaliencyExtractor, select_read
 from fresh.hardkuma import HardKuma
 from fresh.methods.marking import learned
 from fresh.methods.settings import CutConfig
-from fresh.metrics import token_f1
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import text_of

@@ -1,15 +1,15 @@
 """What is read, what was marked in it, and the one door to a rationale."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fresh.rationale import Prediction, Rationale, Words
-from fresh.words import Spans, split_at_spaces, split_words
+from fresh.words import Joined, Spans, split_at_spaces, split_words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +92,16 @@ class Document:
     spans: Spans
     query: Words = ()
     id: str = ""
+    joined: Joined = ()
+    """The published texts it was joined from, by name, and how many words each has; none if that is not known."""
 
     def __post_init__(self) -> None:
+        n_joined = sum(n_words for _, n_words in self.joined)
+        if self.joined and n_joined != len(self.words):
+            raise ValueError(
+                f"Document {self.id!r} has {len(self.words)} words, "
+                f"but the texts it was joined from have {n_joined} together."
+            )
         if not self.words:
             raise ValueError(f"Document {self.id!r} has no words.")
         if len(self.words) != len(self.spans):
@@ -128,6 +136,12 @@ class Document:
         starts = np.cumsum([0, *(len(word) + 1 for word in words)])
         spans = tuple((int(start), int(start) + len(word)) for start, word in zip(starts, words, strict=False))
         return cls(" ".join(words), tuple(words), spans, tuple(query), id)
+
+    @property
+    def ranges(self) -> Spans:
+        """Where each of the texts it was joined from stands, in words; one range if it was not joined."""
+        ends = np.cumsum([n_words for _, n_words in self.joined] or [len(self.words)]).tolist()
+        return tuple(pairwise((0, *ends)))
 
     def cut(self, mask: Mask) -> Rationale:
         """Keep the marked words and forget the rest."""
@@ -182,6 +196,8 @@ class Example:
     document: Document
     label: str
     human: Mask | None = None
+    evidence: Spans | None = None
+    """People's own spans in words, as they were given: touching ones apart, those of no words too."""
 
     def __post_init__(self) -> None:
         n_words = len(self.document.words)
@@ -190,6 +206,33 @@ class Example:
                 f"The human rationale has {len(self.human)} flags "
                 f"but document {self.document.id!r} has {n_words} words."
             )
+        if self.evidence is not None:
+            self.check_evidence(self.evidence)
+
+    def check_evidence(self, evidence: Spans) -> None:
+        """Refuse spans that leave the document or mark other words than the mask."""
+        n_words = len(self.document.words)
+        for start, end in evidence:
+            if not (0 <= start <= end <= n_words and start < n_words):
+                raise ValueError(
+                    f"The evidence span ({start}, {end}) does not fit document {self.document.id!r} "
+                    f"of {n_words} words. Spans count words from 0 and exclude their end."
+                )
+        if Mask.from_spans(with_words(evidence), n_words) != self.human:
+            raise ValueError(
+                f"The evidence and the human rationale of document {self.document.id!r} mark different words. "
+                "Make both from the same spans."
+            )
+
+    @property
+    def marked(self) -> Spans | None:
+        """People's own spans; where these are not known, the runs of words they marked."""
+        return self.human.spans if self.evidence is None and self.human is not None else self.evidence
+
+
+def with_words(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Leave out spans of no words."""
+    return ((start, end) for start, end in spans if start != end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +246,10 @@ class Explanation:
 
     def __post_init__(self) -> None:
         self.document.cut(self.mask)
+        if self.saliency is not None and len(self.saliency) != len(self.mask):
+            raise ValueError(
+                f"There are {len(self.saliency)} scores but document {self.document.id!r} has {len(self.mask)} words."
+            )
 
     @property
     def rationale(self) -> Rationale:

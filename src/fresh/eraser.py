@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fresh.document import with_words
 from fresh.readers import DataError, Row, RowError, check_span, parse_json_lines, refuse_empty
+from fresh.words import Spans
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz")
 SPLIT_FILES = {"train.jsonl": "train", "val.jsonl": "dev", "dev.jsonl": "dev", "test.jsonl": "test"}
@@ -38,23 +40,24 @@ class Eraser:
     def join(self, row: Row) -> Row:
         """Put an annotation and its documents together."""
         try:
-            values = self.values_of(row)
+            evidence = evidence_of(row)
+            names = self.names_of(row, evidence or ())
+            starts = dict(zip(names, self.starts_of(names), strict=True))
+            spans = None if evidence is None else tuple(self.place(row, item, starts) for item in evidence)
         except RowError as error:
             return Row({}, row.name, row.where, row.number, error)
-        return Row(values, row.name, row.where, row.number)
+        joined = tuple((name, self.n_words[name]) for name in names)
+        values = self.values_of(row.values, names, spans)
+        return Row(values, row.name, row.where, row.number, joined=joined, evidence=spans)
 
-    def values_of(self, row: Row) -> dict[str, Any]:
-        """Find the text of an annotation and where its evidence stands in it."""
-        annotation = row.values
-        evidence = evidence_of(row)
-        names = self.names_of(row, evidence or ())
-        starts = dict(zip(names, self.starts_of(names), strict=True))
+    def values_of(self, annotation: Mapping[str, Any], names: Sequence[str], spans: Spans | None) -> dict[str, Any]:
+        """Write an annotation as the columns of a table; a rationale has no spans of no words."""
         return {
             "id": annotation.get("annotation_id"),
             "text": "\n".join(self.documents[name] for name in names),
             "label": annotation.get("classification"),
             "query": annotation.get("query"),
-            "rationale": None if evidence is None else [self.place(row, item, starts) for item in evidence],
+            "rationale": None if spans is None else list(with_words(spans)),
         }
 
     def names_of(self, row: Row, evidence: Sequence["Evidence"]) -> list[str]:
@@ -77,9 +80,13 @@ class Eraser:
             start += self.n_words[name]
 
     def place(self, row: Row, item: "Evidence", starts: Mapping[str, int]) -> tuple[int, int]:
-        """Find where a piece of evidence stands in the joined documents."""
-        check_span(item.start, item.end, self.n_words[item.docid], "words", row.place)
-        return starts[item.docid] + item.start, starts[item.docid] + item.end
+        """Find where a piece of evidence stands in the joined documents; one of no words is kept inside its own."""
+        n_words, before = self.n_words[item.docid], starts[item.docid]
+        if item.start == item.end:
+            inside = before + max(0, min(item.start, n_words - 1))
+            return inside, inside
+        check_span(item.start, item.end, n_words, "words", row.place)
+        return before + item.start, before + item.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +99,15 @@ class Evidence:
 
 
 def evidence_of(row: Row) -> list[Evidence] | None:
-    """Read the evidence of all groups; nothing if the annotation does not say; without spans of no words."""
+    """Read the evidence of all groups; nothing if the annotation does not say."""
     groups = row.values.get("evidences")
     if groups is None:
         return None
     try:
-        found = [Evidence(str(e["docid"]), int(e["start_token"]), int(e["end_token"])) for g in groups for e in g]
+        return [Evidence(str(e["docid"]), int(e["start_token"]), int(e["end_token"])) for g in groups for e in g]
     except (KeyError, TypeError, ValueError) as error:
         problem = "the evidences are not groups of spans with docid, start_token and end_token."
         raise RowError(row.place, problem, WAY_OUT) from error
-    return [item for item in found if item.start != item.end]
 
 
 def is_eraser(path: Path) -> bool:

@@ -172,7 +172,7 @@ def document_in(row: Row, config: DataConfig) -> Document:
         raise RowError(row.place, "the text has no words.", MEND)
     given = row.values.get(config.id)
     id = row.made_id if is_null(given) else whole_characters(row, as_text(given), "id")
-    return Document(text, words, spans, query_in(row, config), id)
+    return Document(text, words, spans, query_in(row, config), id, row.joined)
 
 
 def example_in(row: Row, config: DataConfig, places: dict[str, str]) -> Example:
@@ -181,7 +181,7 @@ def example_in(row: Row, config: DataConfig, places: dict[str, str]) -> Example:
     :param places: Where each id was seen before; this one is added.
     """
     document = document_in(row, config)
-    example = Example(document, label_in(row, config.label), human_in(row, config, document))
+    example = Example(document, label_in(row, config.label), *human_in(row, config, document))
     if document.id in places:
         problem = f"the id {document.id!r} stands in {places[document.id]} already."
         raise RowError(row.place, problem, "Give each row its own id, or have ids made with --id ''.")
@@ -239,15 +239,17 @@ def as_text(cell: object) -> str:
     return str(int(cell)) if whole else str(cell).strip()  # type: ignore[call-overload]
 
 
-def human_in(row: Row, config: DataConfig, document: Document) -> Mask | None:
-    """Read what people marked; nothing if the row does not say."""
+def human_in(row: Row, config: DataConfig, document: Document) -> tuple[Mask | None, Spans | None]:
+    """Read what people marked, as a mask and as their own spans, each once; nothing if the row does not say."""
     spans = spans_in(row, config.rationale)
     if spans is None:
-        return None
+        return None, None
     unit, size = ("words", len(document.words)) if config.tokenised else ("characters", len(document.text))
     for start, end in spans:
         check_span(start, end, size, unit, row.place)
-    return Mask.from_spans(spans if config.tokenised else touched(spans, document), len(document.words))
+    in_words = spans if config.tokenised else list(touched(spans, document))
+    evidence = tuple(dict.fromkeys(in_words if row.evidence is None else row.evidence))
+    return Mask.from_spans(in_words, len(document.words)), evidence
 
 
 def spans_in(row: Row, column: str) -> list[tuple[int, int]] | None:

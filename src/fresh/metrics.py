@@ -1,13 +1,18 @@
-"""How well predicted labels agree with the gold ones."""
+"""How well predicted labels agree with the gold ones, and how far their probabilities can be relied on."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-Flags = NDArray[np.bool_]
+from fresh.rationale import Prediction
+
+Floats = NDArray[np.float64]
+N_BINS = 15
+ROUNDING = 1e-6  # how far single precision may lead out of 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,30 @@ class ClassScore:
     """Harmonic mean of precision and recall; 0 when no example was found."""
     support: int
     """Number of examples of this class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The answers of which about the same probability was claimed."""
+
+    low: float
+    high: float
+    """Confidences above low, up to high; the first bin holds 0 too."""
+    count: int
+    confidence: float | None
+    """Mean probability of the answers in it; nothing if there are none."""
+    accuracy: float | None
+    """Share of the answers in it that are right; nothing if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How far claimed probabilities are from the share of right answers."""
+
+    error: float
+    """Expected calibration error: mean over all answers of the gap between confidence and accuracy of their bin."""
+    bins: tuple[Bin, ...]
+    """What a reliability diagram shows."""
 
 
 def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
@@ -59,15 +88,66 @@ def class_score(label: str, n_found: int, n_gold: int, n_predicted: int) -> Clas
     )
 
 
-def token_f1(wanted: Sequence[Flags], found: Sequence[Flags]) -> float:
-    """Mean over documents of the F1 of kept words; 1 where none was wanted and none was found."""
-    if not len(wanted):
-        raise ValueError("There are no masks to compare. Give at least one document.")
+def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
+    """Count how often each class was answered by each. Shape: (gold labels, predicted labels), in the given order."""
+    check_pairs(gold, predicted)
+    check_labels(labels)
+    places = {label: place for place, label in enumerate(labels)}
+    unknown = sorted({*gold, *predicted} - places.keys())
+    if unknown:
+        raise ValueError(
+            f"These labels have no place in the confusion matrix: {', '.join(unknown)}. It has: {', '.join(labels)}. "
+            "Add them, or leave their examples out."
+        )
+    table = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    np.add.at(table, ([places[label] for label in gold], [places[label] for label in predicted]), 1)
+    return table
+
+
+def calibration(gold: Sequence[str], predictions: Sequence[Prediction], n_bins: int = N_BINS) -> Calibration:
+    """Compare the probability of each answer with how often such answers are right.
+
+    Expected calibration error over bins of equal width (Guo et al., 2017).
+    """
+    answers = [prediction.label for prediction in predictions]
+    check_pairs(gold, answers)
+    check_probabilities(predictions)
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
+    confidences = np.array([prediction.probability for prediction in predictions])
+    right = np.array([label == answer for label, answer in zip(gold, answers, strict=True)])
+    edges = np.arange(n_bins + 1) / n_bins
+    places = np.searchsorted(edges[1:-1], confidences)  # a confidence on an edge is in the bin below it
+    bins: list[Bin] = []
+    error = 0.0
+    for place, (low, high) in enumerate(pairwise(edges.tolist())):
+        here = places == place
+        n_here = int(here.sum())
+        claimed, reached = (float(part[here].mean()) if n_here else None for part in (confidences, right))
+        bins.append(Bin(low, high, n_here, claimed, reached))
+        error += abs(float(confidences[here].sum()) - int(right[here].sum())) / len(gold)
+    return Calibration(error, tuple(bins))
+
+
+def brier_score(gold: Sequence[str], predictions: Sequence[Prediction]) -> float:
+    """Mean squared distance between probabilities and the gold label: 0 is best, 2 is worst (Brier, 1950)."""
+    return float(brier_scores(gold, predictions).mean())
+
+
+def brier_scores(gold: Sequence[str], predictions: Sequence[Prediction]) -> Floats:
+    """Square the distance of each prediction to its gold label, which has probability 1 and all others 0.
+
+    A gold label that the prediction does not know has probability 0 in it.
+
+    :return: One value an example. Shape: (examples,).
+    """
+    check_pairs(gold, [prediction.label for prediction in predictions])
+    check_probabilities(predictions)
     scores: list[float] = []
-    for gold, kept in zip(wanted, found, strict=True):
-        both, either = int((gold & kept).sum()), int(gold.sum() + kept.sum())
-        scores.append(2 * both / either if either else 1.0)
-    return float(np.mean(scores))
+    for label, prediction in zip(gold, predictions, strict=True):
+        probabilities = {label: 0.0, **prediction.probabilities}
+        scores.append(sum((share - (name == label)) ** 2 for name, share in probabilities.items()))
+    return np.array(scores)
 
 
 def check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:
@@ -85,3 +165,14 @@ def check_labels(labels: Sequence[str]) -> None:
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
         raise ValueError(f"Each class counts once, but these labels come twice: {', '.join(twice)}.")
+
+
+def check_probabilities(predictions: Sequence[Prediction]) -> None:
+    """Refuse what is no probability."""
+    for number, prediction in enumerate(predictions):
+        for label, share in prediction.probabilities.items():
+            if not -ROUNDING <= share <= 1 + ROUNDING:
+                raise ValueError(
+                    f"Prediction {number} gives {label!r} the probability {share}. "
+                    "Probabilities lie between 0 and 1: mend the predictor."
+                )

@@ -18,6 +18,7 @@ import numpy as np
 
 from fresh.extras import load_extra
 from fresh.tables import is_frame, records_of
+from fresh.words import Joined, Spans
 
 Source = str | os.PathLike[str] | Iterable[Any]
 """A file, a pandas frame, a datasets.Dataset, or dicts or (text, label) pairs."""
@@ -51,6 +52,10 @@ class Row:
     """Counts the rows from 1."""
     error: RowError | None = field(default=None, compare=False)
     """Why the row could not be read."""
+    joined: Joined = ()
+    """The published texts that its text was joined from."""
+    evidence: Spans | None = None
+    """People's own spans in words, where the file tells more of them than the rationale in the values."""
 
     @property
     def place(self) -> str:

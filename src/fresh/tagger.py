@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fresh.agreement import token_f1
 from fresh.by_word import there_are
 from fresh.classifier import ClassifierConfig
 from fresh.discretize import Discretizer
@@ -17,7 +18,6 @@ from fresh.encoder import load_encoder
 from fresh.extractor import select_read
 from fresh.frozen import Reading, read_all
 from fresh.learning import describe, half_precision, run_frozen
-from fresh.metrics import token_f1
 from fresh.pieces import Batch, Gather, Ints, Layout, PieceTable
 from fresh.support import text_of
 from fresh.tagging import Kind, Tags, WordValues

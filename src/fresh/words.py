@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterator
 
 Spans = tuple[tuple[int, int], ...]
+Joined = tuple[tuple[str, int], ...]
+"""The texts that one text was joined from: the name of each, and its number of words."""
 
 # Scripts written without spaces: each character, with its marks, is a word.
 UNSPACED = (
