@@ -1,0 +1,1 @@
+"""To annotation tools and back, one file a tool."""
