@@ -42,6 +42,7 @@ def fails(source: Any, config: DataConfig = PLAIN) -> str:
         ({"text": ""}, "text must name a column, got ''."),
         ({"label": ""}, "label must name a column, got ''."),
         ({"text": "a", "query": "a"}, "text and query both name the column 'a'. Give each its own."),
+        ({"agreement": 1.5}, "agreement must lie between 0 and 1, got 1.5."),
         ({"dev_share": 0.0}, "dev_share must lie between 0 and 1, got 0.0."),
         ({"test_share": 1.0}, "test_share must lie between 0 and 1, got 1.0."),
         (

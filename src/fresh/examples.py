@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from fresh.annotation.formats import unified
-from fresh.annotation.marks import Marks, touched, vote
+from fresh.annotation.marks import Marks, Unanswered, touched, vote
 from fresh.data_config import DataConfig
 from fresh.document import Document, Example, Mask, words_at
 from fresh.rationale import Words
@@ -172,6 +172,8 @@ def query_in(row: Row, config: DataConfig) -> Words:
 def label_in(row: Row, column: str) -> str:
     """Read a label; numbers and truth values become text."""
     cell = row.values.get(column)
+    if isinstance(cell, Unanswered):
+        raise RowError(row.place, cell.problem, MEND, set_aside=True)
     if is_null(cell):
         raise RowError(row.place, "there is no label.", MEND)
     if not isinstance(cell, str | int | float | np.generic):

@@ -1,8 +1,8 @@
 """Label Studio: tasks with the model's answer and spans as predictions, and people's annotations back.
 
 The formats of Label Studio 1.x: tasks as JSON (data, predictions, annotations) and JSON_MIN, one flat object for each
-annotation. Its places are code points; versions of before 2022 wrote UTF-16 code units, which is found out from the text
-that stands beside each span.
+annotation. Its places are code points; versions of before 2022 wrote UTF-16 code units, which is found out from the
+text that stands beside each span.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from fresh.annotation.marks import MEND, Answer, check_texts, guarded, joined, one_of, same, wants
+from fresh.annotation.marks import Answer, Unanswered, check_texts, guarded, joined, one_of, same, wants
 from fresh.annotation.offsets import from_units
 from fresh.data_config import DataConfig
 from fresh.document import Explanation
@@ -70,8 +70,7 @@ def read_task(row: Row, config: DataConfig) -> Row:
     done = [item for item in given if not item.get("was_cancelled") and not item.get("skipped")]
     done = [item for item in done if item.get("ground_truth")] or done
     if not done and fields.get(config.label) is None:
-        problem = "it was skipped." if given else "nobody has annotated it."
-        raise RowError(row.place, problem, MEND, set_aside=True)
+        fields[config.label] = Unanswered("it was skipped." if given else "nobody has annotated it.")
     answers = [answer_of(row, item.get("result") or (), fields, config) for item in done]
     questions = {name for answer in answers for name in answer.choices}
     if questions and config.label == DataConfig().label and config.label not in {*questions, *fields}:

@@ -34,6 +34,13 @@ class Marks:
     annotators: tuple[Spans, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Stands in the place of a label that people chose not to give; the row is left out where a label is needed."""
+
+    problem: str
+
+
 def guarded(row: Row, tool: str, make: Callable[[], Row]) -> Row:
     """Make a row, or one that says why it cannot be made."""
     if row.error:

@@ -1,14 +1,15 @@
 """Prodigy: the JSON lines of `prodigy db-out`.
 
-The task format that its documentation gives (Annotation interfaces): text, spans (start, end, token_start and token_end, which is the last token's number),
-tokens, answer; a class as label, as accept among options, or as cats. Its places are Python's: code points.
+The task format that its documentation gives (Annotation interfaces): text, spans (start, end, token_start and token_end,
+the number of the last token), tokens, answer; a class as label, as accept among options, or as cats. Its places are
+Python's: code points.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from fresh.annotation.marks import MEND, Answer, check_texts, guarded, joined, one_of, refuse_bad, wants
+from fresh.annotation.marks import MEND, Answer, Unanswered, check_texts, guarded, joined, one_of, refuse_bad, wants
 from fresh.data_config import DataConfig
 from fresh.readers import Row, RowError
 
@@ -34,15 +35,15 @@ def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
 def read_lines(lines: Sequence[Row], config: DataConfig) -> Row:
     """Turn what was said about one text into a row."""
     accepted = [row for row in lines if row.values.get("answer") == "accept"]
-    if not accepted:
-        verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
-        raise RowError(lines[0].place, f"it was {verb}.", MEND, set_aside=True)
     fields: dict[str, Any] = {}
-    for row in accepted:
+    for row in accepted or lines[:1]:
         fields |= dict(row.values["meta"]) if isinstance(row.values.get("meta"), Mapping) else {}
         fields |= {name: value for name, value in row.values.items() if name not in OWN and name != "label"}
+    if not accepted:
+        verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
+        fields[config.label] = Unanswered(f"it was {verb}.")
     answers = [Answer(spans_of(row, config), choices_of(row, config, fields)) for row in accepted]
-    return joined(accepted[0], fields, answers, config)
+    return joined((accepted or lines)[0], fields, answers, config)
 
 
 def choices_of(row: Row, config: DataConfig, fields: Mapping[str, Any]) -> dict[str, Any]:
