@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fresh.annotation.exporting import export
+from fresh.annotation import export
 from fresh.data import BadRows, DataConfig, read_examples
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.rationale import Prediction

@@ -17,12 +17,25 @@ CATS = {"id": 1, "text": "Good film", "cats": ["good"], "entities": [[0, 4, "RAT
 TEXTCAT = {"text": "Good film", "label": "good", "_input_hash": 1, "_task_hash": 2, "answer": "accept"}
 SAMPLES: dict[str, list[dict[str, Any]]] = {
     "label_studio": [TASK, FLAT, {"data": {"text": "a"}, "predictions": []}, {"data": {}, "completions": []}],
-    "doccano": [CATS, {"text": "a", "label": []}, {"text": "a", "label": ["x"]}, {"text": "a", "label": [[0, 1, "X"]]}],
+    "doccano": [
+        CATS,
+        {**CATS, "label": "x"},
+        {"text": "a", "cats": []},
+        {"text": "a", "label": []},
+        {"text": "a", "label": ["x"]},
+        {"text": "a", "label": [[0, 1, "X"]]},
+    ],
     "prodigy": [TEXTCAT, {"text": "a", "spans": [], "answer": "ignore"}],
     "potato": [{"id": "1", "text": "a", "predictions": {"label": "x"}}],
     "explained": [{"id": "1", "label": "x", "probabilities": {"x": 1.0}, "rationale": [], "ratio": 0.0}],
     "annotations": [{"annotation_id": "1", "evidences": [], "classification": "x"}],
-    "table": [{"text": "a", "label": "x"}, {"text": "a", "label": 1, "answer": "accept"}, {}, {"text": "a", "data": 3}],
+    "table": [
+        {"text": "a", "label": "x", "entities": ["b"], "cats": []},
+        {"text": "a", "label": "x"},
+        {"text": "a", "label": 1, "answer": "accept"},
+        {},
+        {"text": "a", "data": 3},
+    ],
 }
 
 

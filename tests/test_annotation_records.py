@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotated import explanation
-from fresh.annotation.records import explained
+from fresh.annotation import explained
 from fresh.document import Document, Explanation, Mask
 from fresh.readers import DataError, Row, read_rows
 from fresh.show import to_record

@@ -9,7 +9,7 @@ import pytest
 
 import annotated
 from annotated import explanation
-from fresh.annotation.exporting import TOOLS, Exported, export
+from fresh.annotation import TOOLS, Exported, export
 from fresh.data import DataError
 from fresh.document import Document, Explanation, Mask
 from fresh.rationale import Prediction

@@ -22,8 +22,11 @@ OWN = ("label", "entities", "cats", "relations", "Comments")
 
 
 def looks_like(values: Mapping[str, Any]) -> bool:
-    """Recognise a line of doccano's."""
-    return "text" in values and any(isinstance(values.get(name), list) for name in ("entities", "label", "cats"))
+    """Recognise a line of doccano's, and not a table with a label and lists in other columns."""
+    lists = {name for name in OWN if isinstance(values.get(name), list)}
+    return "text" in values and (
+        "label" in lists or ("label" not in values or "Comments" in lists) and bool(lists & {"entities", "cats"})
+    )
 
 
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:

@@ -42,14 +42,15 @@ def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> 
     """
     chosen, target = find_tool(tool), Path(path)
     check_target(target, chosen)
-    first = next(iterator := iter(explanations), None)
+    rest = iter(explanations)
+    first = next(rest, None)  # before anything is written: an input that cannot be read leaves no file behind
     if first is None:
         raise DataError("There is nothing to export: no text was explained.")
     partial = target.with_name(f"{target.name}.partial")
     seen = Seen()
     try:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(laid_out(seen.watched(itertools.chain([first], iterator)), chosen))
+            file.writelines(laid_out(seen.watched(itertools.chain([first], rest)), chosen))
         files = {target: partial, **written_settings(target, chosen, seen)}
     except BaseException:
         partial.unlink(missing_ok=True)

@@ -89,22 +89,25 @@ def wants(config: DataConfig, *names: str) -> bool:
 
 def vote(marks: Marks, document: Document, agreement: float, place: str) -> tuple[Mask, int]:
     """Keep the words that enough annotators marked; count the spans that cut a word, which are widened."""
-    refuse_bad(place, problems_of(marks, document))
+    runs = [runs_of(spans, document) for spans in marks.annotators]
+    both = [
+        pair for spans, found in zip(marks.annotators, runs, strict=True) for pair in zip(spans, found, strict=True)
+    ]
+    refuse_bad(place, problems_of(both, document.text))
     votes = np.zeros(len(document.words), dtype=np.int64)
-    for spans in marks.annotators:
-        votes += Mask.from_spans(touched(spans, document), len(document.words)).kept
-    needed = max(1, math.ceil(len(marks.annotators) * Fraction(str(agreement))))
-    n_cut = sum(cuts(start, end, document) for spans in marks.annotators for start, end in spans)
-    return Mask(votes >= needed), n_cut
+    for found in runs:
+        votes += Mask.from_spans(found, len(document.words)).kept
+    needed = max(1, math.ceil(len(runs) * Fraction(str(agreement))))
+    return Mask(votes >= needed), sum(cuts(span, run, document) for span, run in both)
 
 
-def problems_of(marks: Marks, document: Document) -> Iterator[str]:
+def problems_of(both: Iterable[tuple[tuple[int, int], tuple[int, int]]], text: str) -> Iterator[str]:
     """Say which spans are outside of the text or hold no word."""
-    for start, end in (span for spans in marks.annotators for span in spans):
-        if not 0 <= start < end <= len(document.text):
-            yield f"the span ({start}, {end}) does not fit a text of {len(document.text)} characters."
-        elif not any(touched([(start, end)], document)):
-            yield f"the span ({start}, {end}) holds no word, only {document.text[start:end]!r:.40}."
+    for (start, end), (first, after) in both:
+        if not 0 <= start < end <= len(text):
+            yield f"the span ({start}, {end}) does not fit a text of {len(text)} characters."
+        elif first >= after:
+            yield f"the span ({start}, {end}) holds no word, only {text[start:end]!r:.40}."
 
 
 def refuse_bad(place: str, problems: Iterable[str]) -> None:
@@ -117,17 +120,20 @@ def refuse_bad(place: str, problems: Iterable[str]) -> None:
 
 def touched(spans: Iterable[tuple[int, int]], document: Document) -> Iterator[tuple[int, int]]:
     """Turn characters into words: every word that a span touches."""
+    return ((first, after) for first, after in runs_of(spans, document) if first < after)
+
+
+def runs_of(spans: Iterable[tuple[int, int]], document: Document) -> list[tuple[int, int]]:
+    """Find for each span the first word that it touches, and the word after the last; for none, they do not ascend."""
     starts, ends = np.array(document.spans).T
-    for start, end in spans:
-        first, after = int(np.searchsorted(ends, start, side="right")), int(np.searchsorted(starts, end))
-        if first < after:
-            yield first, after
+    return [
+        (int(np.searchsorted(ends, start, side="right")), int(np.searchsorted(starts, end))) for start, end in spans
+    ]
 
 
-def cuts(start: int, end: int, document: Document) -> bool:
+def cuts(span: tuple[int, int], run: tuple[int, int], document: Document) -> bool:
     """Tell whether a span begins or ends within a word."""
-    [(first, after)] = touched([(start, end)], document)
-    return document.spans[first][0] < start or end < document.spans[after - 1][1]
+    return document.spans[run[0]][0] < span[0] or span[1] < document.spans[run[1] - 1][1]
 
 
 def check_texts(row: Row, text: str, spans: Sequence[tuple[int, int]], given: Sequence[str | None]) -> None:

@@ -1,8 +1,7 @@
 """Prodigy: the JSON lines of `prodigy db-out`.
 
-The task format that its documentation gives (Annotation interfaces): text, spans (start, end, token_start and token_end,
-the number of the last token), tokens, answer; a class as label, as accept among options, or as cats. Its places are
-Python's: code points.
+The task format of its documentation (Annotation interfaces): text, tokens, spans (start, end, token_start and, the last
+token, token_end), answer; a class as label, as accept among options, or as cats. Its places are Python's: code points.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
