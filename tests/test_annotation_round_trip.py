@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import annotated
 from annotated import Record, explanation
+from fresh.data import DataError
 from fresh.document import Document, Explanation, Mask
 from fresh.words import split_words
 from strategies import flags, texts
@@ -71,6 +72,16 @@ def test_queries_come_back(way: str, tmp_path: Path) -> None:
     tasks = annotated.exported([explanation(document, Mask.full(3))], tmp_path, tool)
     [found] = annotated.read(annotated.write_list(tmp_path / "answers.json", by_people(tasks)))
     assert found.document.query == ("Is", "it", "good", "?")
+
+
+@pytest.mark.parametrize("tool", ["label_studio", "doccano"])
+def test_what_the_model_marked_is_not_taken_for_what_people_marked(tool: str, tmp_path: Path) -> None:
+    tasks = annotated.exported([explanation(Document.from_text("A film"), Mask.full(2))], tmp_path, tool)
+    with pytest.raises(DataError) as caught:
+        annotated.read(annotated.write_list(tmp_path / "tasks.json", tasks))
+    assert str(caught.value) == (
+        "No row can be used. Left out 1 of 1 rows: tasks.json, row 1: nobody has annotated it."
+    )
 
 
 EMOJI = "👩\u200d🚀 loves 𝒻𝒾𝓁𝓂𝓈\r\n\tand\u0301 𠮷野家."

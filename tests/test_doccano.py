@@ -51,6 +51,12 @@ def test_text_classification_is_read(tmp_path: Path) -> None:
     assert words(tmp_path, line(label=["good"]), line(id=2, label=[2])) == [("good", None), ("2", None)]
 
 
+def test_the_class_that_people_chose_goes_before_a_column_unless_that_is_named(tmp_path: Path) -> None:
+    given = line(cats=["good"], entities=[], label="old", gold="bad")
+    assert words(tmp_path, given) == [("good", None)]
+    assert words(tmp_path, given, label="gold") == [("bad", None)]
+
+
 def test_a_text_in_which_nobody_marked_has_no_rationale(tmp_path: Path) -> None:
     assert words(tmp_path, line(cats=["good"], entities=[])) == [("good", None)]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from fresh.annotation.marks import MEND, Answer, guarded, joined, one_of, refuse_bad, wants
+from fresh.annotation.marks import MEND, Answer, Unanswered, guarded, joined, one_of, refuse_bad, wants
 from fresh.annotation.offsets import from_units, to_units
 from fresh.data_config import DataConfig
 from fresh.document import Explanation
@@ -25,7 +25,7 @@ def looks_like(values: Mapping[str, Any]) -> bool:
     """Recognise a line of doccano's, and not a table with a label and lists in other columns."""
     lists = {name for name in OWN if isinstance(values.get(name), list)}
     return "text" in values and (
-        "label" in lists or ("label" not in values or "Comments" in lists) and bool(lists & {"entities", "cats"})
+        "label" in lists or (("label" not in values or "Comments" in lists) and bool(lists & {"entities", "cats"}))
     )
 
 
@@ -42,8 +42,10 @@ def read_line(row: Row, config: DataConfig) -> Row:
     label = given if isinstance(given, list) else []
     named = isinstance(row.values.get("cats"), list)
     classes = row.values["cats"] if named else [item for item in label if not isinstance(item, list | tuple | dict)]
-    if (named or classes) and config.label not in fields:
+    if (named or classes) and (config.label not in fields or config.label == DataConfig().label):
         fields[config.label] = one_of(classes)
+    if "probability" in fields and "Comments" not in row.values:  # what `write` wrote: doccano adds the comments
+        fields[config.label] = Unanswered("nobody has annotated it.")
     entities = row.values.get("entities")
     marked = [item for item in (entities if isinstance(entities, list) else label) if item not in classes]
     return joined(row, fields, [Answer(spans_of(row, marked, config), {})], config)
