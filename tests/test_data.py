@@ -192,8 +192,8 @@ def test_two_tables_for_dev_are_refused() -> None:
 
 def test_a_folder_without_train_is_refused(tmp_path: Path) -> None:
     assert load_fails(tmp_path) == (
-        f"{tmp_path} holds no training data: looked for train with one of the endings "
-        ".jsonl, .jsonl.gz, .csv, .csv.gz, .tsv, .tsv.gz, .parquet. Name a file, or a folder with such a file."
+        f"{tmp_path} holds no training data: looked for train with one of the endings .jsonl, .jsonl.gz, .json, "
+        ".json.gz, .csv, .csv.gz, .tsv, .tsv.gz, .parquet. Name a file, or a folder with such a file."
     )
 
 

@@ -1,3 +1,4 @@
+import inspect
 import json
 import re
 from dataclasses import fields, replace
@@ -41,6 +42,7 @@ def fails(source: Any, config: DataConfig = PLAIN) -> str:
         ({"text": ""}, "text must name a column, got ''."),
         ({"label": ""}, "label must name a column, got ''."),
         ({"text": "a", "query": "a"}, "text and query both name the column 'a'. Give each its own."),
+        ({"agreement": 1.5}, "agreement must lie between 0 and 1, got 1.5."),
         ({"dev_share": 0.0}, "dev_share must lie between 0 and 1, got 0.0."),
         ({"test_share": 1.0}, "test_share must lie between 0 and 1, got 1.0."),
         (
@@ -290,7 +292,7 @@ def test_data_without_one_good_row_is_refused() -> None:
 
 
 def test_every_setting_has_its_own_words() -> None:
-    source = Path(read_examples.__code__.co_filename).read_text(encoding="utf-8")
+    source = inspect.getsource(DataConfig)
     for setting in fields(DataConfig):
         line = next(i for i, text in enumerate(source.splitlines()) if text.startswith(f"    {setting.name}: "))
         assert source.splitlines()[line + 1].strip().startswith('"""')

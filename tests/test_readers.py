@@ -20,11 +20,11 @@ from fresh.readers import (
     DataError,
     decode_lines,
     find_split_files,
-    is_null,
     parse_delimited,
     parse_json_lines,
     read_rows,
 )
+from fresh.tables import is_null
 
 RECORDS: list[dict[str, Any]] = [{"text": "Good film.", "label": "pos"}, {"text": "Bad, bad film.", "label": "neg"}]
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0\ufeff"), max_size=12)
@@ -204,7 +204,8 @@ def test_an_unknown_type_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "reviews.docx"
     path.touch()
     assert fails(path) == (
-        f"{path} is of an unknown type. Save it as one of: .jsonl, .jsonl.gz, .csv, .csv.gz, .tsv, .tsv.gz, .parquet."
+        f"{path} is of an unknown type. "
+        "Save it as one of: .jsonl, .jsonl.gz, .json, .json.gz, .csv, .csv.gz, .tsv, .tsv.gz, .parquet."
     )
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from fresh.annotation.formats import wrong_kind
+from fresh.data_config import DataConfig
 from fresh.document import Example
 from fresh.eraser import is_eraser, open_eraser
-from fresh.examples import BadRows, DataConfig, examples_in, read_documents, read_examples
+from fresh.examples import BadRows, examples_in, read_documents, read_examples
 from fresh.readers import READERS, STEMS, DataError, Row, find_split_files, read_rows
 
 __all__ = ["BadRows", "DataConfig", "DataError", "Splits", "cut_off", "load_splits", "read_documents", "read_examples"]
@@ -127,6 +129,8 @@ def parts_in(tables: Mapping[str, Any], config: DataConfig) -> dict[str, Part]:
 def parts_at(path: Path, config: DataConfig) -> dict[str, Part]:
     """Find what lies at a path: a file, or the splits in a folder or an ERASER corpus."""
     if is_eraser(path):
+        if config.format not in ("auto", "eraser"):
+            raise DataError(wrong_kind(path.name, "eraser", config.format))
         corpus = open_eraser(path)
         own = DataConfig(tokenised=True, skip_bad=config.skip_bad)
         return {split: Part([corpus.read_rows(split)], own) for split in corpus.annotations}

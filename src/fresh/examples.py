@@ -1,7 +1,6 @@
 """Rows to documents and examples: which column holds what, and what to do with rows that cannot be used."""
 
 import functools
-import itertools
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,67 +9,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from fresh.config import refuse
+from fresh.annotation.formats import unified
+from fresh.annotation.marks import Marks, Unanswered, touched, vote
+from fresh.data_config import DataConfig
 from fresh.document import Document, Example, Mask, words_at
 from fresh.rationale import Words
-from fresh.readers import DataError, Row, RowError, Source, check_span, is_null, read_rows
+from fresh.readers import DataError, Row, RowError, Source, check_span, read_rows
+from fresh.tables import is_null
 from fresh.words import Spans, split_at_spaces, split_words
 
 SHOWN = 3  # messages in a summary
 MEND = "Mend the row, or leave such rows out with --skip-bad."
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, slots=True)
-class DataConfig:
-    """Where the parts of an example stand in the data."""
-
-    text: str = "text"
-    """Column with the text; "document" if there is no column "text"."""
-    label: str = "label"
-    """Column with the label."""
-    query: str = "query"
-    """Column with what is asked about the text, where there is one."""
-    id: str = "id"
-    """Column with a name for each row, where there is one."""
-    rationale: str = "rationale"
-    """Column with what people marked: pairs of start and end, in characters, or in words for tokenised text."""
-    tokenised: bool = False
-    """The text was split into words before: take it apart at white space only."""
-    dev: str = ""
-    """File with the examples for choosing the best epoch; cut off from the data if there is none."""
-    test: str = ""
-    """File with the examples for the final numbers; cut off from the data if there is none."""
-    dev_share: float = 0.1
-    """Share of the rows to cut off for dev."""
-    test_share: float = 0.1
-    """Share of the rows to cut off for test."""
-    skip_bad: bool = False
-    """Leave out rows that cannot be used, and count them."""
-
-    def __post_init__(self) -> None:
-        refuse(*self.wrong_columns(), *self.wrong_shares())
-
-    def wrong_columns(self) -> Iterator[str]:
-        """Say which columns are not named, or named twice."""
-        named = [(name, getattr(self, name)) for name in ("text", "label", "query", "id", "rationale")]
-        for name, column in named:
-            if not column and name in ("text", "label"):
-                yield f"{name} must name a column, got {column!r}."
-        for (name, column), (other, same) in itertools.combinations(named, 2):
-            if column and column == same:
-                yield f"{name} and {other} both name the column {column!r}. Give each its own."
-
-    def wrong_shares(self) -> Iterator[str]:
-        """Say which shares leave a split empty."""
-        shares = {"dev_share": self.dev_share, "test_share": self.test_share}
-        wrong = [
-            f"{name} must lie between 0 and 1, got {share}." for name, share in shares.items() if not 0 < share < 1
-        ]
-        yield from wrong
-        if not wrong and sum(shares.values()) >= 1:
-            given = f"{self.dev_share} and {self.test_share}"
-            yield f"dev_share and test_share must leave rows to train on, got {given}."
 
 
 @dataclass(slots=True)
@@ -80,6 +30,8 @@ class BadRows:
     count: int = 0
     total: int = 0
     messages: list[str] = field(default_factory=list)
+    widened: int = 0
+    """Spans of annotation tools that cut a word."""
 
     def add(self, reason: str) -> None:
         """Count a row and keep the reason if it is among the first."""
@@ -88,12 +40,14 @@ class BadRows:
             self.messages.append(reason)
 
     def summary(self) -> str:
-        """Say what was left out."""
+        """Say what was left out, and what was changed."""
+        spans = f"{self.widened} span{'s' if self.widened > 1 else ''} cut a word and"
+        widened = f" {spans} {'were' if self.widened > 1 else 'was'} widened to whole words." if self.widened else ""
         if not self.count:
-            return f"All {self.total} rows were read."
+            return f"All {self.total} rows were read.{widened}"
         more = self.count - len(self.messages)
         rest = f" (and {more} more)" if more else ""
-        return f"Left out {self.count} of {self.total} rows: {' '.join(self.messages)}{rest}"
+        return f"Left out {self.count} of {self.total} rows: {' '.join(self.messages)}{rest}{widened}"
 
 
 def read_documents(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Document]:
@@ -114,8 +68,8 @@ def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None
 
 def examples_in(tables: Iterable[Iterator[Row]], config: DataConfig, bad: BadRows | None) -> Iterator[Example]:
     """Read several tables as one: an id may stand in one place only."""
-    places: dict[str, str] = {}
-    make = functools.partial(example_in, places=places)
+    bad = bad or BadRows()
+    make = functools.partial(example_in, places={}, bad=bad)
     for rows in tables:
         yield from usable(rows, config, ("text", "label"), make, bad)
 
@@ -131,7 +85,7 @@ def usable(
     bad = bad or BadRows()
     columns: DataConfig | None = None
     n_made = 0
-    for row in rows:
+    for row in unified(rows, config):
         bad.total += 1
         try:
             if row.error:
@@ -139,7 +93,7 @@ def usable(
             columns = columns or find_columns(row, config, needed)
             made = make(row, columns)
         except RowError as error:
-            if not config.skip_bad:
+            if not config.skip_bad and not error.set_aside:
                 raise
             bad.add(error.brief)
         else:
@@ -175,13 +129,14 @@ def document_in(row: Row, config: DataConfig) -> Document:
     return Document(text, words, spans, query_in(row, config), id, row.joined)
 
 
-def example_in(row: Row, config: DataConfig, places: dict[str, str]) -> Example:
+def example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRows) -> Example:
     """Make an example of a row.
 
     :param places: Where each id was seen before; this one is added.
+    :param bad: Counts the spans that were widened.
     """
     document = document_in(row, config)
-    example = Example(document, label_in(row, config.label), *human_in(row, config, document))
+    example = Example(document, label_in(row, config.label), *human_in(row, config, document, bad))
     if document.id in places:
         problem = f"the id {document.id!r} stands in {places[document.id]} already."
         raise RowError(row.place, problem, "Give each row its own id, or have ids made with --id ''.")
@@ -217,6 +172,8 @@ def query_in(row: Row, config: DataConfig) -> Words:
 def label_in(row: Row, column: str) -> str:
     """Read a label; numbers and truth values become text."""
     cell = row.values.get(column)
+    if isinstance(cell, Unanswered):
+        raise RowError(row.place, cell.problem, MEND, set_aside=True)
     if is_null(cell):
         raise RowError(row.place, "there is no label.", MEND)
     if not isinstance(cell, str | int | float | np.generic):
@@ -239,8 +196,13 @@ def as_text(cell: object) -> str:
     return str(int(cell)) if whole else str(cell).strip()  # type: ignore[call-overload]
 
 
-def human_in(row: Row, config: DataConfig, document: Document) -> tuple[Mask | None, Spans | None]:
+def human_in(row: Row, config: DataConfig, document: Document, bad: BadRows) -> tuple[Mask | None, Spans | None]:
     """Read what people marked, as a mask and as their own spans, each once; nothing if the row does not say."""
+    marks = row.values.get(config.rationale)
+    if isinstance(marks, Marks):
+        mask, n_widened = vote(marks, document, config.agreement, row.place)
+        bad.widened += n_widened
+        return mask, None
     spans = spans_in(row, config.rationale)
     if spans is None:
         return None, None
@@ -263,12 +225,3 @@ def spans_in(row: Row, column: str) -> list[tuple[int, int]] | None:
     except (TypeError, ValueError, RecursionError) as error:
         way_out = "Write pairs of start and end, such as [[0, 4], [10, 17]], or null."
         raise RowError(row.place, f"the rationale is not a list of pairs, got {cell!r:.60}.", way_out) from error
-
-
-def touched(spans: Iterable[tuple[int, int]], document: Document) -> Iterator[tuple[int, int]]:
-    """Turn characters into words: every word that a span touches."""
-    starts, ends = np.array(document.spans).T
-    for start, end in spans:
-        first, after = int(np.searchsorted(ends, start, side="right")), int(np.searchsorted(starts, end))
-        if first < after:
-            yield first, after

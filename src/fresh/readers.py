@@ -4,7 +4,6 @@ import csv
 import gzip
 import itertools
 import json
-import math
 import os
 import sys
 import zlib
@@ -13,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
-
-import numpy as np
 
 from fresh.extras import load_extra
 from fresh.tables import is_frame, records_of
@@ -34,9 +31,10 @@ class DataError(ValueError):
 class RowError(DataError):
     """One row that cannot be used; the others can."""
 
-    def __init__(self, place: str, problem: str, way_out: str) -> None:
+    def __init__(self, place: str, problem: str, way_out: str, *, set_aside: bool = False) -> None:
         super().__init__(f"{place}: {problem} {way_out}")
         self.brief = f"{place}: {problem}"
+        self.set_aside = set_aside  # by the people who annotated it: left out and counted, whatever the settings say
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +185,25 @@ def parse_json(line: str, name: str, where: str, number: int) -> Row:
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
 
 
+def read_json(path: Path, name: str) -> Iterator[Row]:
+    """Read a file with one list of JSON objects; one that holds JSON lines is read as such."""
+    with open_bytes(path, name) as file:
+        lines = list(decode_lines(file, name))
+    try:
+        found = json.loads("".join(lines))
+    except (ValueError, RecursionError) as error:
+        if lines and lines[0].lstrip().startswith("["):
+            raise DataError(f"{name}: broken JSON ({error}). Fetch or export the file again.") from error
+        yield from parse_json_lines((line.encode() for line in lines), name)
+    else:
+        for number, record in enumerate(found if isinstance(found, list) else [found], start=1):
+            where, problem = f"row {number}", f"a JSON object is needed, got {record!r:.60}."
+            bad = (
+                None if isinstance(record, dict) else RowError(f"{name}, {where}", problem, "Write a list of objects.")
+            )
+            yield Row({} if bad else record, name, where, number, bad)
+
+
 def read_delimited(path: Path, name: str) -> Iterator[Row]:
     """Read a table whose first line names the columns; commas or tabs stand between them."""
     # The csv module has one limit for the whole process; reviews can be longer than its default.
@@ -246,14 +263,6 @@ def read_parquet(path: Path, name: str) -> Iterator[Row]:
         raise DataError(f"{name}: broken Parquet ({error}). Fetch or write the file again.") from error
 
 
-def is_null(cell: object) -> bool:
-    """Tell whether a cell is empty: none, blank, not a number, or pandas' word for it."""
-    if isinstance(cell, str):
-        return not cell.strip()
-    nan = isinstance(cell, float | np.floating) and math.isnan(cell)
-    return cell is None or nan or type(cell).__name__ in ("NAType", "NaTType")
-
-
 def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:
     """Refuse a span that leaves its document."""
     if not 0 <= start < end <= size:
@@ -280,6 +289,8 @@ STEMS = (("train", "train"), ("dev", "dev"), ("dev", "val"), ("dev", "validation
 READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
     ".jsonl": read_json_lines,
     ".jsonl.gz": read_json_lines,
+    ".json": read_json,
+    ".json.gz": read_json,
     ".csv": read_delimited,
     ".csv.gz": read_delimited,
     ".tsv": read_delimited,

@@ -167,7 +167,7 @@ def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Prog
     else:
         bad = BadRows()
         splits = load_splits(named_corpus_needs_folder(data), run.config.data, run.method.train.seed, bad)
-        if bad.count:
+        if bad.count or bad.widened:
             progress.say(bad.summary())
     sizes = ", ".join(f"{len(getattr(splits, part)):,} {part}" for part in ("train", "dev", "test"))
     progress.say(f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.")

@@ -1,7 +1,10 @@
 """Tables in memory as records: pandas frames and datasets, recognised without loading either library."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 
 def is_frame(source: object) -> bool:
@@ -32,3 +35,11 @@ def frame_records(frame: Any) -> Iterator[dict[str, Any]]:
     columns = [str(column) for column in frame.columns]
     for cells in frame.itertuples(index=False, name=None):
         yield dict(zip(columns, cells, strict=True))
+
+
+def is_null(cell: object) -> bool:
+    """Tell whether a cell is empty: none, blank, not a number, or pandas' word for it."""
+    if isinstance(cell, str):
+        return not cell.strip()
+    nan = isinstance(cell, float | np.floating) and math.isnan(cell)
+    return cell is None or nan or type(cell).__name__ in ("NAType", "NaTType")
