@@ -8,11 +8,10 @@ from rich.text import Text
 
 from fresh.curve import Curve
 from fresh.document import Explanation
+from fresh.highlight import VISIBLE
 from fresh.report import Report
 
 READ = "bold underline green"
-VISIBLE = {point: 0x2400 + point for point in range(0x20) if chr(point) not in "\n\t"} | {0x7F: 0x2421}
-"""Control characters as their pictures, so that no text can steer a terminal."""
 
 
 def highlighted(explanation: Explanation, plain: bool) -> Text:
