@@ -30,9 +30,11 @@ def highlighted(explanation: Explanation, plain: bool) -> Text:
 def show_explanation(console: Console, explanation: Explanation, gold: str | None = None) -> None:
     """Print the answer and the document with the words it was made from."""
     prediction = explanation.prediction
-    line = Text.assemble((prediction.label, "bold"), f" (probability {prediction.probability:.2f})")
+    line = Text.assemble((prediction.label.translate(VISIBLE), "bold"), f" (probability {prediction.probability:.2f})")
     if gold is not None:
-        line.append(" right" if gold == prediction.label else f" wrong: it is {gold}", style="italic")
+        line.append(
+            " right" if gold == prediction.label else f" wrong: it is {gold.translate(VISIBLE)}", style="italic"
+        )
     kept = int(explanation.mask.kept.sum())
     line.append(f", from {kept} of {len(explanation.mask)} words:", style="dim")
     console.print(line)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fresh.page.view import Calibration, Estimate, LengthCurve
 
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
-WIDTH, HEIGHT = 420, 260
-LEFT, RIGHT, TOP, BOTTOM = 46, 406, 12, 216
+WIDTH, HEIGHT = 520, 290
+LEFT, RIGHT, TOP, BOTTOM = 56, 492, 12, 238
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ def ends(estimates: Iterable[Estimate]) -> list[float]:
     return [number for one in estimates for number in (one.low, one.value, one.high) if number is not None]
 
 
-def whisker(estimate: Estimate, low: float, high: float, line: float | None = None) -> str:
+def whisker(estimate: Estimate, between: tuple[float, float], line: float | None = None) -> str:
     """Draw a figure as a dot and its interval as a line, beside a hairline to compare with."""
-    axis = Axis(low, high, 6, 134)
-    parts = ['<line class="track" x1="6" x2="134" y1="10" y2="10"/>']
+    axis = Axis(*between, 6, 194)
+    parts = ['<line class="track" x1="6" x2="194" y1="10" y2="10"/>']
     if line is not None:
         parts.append(f'<line class="hair" x1="{axis.at(line)}" x2="{axis.at(line)}" y1="0" y2="20"/>')
     if estimate.low is not None and estimate.high is not None:
         first, last = axis.at(estimate.low), axis.at(estimate.high)
         parts.append(f'<path class="interval" d="M{first} 10H{last}M{first} 6V14M{last} 6V14"/>')
     parts.append(f'<circle class="dot" cx="{axis.at(estimate.value)}" cy="10" r="4"/>')
-    return f'<svg class="whisker" viewBox="0 0 140 20" width="140" height="20" aria-hidden="true">{"".join(parts)}</svg>'
+    return f'<svg class="whisker" viewBox="0 0 200 20" aria-hidden="true">{"".join(parts)}</svg>'
 
 
 def draw_curve(curve: LengthCurve) -> str:
@@ -85,7 +85,8 @@ def draw_curve(curve: LengthCurve) -> str:
 def draw_calibration(calibration: Calibration) -> str:
     """Draw how often the model is right against how sure it is; larger dots are more documents."""
     bins = [one for one in calibration.bins if one.count]
-    x, y = Axis(0.0, 1.0, LEFT, RIGHT), Axis(0.0, 1.0, BOTTOM, TOP)
+    low = bounds([0.9, *(share for one in bins for share in (one.confidence, one.accuracy))])[0]
+    x, y = Axis(low, 1.0, LEFT, RIGHT), Axis(low, 1.0, BOTTOM, TOP)
     most = max((one.count for one in bins), default=1)
     parts = [
         frame(x, y, "how sure: probability of the answer", "how often right"),
@@ -107,12 +108,14 @@ def frame(x: Axis, y: Axis, across: str, up: str) -> str:
         height = y.at(value)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{height}" y2="{height}"/>')
         parts.append(f'<text class="muted" x="{LEFT - 8}" y="{height + 4}" text-anchor="end">{value:g}</text>')
-    for value in ticks(x.low, x.high):
-        parts.append(f'<text class="muted" x="{x.at(value)}" y="{BOTTOM + 18}" text-anchor="middle">{value:.0%}</text>')
+    parts += [
+        f'<text class="muted" x="{x.at(value)}" y="{BOTTOM + 20}" text-anchor="middle">{value:.0%}</text>'
+        for value in ticks(x.low, x.high)
+    ]
     middle = (LEFT + RIGHT) / 2
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{RIGHT}" y1="{BOTTOM}" y2="{BOTTOM}"/>')
-    parts.append(f'<text class="muted" x="{middle}" y="{BOTTOM + 38}" text-anchor="middle">{across}</text>')
-    turn = f'transform="translate(11 {(TOP + BOTTOM) / 2}) rotate(-90)"'
+    parts.append(f'<text class="muted" x="{middle}" y="{BOTTOM + 44}" text-anchor="middle">{across}</text>')
+    turn = f'transform="translate(14 {(TOP + BOTTOM) / 2}) rotate(-90)"'
     parts.append(f'<text class="muted" {turn} text-anchor="middle">{up}</text>')
     return "".join(parts)
 

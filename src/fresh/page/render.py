@@ -7,6 +7,7 @@ from string import Template
 
 from fresh.highlight import plain
 from fresh.page import sections
+from fresh.page.charts import charts
 from fresh.page.packed import pack
 from fresh.page.view import View
 
@@ -29,7 +30,7 @@ def render(view: View) -> str:
     script = '"use strict";\n(() => {\n' + "".join(map(read, SCRIPTS)) + "})();\n"
     before = (
         sections.headline(view.headline)
-        + sections.charts(view)
+        + charts(view)
         + sections.agreement(view.agreement)
         + sections.audit(view.verdicts, view.guarantee)
         + sections.comparisons(view.comparisons)
