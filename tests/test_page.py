@@ -144,6 +144,14 @@ def test_a_confusion_matrix_shows_counts_and_shares_of_the_gold_label() -> None:
     assert '<td class="shade-0">0 <small>0%</small></td><td class="shade-0 hit">0 <small>0%</small></td>' in html
 
 
+def test_a_matrix_of_many_labels_has_the_width_of_the_page_and_counts_only() -> None:
+    labels = tuple(f"topic {n}" for n in range(7))
+    html = render(small_view(confusion=Confusion(labels, ((2, *[1] * 6),) * 7)))
+    assert '<div class="card whole"><h3>Confusion matrix' in html
+    assert html.count("<small>") == 0
+    assert '<td class="shade-2 hit">2</td><td class="shade-1">1</td>' in html
+
+
 def test_a_curve_has_its_points_its_band_and_the_full_text() -> None:
     html = render(small_view(curve=CURVE))
     assert html.count('class="dot"') == len(CURVE.points) + 2  # and the two of the headline

@@ -141,13 +141,24 @@ def test_nothing_in_a_text_can_end_the_script_it_stands_in(text: str) -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
 def test_bounds_are_round_and_hold_all_shares(values: list[float]) -> None:
     low, high = bounds(values)
-    assert 0 <= low <= min(values) <= max(values) <= high <= 1
+    assert 0 <= low <= min(values) + 1e-9
+    assert max(values) - 1e-9 <= high <= 1
     assert low < high
     assert [low * 10, high * 10] == pytest.approx([round(low * 10), round(high * 10)])
 
 
-def test_bounds_of_differences_go_below_zero() -> None:
-    assert bounds([-0.045, 0.0, 0.246]) == (-0.1, 0.3)
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([-0.045, 0.0, 0.246], (-0.1, 0.3)),
+        ([0.3, 0.7], (0.3, 0.7)),
+        ([0.0], (0.0, 0.1)),
+        ([0.5, 0.5], (0.5, 0.6)),
+        ([1.0], (0.9, 1.0)),
+    ],
+)
+def test_bounds_are_the_nearest_tenths(values: list[float], expected: tuple[float, float]) -> None:
+    assert bounds(values) == expected
 
 
 @given(st.integers(-10, 9), st.integers(1, 20))

@@ -9,6 +9,8 @@ from fresh.page.layout import card, figure, folded, numbers, row, section, small
 from fresh.page.view import Calibration, Confusion, LengthCurve, View
 
 NUMBERS = "As a table"
+MANY = 6
+"""Labels beyond which a confusion matrix needs the width of the page."""
 
 
 def charts(view: View) -> str:
@@ -49,24 +51,28 @@ def calibration_card(calibration: Calibration) -> str:
 def confusion_card(matrix: Confusion) -> str:
     """Show gold labels down and predicted ones across; a darker cell is a larger share of its row."""
     n_labels = len(matrix.labels)
+    many = n_labels > MANY
     over = f'<tr><td></td><th class="over" scope="colgroup" colspan="{n_labels}">predicted</th></tr>'
     names = "".join(f'<th scope="col">{plain(label)}</th>' for label in matrix.labels)
     rows = "".join(
-        f'<tr><th scope="row">{plain(matrix.labels[place])}</th>{confusion_cells(matrix.counts[place], place)}</tr>'
-        for place in range(n_labels)
+        f'<tr><th scope="row">{plain(label)}</th>{confusion_cells(counts, place, many)}</tr>'
+        for place, (label, counts) in enumerate(zip(matrix.labels, matrix.counts, strict=True))
     )
     head = f'<thead>{over}<tr><td class="over">gold</td>{names}</tr></thead>'
     caption = '<caption class="unseen">Gold labels down, predicted labels across</caption>'
-    laid = f'<div class="wide"><table class="confusion">{caption}{head}<tbody>{rows}</tbody></table></div>'
-    return card("Confusion matrix", laid, small_print("Shares are of the documents of each gold label."))
+    kind = "confusion many" if many else "confusion"
+    body = f'<table class="{kind}">{caption}{head}<tbody>{rows}</tbody></table>'
+    laid = f'<div class="wide" tabindex="0" role="group" aria-label="Confusion matrix">{body}</div>'
+    says = "A darker cell is a larger share" if many else "Shares are"
+    return card("Confusion matrix", laid, small_print(f"{says} of the documents of a gold label."), whole=many)
 
 
-def confusion_cells(counts: Sequence[int], place: int) -> str:
-    """Write what the documents of one gold label were taken for."""
+def confusion_cells(counts: Sequence[int], place: int, many: bool) -> str:
+    """Write what the documents of one gold label were taken for; among many labels there is room for counts only."""
     total = sum(counts) or 1
     return "".join(
         f'<td class="shade-{round(10 * count / total)}{" hit" if across == place else ""}">'
-        f"{count:,} <small>{count / total:.0%}</small></td>"
+        f"{count:,}{'' if many else f' <small>{count / total:.0%}</small>'}</td>"
         for across, count in enumerate(counts)
     )
 

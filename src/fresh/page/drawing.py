@@ -27,11 +27,12 @@ class Axis:
 
 
 def bounds(values: Iterable[float]) -> tuple[float, float]:
-    """Find round numbers around some shares, at least a tenth apart and within 0 and 1 where the shares are."""
+    """Find the tenths around some shares; where all are the same tenth, the next one too."""
     given = list(values)
-    low, high = math.floor(min(given) * 10 - 1e-9) / 10, math.ceil(max(given) * 10 + 1e-9) / 10
-    low, high = (max(low, 0.0) if min(given) >= 0 else low), (min(high, 1.0) if max(given) <= 1 else high)
-    return low, high
+    low, high = math.floor(round(min(given) * 10, 9)), math.ceil(round(max(given) * 10, 9))
+    if low == high:
+        low, high = (low - 1, high) if low == 10 else (low, high + 1)
+    return low / 10, high / 10
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -75,7 +76,7 @@ def draw_curve(curve: LengthCurve) -> str:
         height = y.at(curve.full_text)
         parts.append(f'<line class="reference" x1="{LEFT}" x2="{RIGHT}" y1="{height}" y2="{height}"/>')
         below = height + 14 if height < TOP + 14 else height - 5
-        parts.append(f'<text class="muted" x="{RIGHT}" y="{below}" text-anchor="end">full text</text>')
+        parts.append(f'<text class="muted" x="{LEFT + 4}" y="{below}">full text</text>')
     path = " ".join(f"{x.at(point.ratio)},{y.at(point.macro_f1.value)}" for point in points)
     parts.append(f'<polyline class="curve" points="{path}"/>')
     parts += [dot(x.at(point.ratio), y.at(point.macro_f1.value), 4) for point in points]

@@ -41,7 +41,8 @@ function drawText() {
   const only = byId("only").checked;
   const text = byId("text");
   text.classList.toggle("only", only);
-  document.querySelector(".legend").hidden = only;
+  byId("legend").hidden = only;
+  byId("only-note").hidden = !only;
   byId("human-legend").hidden = !current.human;
   text.replaceChildren(only ? onlyRead(current) : marked(current));
   if (only && !current.read) text.replaceChildren(element("i", "", "No word was read."));

@@ -56,6 +56,7 @@ function clearSearch() {
 
 function start() {
   fillChoices();
+  byId("scriptless").hidden = true;
   byId("explorer").hidden = false;
   byId("theme").hidden = false;
   let waiting = 0;

@@ -14,9 +14,9 @@ def section(id: str, title: str, body: str, says: str = "") -> str:
     return f'<section id="{id}" aria-labelledby="{id}-title">{head}{body}</section>'
 
 
-def card(title: str, *parts: str) -> str:
-    """Frame one figure."""
-    return f'<div class="card"><h3>{title}</h3>{"".join(parts)}</div>'
+def card(title: str, *parts: str, whole: bool = False) -> str:
+    """Frame one figure, over a part of the width or the whole of it."""
+    return f'<div class="card{" whole" if whole else ""}"><h3>{title}</h3>{"".join(parts)}</div>'
 
 
 def small_print(says: str) -> str:

@@ -29,7 +29,7 @@ function listRow(one) {
 
 function snippet(one, sought) {
   const at = sought ? searched(one).indexOf(sought) : 0;
-  const from = Math.max(0, at - 18);
+  const from = at > 18 ? one.text.slice(0, at - 18).search(/\S*$/) : 0; // where a word begins
   return (from > 0 ? "… " : "") + one.text.slice(from, from + 110).replace(/\s+/g, " ").trim();
 }
 
