@@ -117,6 +117,11 @@ def test_the_whole_page_has_every_part_in_order(movies: View) -> None:
     assert "movies, test · 199 documents · 15 November 2026" in page.text
 
 
+def test_a_page_of_some_documents_says_so() -> None:
+    assert "3,000 documents · 1 of them shown" in Page(render(small_view(n_documents=3000))).text
+    assert "of them shown" not in Page(render(small_view(n_documents=1))).text
+
+
 def test_the_headline_has_intervals_beside_every_baseline() -> None:
     page = Page(render(small_view(headline=HEADLINE)))
     for row in HEADLINE:

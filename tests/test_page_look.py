@@ -93,8 +93,8 @@ def test_a_mark_is_told_by_more_than_colour(page: Page, address: str) -> None:
     assert page.eval_on_selector("#text u", style) == ["none", "dashed"]
 
 
-@pytest.mark.parametrize("width", [320, 375])
-def test_a_phone_never_scrolls_sideways(page: Page, address: str, tmp_path: Path, width: int) -> None:
+@pytest.mark.parametrize("width", [320, 375, 740, 900])
+def test_a_small_screen_never_scrolls_sideways(page: Page, address: str, tmp_path: Path, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 812})
     page.goto(address)
     assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0

@@ -59,6 +59,10 @@ from strategies import masks, texts
             "A page has a headline table. Give at least the row of the model itself.",
         ),
         (lambda: small_view(documents=()), "A page shows documents. Give at least one."),
+        (
+            lambda: small_view(n_documents=0),
+            "n_documents is 0, but the page shows 1. Leave it out where all documents are shown.",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(make: Any, message: str) -> None:

@@ -91,5 +91,10 @@ def bars(prediction: Prediction) -> str:
 
 
 def plain(text: str) -> str:
-    """Escape a text that is shown as it is."""
-    return f"<bdi>{escape(text.translate(ON_A_PAGE))}</bdi>"
+    """Show a text as it is, whichever way it is written; its direction does not spread to what stands beside it."""
+    return f"<bdi>{escaped(text)}</bdi>"
+
+
+def escaped(text: str) -> str:
+    """Write a text so that it is nothing but text."""
+    return escape(text.translate(ON_A_PAGE))

@@ -62,7 +62,8 @@ def confusion_card(matrix: Confusion) -> str:
     caption = '<caption class="unseen">Gold labels down, predicted labels across</caption>'
     kind = "confusion many" if many else "confusion"
     body = f'<table class="{kind}">{caption}{head}<tbody>{rows}</tbody></table>'
-    laid = f'<div class="wide" tabindex="0" role="group" aria-label="Confusion matrix">{body}</div>'
+    scrolls = ' tabindex="0" role="group" aria-label="Confusion matrix"' if many else ""
+    laid = f'<div class="wide"{scrolls}>{body}</div>'
     says = "A darker cell is a larger share" if many else "Shares are"
     return card("Confusion matrix", laid, small_print(f"{says} of the documents of a gold label."), whole=many)
 

@@ -42,8 +42,8 @@ function onKey(event) {
     else byId("list").focus();
     return;
   }
-  const writing = at.matches("input:not([type=checkbox]), select, textarea");
-  const act = at.id === "list" && IN_LIST[event.key] ? IN_LIST[event.key] : byId("keys").checked && !writing && KEYS[event.key];
+  const busy = at.matches("input:not([type=checkbox]), select, .wide"); // these have a use for keys themselves
+  const act = (at.id === "list" && IN_LIST[event.key]) || (byId("keys").checked && !busy && KEYS[event.key]);
   if (!act) return;
   event.preventDefault();
   act();

@@ -5,7 +5,7 @@ import hashlib
 from importlib import resources
 from string import Template
 
-from fresh.highlight import plain
+from fresh.highlight import escaped, plain
 from fresh.page import sections
 from fresh.page.charts import charts
 from fresh.page.packed import pack
@@ -41,7 +41,7 @@ def render(view: View) -> str:
         style=style,
         script=script,
         title=plain(view.title),
-        name=plain(view.title).removeprefix("<bdi>").removesuffix("</bdi>"),
+        name=escaped(view.title),
         facts=" · ".join(map(plain, header_facts(view))),
         links=links(before + after),
         before=before,
@@ -52,9 +52,11 @@ def render(view: View) -> str:
 
 def header_facts(view: View) -> list[str]:
     """Say in a line what the page is about."""
-    n_documents = len(view.documents)
+    n_shown = len(view.documents)
+    n_documents = view.n_documents or n_shown
     count = "1 document" if n_documents == 1 else f"{n_documents:,} documents"
-    return [fact for fact in (view.data, count, view.when) if fact]
+    shown = f"{n_shown:,} of them shown" if n_shown < n_documents else ""
+    return [fact for fact in (view.data, count, shown, view.when) if fact]
 
 
 def links(body: str) -> str:

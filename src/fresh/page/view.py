@@ -190,6 +190,8 @@ class View:
     documents: tuple[DocumentView, ...]
     data: str = ""
     """What the documents were taken from."""
+    n_documents: int | None = None
+    """How many documents were measured, where the page shows only some of them."""
     when: str = ""
     settings: Facts = ()
     versions: Facts = ()
@@ -209,3 +211,8 @@ class View:
             raise ValueError("A page has a headline table. Give at least the row of the model itself.")
         if not self.documents:
             raise ValueError("A page shows documents. Give at least one.")
+        if self.n_documents is not None and self.n_documents < len(self.documents):
+            raise ValueError(
+                f"n_documents is {self.n_documents}, but the page shows {len(self.documents)}. "
+                "Leave it out where all documents are shown."
+            )
