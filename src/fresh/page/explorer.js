@@ -1,6 +1,6 @@
 // One document at a time, and the way from one to the next.
 let fitting = DOCUMENTS;
-let sought = "";
+let sought = null;
 let current = null;
 
 const number = (count) => count.toLocaleString("en");

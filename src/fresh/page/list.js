@@ -16,7 +16,7 @@ function listRow(one) {
     element("span", one.outcome, sign),
     element("span", "name", element("bdi", "", one.name)),
     element("span", "sure", element("bdi", "", LABELS[one.label]), ` ${percent(one.sure)}`),
-    element("span", "snippet", element("bdi", "", snippet(one, ""))),
+    element("span", "snippet", element("bdi", "", snippet(one, null))),
   );
   row.id = `row-${one.place}`;
   row.setAttribute("role", "option");
@@ -28,14 +28,14 @@ function listRow(one) {
 }
 
 function snippet(one, sought) {
-  const at = sought ? searched(one).indexOf(sought) : 0;
+  const at = sought ? one.text.search(sought) : 0;
   const from = at > 18 ? one.text.slice(0, at - 18).search(/\S*$/) : 0; // where a word begins
   return (from > 0 ? "… " : "") + one.text.slice(from, from + 110).replace(/\s+/g, " ").trim();
 }
 
 function wanted() {
   const value = Object.fromEntries(FILTERS.map((name) => [name, byId(name).value]));
-  const sought = value.search.toLowerCase().replace(/\s+/g, " ").trim();
+  const sought = pattern(value.search);
   const [shortest, longest] = [Number(value.shortest || 0), Number(value.longest || Infinity)];
   const fits = (one) =>
     (!value.outcome || one.outcome === value.outcome) &&
@@ -43,7 +43,7 @@ function wanted() {
     (!value.predicted || one.label === Number(value.predicted)) &&
     one.words >= shortest &&
     one.words <= longest &&
-    (!sought || searched(one).includes(sought) || one.name.toLowerCase().includes(sought));
+    (!sought || one.text.search(sought) >= 0 || one.name.search(sought) >= 0);
   return { fits, sought, order: value.order };
 }
 

@@ -60,17 +60,23 @@ function colourFound(parent, sought) {
   if (!("highlights" in CSS)) return;
   CSS.highlights.delete("found");
   if (!sought) return;
-  const found = new Highlight();
+  const nodes = [];
+  let length = 0;
   const walk = document.createTreeWalker(parent, NodeFilter.SHOW_TEXT);
   for (let node = walk.nextNode(); node; node = walk.nextNode()) {
-    const lower = node.data.toLowerCase().replace(/\s/g, " ");
-    if (lower.length !== node.data.length) continue; // letters that grow in lower case: places would be wrong
-    for (let at = lower.indexOf(sought); at >= 0; at = lower.indexOf(sought, at + sought.length)) {
-      const range = new Range();
-      range.setStart(node, at);
-      range.setEnd(node, at + sought.length);
-      found.add(range);
-    }
+    nodes.push({ node, start: length });
+    length += node.data.length;
+  }
+  const place = (at) => {
+    const { node, start } = nodes.findLast((each) => each.start <= at);
+    return [node, at - start];
+  };
+  const found = new Highlight();
+  for (const match of parent.textContent.matchAll(sought)) {
+    const range = new Range();
+    range.setStart(...place(match.index));
+    range.setEnd(...place(match.index + match[0].length));
+    found.add(range);
   }
   CSS.highlights.set("found", found);
 }

@@ -43,10 +43,10 @@ function onlyRead(one) {
   return words.map(([start, end]) => one.text.slice(start, end)).join(" ");
 }
 
-// Texts as they are searched: lower case, every white space a plain one. Made when first asked for.
-function searched(one) {
-  one.lower ??= one.text.toLowerCase().replace(/\s/g, " ");
-  return one.lower;
+// What is searched for: in upper or lower case, with any white space between its words; null for nothing.
+function pattern(sought) {
+  const words = sought.trim().split(/\s+/).map((word) => word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+  return words[0] ? new RegExp(words.join("\\s+"), "giu") : null;
 }
 
 function percent(share) {
