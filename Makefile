@@ -4,8 +4,9 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: env demo test test-slow docs format clean
+.PHONY: env browser demo test test-slow docs format clean
 
 env: .venv/ready
 
@@ -18,10 +19,19 @@ env: .venv/ready
 	$(BIN)/pip install --quiet --no-deps --requirement bundled.txt
 	@touch $@
 
+# For the tests of the page: the browser that FRESH_CHROMIUM names, else one on the path, else Debian's.
+browser:
+	@if [ -n "$$FRESH_CHROMIUM" ]; then exit 0; fi; \
+	for name in $(BROWSERS); do if command -v $$name > /dev/null; then exit 0; fi; done; \
+	if ! command -v apt-get > /dev/null; then \
+		echo "The tests of the page need a browser. Install Chromium, or name one in FRESH_CHROMIUM." >&2; exit 1; fi; \
+	root=; if [ "$$(id -u)" != 0 ]; then root=sudo; fi; \
+	$$root apt-get update && $$root apt-get install -y --no-install-recommends chromium
+
 demo: .venv/ready
 	$(BIN)/fresh demo --overwrite
 
-test: .venv/ready
+test: .venv/ready browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -1,6 +1,8 @@
 """What many tests share: tiny encoders, toy corpora, and networks trained on them once."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from fresh.classifier import ClassifierConfig
     from fresh.data import Splits
     from fresh.predictor import Predictor
@@ -85,3 +89,23 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
         ]
 
     return Predictor.train(pairs("train"), pairs("dev"), quick)
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A browser without a window; each module starts its own."""
+    from playwright.sync_api import sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("FRESH_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        stop("There is no Chromium on the path. Install it with `make browser`, or name one in FRESH_CHROMIUM.")
+    flags = (
+        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    )
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=flags)
+        yield started
+        started.close()

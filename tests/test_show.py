@@ -130,3 +130,11 @@ def test_no_text_can_steer_the_terminal() -> None:
     shown = highlighted(Explanation(document, Mask.full(len(document.words)), prediction), plain=True).plain
     assert "\x1b" not in shown
     assert "\u241b" in shown
+
+
+def test_no_label_can_steer_the_terminal() -> None:
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    label = "\x1b[31mpos\x9b"
+    answer = Explanation(Document.from_text("film"), Mask.full(1), Prediction(label, {label: 1.0}))
+    show_explanation(console, answer, gold="\x07")
+    assert console.file.getvalue().startswith("\u241b[31mpos\ufffd (probability 1.00) wrong: it is \u2407")  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fresh.highlight import answer_html
 from fresh.rationale import Prediction, Rationale, Words
 from fresh.words import Joined, Spans, split_at_spaces, split_words
 
@@ -266,3 +267,7 @@ class Explanation:
         """Where the rationale stands in the text, in characters; neighbouring words make one span."""
         places = self.document.spans
         return tuple((places[first][0], places[after - 1][1]) for first, after in self.mask.spans)
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return answer_html(self.document.text, self.spans, self.rationale, self.prediction, self.ratio)

@@ -8,11 +8,10 @@ from rich.text import Text
 
 from fresh.curve import Curve
 from fresh.document import Explanation
+from fresh.highlight import VISIBLE
 from fresh.report import Report
 
 READ = "bold underline green"
-VISIBLE = {point: 0x2400 + point for point in range(0x20) if chr(point) not in "\n\t"} | {0x7F: 0x2421}
-"""Control characters as their pictures, so that no text can steer a terminal."""
 
 
 def highlighted(explanation: Explanation, plain: bool) -> Text:
@@ -31,9 +30,11 @@ def highlighted(explanation: Explanation, plain: bool) -> Text:
 def show_explanation(console: Console, explanation: Explanation, gold: str | None = None) -> None:
     """Print the answer and the document with the words it was made from."""
     prediction = explanation.prediction
-    line = Text.assemble((prediction.label, "bold"), f" (probability {prediction.probability:.2f})")
+    line = Text.assemble((prediction.label.translate(VISIBLE), "bold"), f" (probability {prediction.probability:.2f})")
     if gold is not None:
-        line.append(" right" if gold == prediction.label else f" wrong: it is {gold}", style="italic")
+        line.append(
+            " right" if gold == prediction.label else f" wrong: it is {gold.translate(VISIBLE)}", style="italic"
+        )
     kept = int(explanation.mask.kept.sum())
     line.append(f", from {kept} of {len(explanation.mask)} words:", style="dim")
     console.print(line)

@@ -1,0 +1,90 @@
+"""The cards between table and audit: length against F1, calibration, confusion, each class."""
+
+from collections.abc import Sequence
+
+from fresh.highlight import plain
+from fresh.metrics import ClassScore
+from fresh.page.drawing import draw_calibration, draw_curve
+from fresh.page.layout import card, figure, folded, numbers, row, section, small_print
+from fresh.page.view import Calibration, Confusion, LengthCurve, View
+
+NUMBERS = "As a table"
+MANY = 6
+"""Labels beyond which a confusion matrix needs the width of the page."""
+
+
+def charts(view: View) -> str:
+    """Put the cards side by side, as many as there are."""
+    cards = (
+        curve_card(view.curve) if view.curve is not None else "",
+        calibration_card(view.calibration) if view.calibration is not None else "",
+        confusion_card(view.confusion) if view.confusion is not None else "",
+        classes_card(view.classes) if view.classes else "",
+    )
+    return section("figures", "Figures", f'<div class="cards">{"".join(cards)}</div>' if any(cards) else "")
+
+
+def curve_card(curve: LengthCurve) -> str:
+    """Show how well longer rationales do."""
+    points = sorted(curve.points, key=lambda point: point.ratio)
+    rows = [row(f"{point.ratio:.0%}", (("macro-F1", figure(point.macro_f1)),)) for point in points]
+    says = ["The band is the 95 % interval."] if any(point.macro_f1.low is not None for point in points) else []
+    if curve.full_text is not None:
+        says.append(f"The dashed line is the full text, at {curve.full_text:.3f}.")
+    laid = folded(NUMBERS, numbers(("share read", "macro-F1"), rows))
+    return card("Length against F1", draw_curve(curve), small_print(" ".join(says)), laid)
+
+
+def calibration_card(calibration: Calibration) -> str:
+    """Show whether the model is right as often as it is sure."""
+    rows = [
+        row(f"{one.confidence:.3f}", (("right", f"{one.accuracy:.3f}"), ("documents", f"{one.count:,}")))
+        for one in calibration.bins
+        if one.count
+    ]
+    errors = small_print(f"ECE {figure(calibration.ece)}<br>Brier {figure(calibration.brier)}")
+    says = "On the dashed line the model is right as often as it is sure; larger dots are more documents."
+    laid = folded(NUMBERS, numbers(("how sure", "how often right", "documents"), rows))
+    return card("Calibration", draw_calibration(calibration), small_print(says), errors, laid)
+
+
+def confusion_card(matrix: Confusion) -> str:
+    """Show gold labels down and predicted ones across; a darker cell is a larger share of its row."""
+    n_labels = len(matrix.labels)
+    many = n_labels > MANY
+    over = f'<tr><td></td><th class="over" scope="colgroup" colspan="{n_labels}">predicted</th></tr>'
+    names = "".join(f'<th scope="col">{plain(label)}</th>' for label in matrix.labels)
+    rows = "".join(
+        f'<tr><th scope="row">{plain(label)}</th>{confusion_cells(counts, place, many)}</tr>'
+        for place, (label, counts) in enumerate(zip(matrix.labels, matrix.counts, strict=True))
+    )
+    head = f'<thead>{over}<tr><td class="over">gold</td>{names}</tr></thead>'
+    caption = '<caption class="unseen">Gold labels down, predicted labels across</caption>'
+    kind = "confusion many" if many else "confusion"
+    body = f'<table class="{kind}">{caption}{head}<tbody>{rows}</tbody></table>'
+    scrolls = ' tabindex="0" role="group" aria-label="Confusion matrix"' if many else ""
+    laid = f'<div class="wide"{scrolls}>{body}</div>'
+    says = "A darker cell is a larger share" if many else "Shares are"
+    return card("Confusion matrix", laid, small_print(f"{says} of the documents of a gold label."), whole=many)
+
+
+def confusion_cells(counts: Sequence[int], place: int, many: bool) -> str:
+    """Write what the documents of one gold label were taken for; among many labels there is room for counts only."""
+    total = sum(counts) or 1
+    return "".join(
+        f'<td class="shade-{round(10 * count / total)}{" hit" if across == place else ""}">'
+        f"{count:,}{'' if many else f' <small>{count / total:.0%}</small>'}</td>"
+        for across, count in enumerate(counts)
+    )
+
+
+def classes_card(classes: Sequence[ClassScore]) -> str:
+    """Show how well each class was found."""
+    names = ("precision", "recall", "F1", "documents")
+    rows = [row(one.label, tuple(zip(names, (*three_digits(one), f"{one.support:,}"), strict=True))) for one in classes]
+    return card("Each class", numbers(("class", *names), rows))
+
+
+def three_digits(score: ClassScore) -> tuple[str, str, str]:
+    """Write the shares of a class."""
+    return f"{score.precision:.3f}", f"{score.recall:.3f}", f"{score.f1:.3f}"

@@ -1,0 +1,218 @@
+"""All that the page shows, as plain values."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from fresh.metrics import ClassScore
+from fresh.words import Spans
+
+Facts = tuple[tuple[str, str], ...]
+"""Names and values, in the order in which they are shown."""
+Found = Literal["holds", "broken", "look here", "not run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure and, where it is known, the interval around it."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.low is None) != (self.high is None):
+            raise ValueError(f"An interval has two ends, got {self.low} and {self.high}. Give both or neither.")
+        given = [number for number in (self.low, self.value, self.high) if number is not None]
+        if not all(map(math.isfinite, given)):
+            raise ValueError(f"A figure and its interval must be finite, got {given}. Leave out what is not known.")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"An interval runs from low to high, got {self.low} to {self.high}.")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineRow:
+    """How well one way of reading did."""
+
+    name: str
+    macro_f1: Estimate
+    accuracy: Estimate
+    kept: Estimate
+    """Share of all words that was read."""
+    own: bool = False
+    """Whether this is the model that the page is about; the others are what it is held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class LengthPoint:
+    """How well rationales of one length did."""
+
+    ratio: float
+    macro_f1: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class LengthCurve:
+    """How well longer and longer rationales did."""
+
+    points: tuple[LengthPoint, ...]
+    full_text: float | None = None
+    """Macro-F1 of reading everything, to compare with."""
+
+    def __post_init__(self) -> None:
+        if not self.points:
+            raise ValueError("A curve has at least one point. Leave the curve out where nothing was measured.")
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """How often each label was given to documents of each label."""
+
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    """One row a gold label, one column a predicted label."""
+
+    def __post_init__(self) -> None:
+        n_labels = len(self.labels)
+        if not n_labels or [len(row) for row in self.counts] != [n_labels] * n_labels:
+            widths = [len(row) for row in self.counts]
+            raise ValueError(f"A confusion matrix of {n_labels} labels is square, got rows of lengths {widths}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Documents about which the model was alike sure."""
+
+    confidence: float
+    """Mean probability of the predicted label."""
+    accuracy: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Whether the model is right as often as it is sure."""
+
+    bins: tuple[Bin, ...]
+    ece: Estimate
+    brier: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """How well rationales agree with those of people, as far as it was measured."""
+
+    name: str
+    precision: Estimate | None = None
+    recall: Estimate | None = None
+    token_f1: Estimate | None = None
+    iou_f1: Estimate | None = None
+    auprc: Estimate | None = None
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one part of the audit found."""
+
+    name: str
+    found: Found
+    says: str
+    """The finding, in a plain sentence."""
+    evidence: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.found not in get_args(Found):
+            raise ValueError(
+                f"The verdict on {self.name!r} is {self.found!r}; verdicts are: {', '.join(get_args(Found))}."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How far two models are apart on the same documents."""
+
+    first: str
+    second: str
+    measure: str
+    difference: Estimate
+    """The first less the second."""
+    p: float
+    corrected_p: float | None = None
+    """The same, corrected for the number of comparisons."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentView:
+    """A document with what was read in it, what was answered, and what people say."""
+
+    id: str
+    text: str
+    spans: Spans
+    """Where its words stand, in characters."""
+    kept: Spans
+    """Runs of words that were read, as `Mask.spans` gives them."""
+    label: str
+    """What was predicted."""
+    probabilities: Mapping[str, float]
+    gold: str | None = None
+    human: Spans | None = None
+    """Runs of words that people marked, where they were asked."""
+    query: str = ""
+
+    def __post_init__(self) -> None:
+        self.check_runs("kept", self.kept)
+        self.check_runs("human", self.human or ())
+        if self.label not in self.probabilities:
+            raise ValueError(f"Document {self.id!r}: the predicted label {self.label!r} has no probability.")
+        if not all(map(math.isfinite, self.probabilities.values())):
+            raise ValueError(f"Document {self.id!r}: probabilities must be finite, got {dict(self.probabilities)}.")
+
+    def check_runs(self, name: str, runs: Spans) -> None:
+        """Refuse runs that are out of order, touch each other, or go past the last word."""
+        before = -1
+        for start, end in runs:
+            if not before < start < end <= len(self.spans):
+                raise ValueError(
+                    f"Document {self.id!r}: the run ({start}, {end}) of {name} does not fit its {len(self.spans)} "
+                    "words and the run before it. Give runs as Mask.spans does."
+                )
+            before = end
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page: the headline table and the documents, and whatever else is known."""
+
+    title: str
+    headline: tuple[HeadlineRow, ...]
+    documents: tuple[DocumentView, ...]
+    data: str = ""
+    """What the documents were taken from."""
+    n_documents: int | None = None
+    """How many documents were measured, where the page shows only some of them."""
+    when: str = ""
+    settings: Facts = ()
+    versions: Facts = ()
+    classes: tuple[ClassScore, ...] = ()
+    curve: LengthCurve | None = None
+    confusion: Confusion | None = None
+    calibration: Calibration | None = None
+    agreement: tuple[AgreementRow, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    guarantee: str = ""
+    """What the audit covers and what it does not; empty lines part paragraphs."""
+    comparisons: tuple[Comparison, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.headline:
+            raise ValueError("A page has a headline table. Give at least the row of the model itself.")
+        if not self.documents:
+            raise ValueError("A page shows documents. Give at least one.")
+        if self.n_documents is not None and self.n_documents < len(self.documents):
+            raise ValueError(
+                f"n_documents is {self.n_documents}, but the page shows {len(self.documents)}. "
+                "Leave it out where all documents are shown."
+            )
