@@ -49,7 +49,8 @@ def test_the_interval_of_any_figure() -> None:
     values = np.arange(100.0)
     found = bootstrap(lambda rows: float(np.median(values[rows])), 100)
     assert found.value == 49.5
-    assert 35 < found.low < 45 < 54 < found.high < 64
+    assert 35 < found.low < 45
+    assert 54 < found.high < 64
 
 
 def test_all_resamples_of_two_instances_are_as_probable_as_counted() -> None:
@@ -129,7 +130,9 @@ def test_intervals_of_means_cover_what_they_promise(few_kinds: bool) -> None:
 
 def test_intervals_of_macro_f1_cover_what_they_promise() -> None:
     generator = np.random.default_rng(8)
-    chances = np.array([0.3, 0.1, 0.05, 0.35, 0.05, 0.15])  # of each pair of gold and predicted, two classes and another
+    chances = np.array(
+        [0.3, 0.1, 0.05, 0.35, 0.05, 0.15]
+    )  # of each pair of gold and predicted, two classes and another
     cells = np.array(list(product(range(2), range(3))))
     [true] = macro_f1_of(chances[None] * 1e9, cells[:, 0], cells[:, 1], 2)
     hits = 0

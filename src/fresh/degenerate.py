@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from fresh.document import Document, Mask
 
 # English, and small. Words of negation (no, not, never, n't) are left out on purpose: they often decide.
-STOP_WORDS = frozenset(
-    (
-        "a an the this that these those and or but if then than so as of at by for from in into on onto to with about "
-        "over under up down out off again once here there when where while which who whom whose what how why all any both "
-        "each some such own same too very just also i me my mine myself you your yours yourself he him his himself she her "
-        "hers herself it its itself we us our ours ourselves they them their theirs themselves one am is are was were be "
-        "been being have has had having do does did doing done will would shall should can could may might must 's 'm 're "
-        "'ve 'd 'll s m re ve d ll because until during before after between through against it's i'm you're he's she's "
-        "we're they're that's there's i've you've we've they've i'd you'd he'd she'd we'd they'd i'll you'll he'll she'll "
-        "we'll they'll"
-    ).split()
-)
+ENGLISH = """
+a an the this that these those and or but if then than so as of at by for from in into on onto to with about
+over under up down out off again once here there when where while which who whom whose what how why all any both
+each some such own same too very just also i me my mine myself you your yours yourself he him his himself she
+her hers herself it its itself we us our ours ourselves they them their theirs themselves one am is are was were
+be been being have has had having do does did doing done will would shall should can could may might must 's 'm
+'re 've 'd 'll s m re ve d ll because until during before after between through against it's i'm you're he's
+she's we're they're that's there's i've you've we've they've i'd you'd he'd she'd we'd they'd i'll you'll he'll
+she'll we'll they'll
+"""
+STOP_WORDS = frozenset(ENGLISH.split())
 
 SHARE = 0.1
 """Share of rationales that may be made of stop words and punctuation."""

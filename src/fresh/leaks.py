@@ -65,9 +65,7 @@ class Leak:
     def verdict(self) -> str:
         """Say it in plain words."""
         if self.n_labels < 2:
-            return (
-                f"There are no two {self.target}s with at least {LEAST} masks each, so nothing can be given away or found."
-            )
+            return f"There are no two {self.target}s with {LEAST} masks or more, so that none can be given away."
         figures = (
             f"balanced accuracy {self.score:.3f}; with shuffled {self.target}s {self.shuffled_mean:.3f} on average and "
             f"at most {self.shuffled_high:.3f} in 95 % of the shufflings; p = {self.p:.2f}"
@@ -92,7 +90,9 @@ class Leaks:
         """Say it all in plain words, one sentence each."""
         said = tuple(leak.verdict for leak in (self.mask, self.length, self.document))
         if self.document.found and (self.mask.found or self.length.found):
-            said += ("The length of the document is no choice of the extractor: what it gives away is no leak of the mask.",)
+            said += (
+                "The length of the document is no choice of the extractor: what it gives away is no leak of the mask.",
+            )
         left = self.mask.left_out
         if left:
             said += (f"Left out for having fewer than {LEAST} masks: {', '.join(left)}.",)
@@ -100,19 +100,27 @@ class Leaks:
 
 
 def find_leaks(
-    masks: Sequence[Mask], labels: Sequence[str], target: str = "label", n_shuffles: int = N_SHUFFLES, seed: int = 0
+    masks: Sequence[Mask],
+    labels: Sequence[str],
+    target: str = "label",
+    texts: Sequence[str] | None = None,
+    n_shuffles: int = N_SHUFFLES,
+    seed: int = 0,
 ) -> Leaks:
     """Try to guess labels from masks alone, from their lengths alone, and from the lengths of the documents.
 
     :param labels: A gold label, or the model's decision, for each mask.
     :param target: What the labels are, in the singular, for the verdicts.
+    :param texts: Names the text of each mask, where several masks belong to one. Then one mask of each is drawn: else
+        the length of a text would tell which text it is, and with it the labels that are known of its other masks.
     :param n_shuffles: How often labels are shuffled to see what chance gives.
     :param seed: Draws masks where there are many, parts, and shufflings.
     """
-    check(masks, labels, n_shuffles)
-    counts = Counter(labels)
-    left_out = tuple(sorted(label for label, count in counts.items() if count < LEAST))
-    rows = drawn([row for row, label in enumerate(labels) if counts[label] >= LEAST], seed)
+    check(masks, labels, texts, n_shuffles)
+    apart = one_of_each(texts, seed) if texts is not None else list(range(len(masks)))
+    counts = Counter(labels[row] for row in apart)
+    left_out = tuple(sorted(label for label in set(labels) if counts[label] < LEAST))
+    rows = drawn([row for row in apart if counts[labels[row]] >= LEAST], seed)
     usable, codes = [masks[row] for row in rows], encoded([labels[row] for row in rows])
     n_labels = len(set(codes.tolist()))
 
@@ -173,8 +181,11 @@ def cross_validate(traces: Traces, codes: Codes, generator: np.random.Generator)
     """Guess each part from the others and score all guesses together, for each classifier."""
     parts = folds(codes, generator)
     weights = 1 / np.bincount(codes)[codes]  # so that each label counts the same
-    scores = []
-    for model, seen in zip(classifiers(), (traces.scaled, traces.plain), strict=True):
+    scores: list[float] = []
+    models: tuple[tuple[Any, Features | NDArray[np.float32]], ...] = tuple(
+        zip(classifiers(), (traces.scaled, traces.plain), strict=True)
+    )
+    for model, seen in models:
         guesses = np.zeros_like(codes)
         for part in range(N_FOLDS):
             held = parts == part
@@ -210,9 +221,15 @@ def balanced_accuracy(gold: Codes, guesses: Codes) -> float:
 
 
 def encoded(labels: Sequence[str]) -> Codes:
-    """Number the labels that there are, from 0."""
+    """Give each label that there is a number, from 0."""
     places = {label: place for place, label in enumerate(sorted(set(labels)))}
     return np.array([places[label] for label in labels], dtype=np.int64)
+
+
+def one_of_each(texts: Sequence[str], seed: int) -> list[int]:
+    """Draw one row of each text."""
+    order = np.random.default_rng(seed).permutation(len(texts)).tolist()
+    return sorted({texts[row]: row for row in order}.values())
 
 
 def drawn(rows: list[int], seed: int) -> list[int]:
@@ -222,10 +239,12 @@ def drawn(rows: list[int], seed: int) -> list[int]:
     return sorted(np.random.default_rng(seed).choice(rows, size=MOST, replace=False).tolist())
 
 
-def check(masks: Sequence[Mask], labels: Sequence[str], n_shuffles: int) -> None:
-    """Refuse masks without labels, and no shuffling."""
+def check(masks: Sequence[Mask], labels: Sequence[str], texts: Sequence[str] | None, n_shuffles: int) -> None:
+    """Refuse masks without a label or text, and too little shuffling."""
     if len(masks) != len(labels):
         raise ValueError(f"There are {len(masks)} masks but {len(labels)} labels. Give one each.")
+    if texts is not None and len(texts) != len(masks):
+        raise ValueError(f"There are {len(masks)} masks but {len(texts)} texts. Give one each.")
     if not len(masks):
         raise ValueError("There are no masks to look at. Give at least one.")
     if n_shuffles < 99:

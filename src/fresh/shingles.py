@@ -28,7 +28,7 @@ class Shingles:
 
     @classmethod
     def of(cls, texts: Iterable[Iterable[str]]) -> "Shingles":
-        """Number the runs of texts that are given as words; runs are told apart exactly, not by a hash."""
+        """Give each run of texts, which are given as words, its number; runs are told apart exactly, not by a hash."""
         numbers: dict[str, int] = {}
         words, sizes = array("q"), array("q")
         for text in texts:
@@ -71,10 +71,11 @@ def joined(first: Ids, second: Ids) -> Ids:
 
 
 def by_rarity(runs: Ids) -> Ids:
-    """Number runs anew, the rarest first."""
-    order = np.argsort(np.bincount(runs), kind="stable")
+    """Give runs other numbers, the rarest first."""
+    counts = np.bincount(runs)
+    order = np.argsort(counts, kind="stable")
     ranks = np.empty(len(order), dtype=np.int64)
-    ranks[order] = np.arange(len(order))
+    ranks[order] = np.arange(len(order)) - (counts == 0).sum()  # numbers that do not occur come before 0
     return ranks[runs]
 
 
@@ -83,8 +84,8 @@ class Index:
     """Finds similar texts without comparing each with each, and misses none.
 
     Two sets that have at least a share t of their union in common have one element in common among the first
-    n - ceil(t · n) + 1 of each, whatever the order, if it is the same for both (Chaudhuri et al., 2006). With the rarest
-    first, that leaves few texts to compare.
+    n - ceil(t · n) + 1 of each, whatever the order, if it is the same for both (Chaudhuri et al., 2006). With the
+    rarest first, that leaves few texts to compare.
     """
 
     shingles: Shingles

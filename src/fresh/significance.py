@@ -1,7 +1,7 @@
 """Whether one model is better than another, or was lucky: paired tests, Welch's test over seeds, Holm's correction."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -81,10 +81,10 @@ def sign_test(n_first: int, n_second: int) -> float:
     """Compute how probable so uneven a division is when each document falls to either side by the toss of a coin."""
     total = n_first + n_second
     tail = sum(math.comb(total, count) for count in range(min(n_first, n_second) + 1))
-    return min(1.0, 2 * tail / 2**total)
+    return float(min(1.0, 2 * tail / 2**total))
 
 
-def compare_macro_f1(  # noqa: PLR0913
+def compare_macro_f1(
     gold: ArrayLike,
     first: ArrayLike,
     second: ArrayLike,

@@ -73,9 +73,7 @@ def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int =
     return interval(float(row.mean()), np.concatenate(means))
 
 
-def accuracy_interval(
-    gold: ArrayLike, predicted: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0
-) -> Interval:
+def accuracy_interval(gold: ArrayLike, predicted: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0) -> Interval:
     """Compute the interval of the share of right answers, from numbered labels."""
     wanted, given = check_numbered(gold, predicted)
     return mean_interval(wanted == given, n_resamples, seed)
@@ -125,7 +123,7 @@ def resampled(counts: Numbers, n_resamples: int, seed: int) -> Iterator[Numbers]
         yield generator.multinomial(n_instances, counts / n_instances, size=min(step, n_resamples - start))
 
 
-def macro_f1_of(draws: Numbers, gold: Numbers, predicted: Numbers, n_classes: int) -> Values:
+def macro_f1_of(draws: Numbers | Values, gold: Numbers, predicted: Numbers, n_classes: int) -> Values:
     """Compute the macro-F1 of each resample.
 
     :param draws: How often each cell of the confusion matrix was drawn. Shape: (resamples, cells).
@@ -174,7 +172,9 @@ def check_numbered(*columns: ArrayLike) -> list[Numbers]:
     arrays = [np.asarray(column) for column in columns]
     for array in arrays:
         if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0)):
-            raise ValueError("Labels must be one row of whole numbers from 0. Make them with numbered(labels, classes).")
+            raise ValueError(
+                "Labels must be one row of whole numbers from 0. Make them with numbered(labels, classes)."
+            )
     sizes = [len(array) for array in arrays]
     if len(set(sizes)) > 1:
         raise ValueError(f"There are {sizes[0]} gold labels but {max(sizes[1:], key=lambda n: n != sizes[0])} others.")
