@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -151,7 +153,7 @@ def test_masks_that_know_nothing_alarm_nobody() -> None:
 def test_nothing_is_said_of_masks_that_know_nothing() -> None:
     leaks = find_leaks(*planted(at_random, 200, seed=5))
     assert not leaks.mask.found
-    assert leaks.verdicts[0].startswith("No sign that the mask alone gives the label away: balanced accuracy 0.")
+    assert leaks.verdicts[0].startswith("No clear sign that the mask alone gives the label away: balanced accuracy 0.")
     assert 0.45 < leaks.mask.shuffled_mean < leaks.mask.shuffled_high < 0.65
 
 
@@ -212,7 +214,7 @@ def test_a_verdict_says_how_much(score: float, how: str) -> None:
     assert leak(score, 0.01).verdict.startswith(
         f"The mask alone gives the label away {how}: balanced accuracy {score:.3f};"
     )
-    assert leak(score, 0.02).verdict.startswith("No sign that the mask alone gives the label away: ")
+    assert leak(score, 0.02).verdict.startswith("No clear sign that the mask alone gives the label away: ")
 
 
 def test_no_remark_on_documents_where_they_give_nothing_away() -> None:
@@ -258,6 +260,13 @@ def test_what_cannot_be_checked_is_refused(n_masks: int, n_labels: int, n_shuffl
 def test_masks_without_a_text_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^There are 2 masks but 1 texts\. Give one each\.$"):
         find_leaks([mask("x-")] * 2, ["a", "b"], texts=["one"])
+
+
+def test_checks_are_imported_without_heavy_packages() -> None:
+    names = "uncertainty, significance, leaks, hygiene, degenerate"
+    command = f"import sys; from fresh import {names}; print({{'torch', 'sklearn', 'scipy'}} & sys.modules.keys())"
+    result = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

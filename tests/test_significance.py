@@ -139,6 +139,16 @@ def test_welch_equals_scipy(first: list[float], second: list[float]) -> None:
     assert found.note == ""
 
 
+def test_answers_that_cannot_be_paired_are_refused() -> None:
+    for compare in (compare_accuracy, lambda gold, first, second: compare_macro_f1(gold, first, second, 2)):
+        with pytest.raises(ValueError, match=r"^There are 2 gold labels but 1 answers\. Give one each\.$"):
+            compare([0, 1], [0, 1], [0])
+        with pytest.raises(ValueError, match=r"^There are no instances to draw from\. Give at least one\.$"):
+            compare([], [], [])
+    with pytest.raises(ValueError, match=r"^n_classes must be at least 1, got 0\.$"):
+        compare_macro_f1([0], [0], [0], 0)
+
+
 def test_welch_in_words() -> None:
     found = welch([0.81, 0.83, 0.82], [0.79, 0.80, 0.78])
     assert str(found) == "difference +0.030, Welch's t(4.0) = 3.67, p = 0.0213"

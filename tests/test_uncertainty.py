@@ -159,7 +159,7 @@ NUMBERS = "Labels must be one row of whole numbers from 0. Make them with number
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        ([0, 1], [0], "There are 2 gold labels but 1 others."),
+        ([0, 1], [0], "There are 2 gold labels but 1 answers. Give one each."),
         ([0, -1], [0, 1], NUMBERS),
         ([0.0, 1.0], [0, 1], NUMBERS),
         (["a", "b"], [0, 1], NUMBERS),

@@ -33,7 +33,7 @@ class Interval:
             raise ValueError(f"The low end {self.low} of an interval is above its high end {self.high}.")
 
     def __str__(self) -> str:
-        between = " to " if min(self.low, self.high) < 0 else "–"
+        between = " to " if self.low < 0 else "–"
         return f"{short(self.value)} ({short(self.low)}{between}{short(self.high)})"
 
 
@@ -177,5 +177,6 @@ def check_numbered(*columns: ArrayLike) -> list[Numbers]:
             )
     sizes = [len(array) for array in arrays]
     if len(set(sizes)) > 1:
-        raise ValueError(f"There are {sizes[0]} gold labels but {max(sizes[1:], key=lambda n: n != sizes[0])} others.")
+        other = next(size for size in sizes if size != sizes[0])
+        raise ValueError(f"There are {sizes[0]} gold labels but {other} answers. Give one each.")
     return [array.astype(np.int64) for array in arrays]
