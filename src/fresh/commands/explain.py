@@ -1,0 +1,100 @@
+"""`fresh explain`."""
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fresh.commands.options import INTERRUPTED, READS, add_reading, check_output, opened, reading
+
+if TYPE_CHECKING:
+    from fresh.document import Explanation
+
+SUMMARY = "classify text and show from which words"
+ABOUT = """\
+Classify text and show from which words.
+
+  fresh explain my-model "A lovely film."
+  fresh explain my-model --input reviews.csv --text review --output explained.jsonl
+"""
+
+
+def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh explain`."""
+    parser.description = ABOUT
+    parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
+    parser.add_argument("text_given", nargs="?", metavar="TEXT", help="a text to explain")
+    parser.add_argument("--query", metavar="QUERY", help="query of TEXT; with --input, the column that holds queries")
+    parser.add_argument("--input", metavar="FILE", help="file with many texts; - for JSON lines from standard input")
+    parser.add_argument("--output", default="-", metavar="FILE", help="file for JSON lines; - for standard output")
+    parser.add_argument("--ratio", type=float, help="share of words to read, for a model of a range of ratios")
+    parser.add_argument("--curve", action="store_true", help="show the answers to growing rationales of TEXT")
+    parser.add_argument("--scores", action="store_true", help="also write all words and their scores")
+    parser.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
+    if whole:
+        add_reading(parser, [name for name in READS if name != "query"])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain one text on the screen, or many as JSON lines."""
+    from rich.console import Console
+
+    from fresh.document import Document
+    from fresh.rationalizer import Rationalizer
+    from fresh.show import show_curve, show_explanation
+
+    if (args.text_given is None) == (args.input is None):
+        raise ValueError("Give either a TEXT or an --input file.")
+    if args.curve and (args.input is not None or args.ratio is not None):
+        raise ValueError("--curve goes through all ratios of one TEXT: leave --input and --ratio out.")
+    if args.input is not None:
+        return explain_file(args)
+    document = Document.from_text(args.text_given, args.query, "TEXT")
+    model = Rationalizer.from_pretrained(args.model, device=args.device)
+    if args.curve:
+        show_curve(Console(), model.curve(document))
+    else:
+        show_explanation(Console(), model.explain(document, ratio=args.ratio))
+    return 0
+
+
+def explain_file(args: argparse.Namespace) -> int:
+    """Explain the texts of a file one after the other; each line that is written is whole."""
+    from fresh.data import BadRows, read_documents
+    from fresh.lengths import leave_out_too_long
+    from fresh.progress import SILENT, Terminal
+    from fresh.rationalizer import Rationalizer
+    from fresh.show import to_record
+
+    check_output(args.output, args.input, args.overwrite)
+    reads, bad, done = reading(args), BadRows(), 0
+    documents = read_documents(args.input, reads, bad)
+    model = Rationalizer.from_pretrained(args.model, device=args.device)
+    if reads.skip_bad:
+        documents = leave_out_too_long(documents, model, bad)
+    progress = SILENT if args.output == "-" else Terminal()
+    try:
+        explanations = begun(model.explain_stream(documents, ratio=args.ratio))
+        with opened(args.output) as output, progress.task("explaining", None) as advance:
+            for explanation in explanations:
+                output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
+                done += 1
+                advance(1, "")
+    except KeyboardInterrupt:
+        print(f"\nInterrupted. {done} texts are explained; what is written is valid.", file=sys.stderr)
+        return INTERRUPTED
+    except ValueError as error:
+        raise ValueError(
+            f"{error} ({done} texts before it are explained and written.)" if done else str(error)
+        ) from error
+    if bad.count or bad.widened:
+        print(bad.summary(), file=sys.stderr)
+    return 0
+
+
+def begun(explanations: Iterator["Explanation"]) -> Iterator["Explanation"]:
+    """Make the first explanation now, so that an input that cannot be read leaves no output behind."""
+    first = list(itertools.islice(explanations, 1))
+    return itertools.chain(first, explanations)

@@ -1,0 +1,135 @@
+"""Options that several commands share, and what is made of them."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fresh.config import Setting
+    from fresh.data import DataConfig
+    from fresh.document import Example
+    from fresh.rationalizer import Rationalizer
+
+INTERRUPTED = 130
+"""Exit status of a command that was broken off."""
+READS = ("text", "query", "id", "tokenised", "format", "skip_bad")
+"""Settings that say how texts are read."""
+READS_LABELS = (*READS, "label", "rationale", "agreement")
+"""Settings that say how labelled texts are read."""
+
+
+def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Add the settings that say how a file is read, and where to compute."""
+    from fresh.config import settings_of
+    from fresh.data import DataConfig
+
+    group = parser.add_argument_group("settings: data")
+    for setting in settings_of(DataConfig):
+        if setting.name in names:
+            add_setting(group, setting)
+    parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add an option for every setting, section by section; those of single methods under their names."""
+    from fresh.config import settings_of
+    from fresh.methods.named import METHODS, settings_of_methods
+    from fresh.recipe import RunConfig
+
+    groups: dict[str, Any] = {}
+
+    def place(setting: "Setting", title: str) -> None:
+        if title not in groups:
+            groups[title] = parser.add_argument_group(f"settings: {title}")
+        add_setting(groups[title], setting)
+
+    for setting in settings_of(RunConfig):
+        place(setting, setting.path.rpartition(".")[0] or "method")
+    for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
+        section = setting.path.rpartition(".")[0].rpartition(".")[2]
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
+        place(setting, f"{section or 'rationales'}{owners}")
+
+
+def add_setting(group: Any, setting: "Setting") -> None:
+    """Add an option for a setting, with its help and its default; what is not given stays unsaid."""
+    from fresh.config import kinds_of
+
+    flag = f"--{setting.name.replace('_', '-')}"
+    text = setting.help.replace("%", "%%")
+    if setting.kind is bool:
+        action = argparse.BooleanOptionalAction if setting.default else "store_true"
+        group.add_argument(flag, dest=setting.name, action=action, default=argparse.SUPPRESS, help=text)
+    else:
+        shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
+        kinds = kinds_of(setting.kind)
+        metavar = "N" if int in kinds else "X" if float in kinds else "NAME"
+        group.add_argument(flag, dest=setting.name, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
+
+
+def reading(args: argparse.Namespace) -> "DataConfig":
+    """Make the settings that say how a file is read."""
+    from fresh.config import from_mapping, settings_of
+    from fresh.data import DataConfig
+
+    names = {setting.name for setting in settings_of(DataConfig)}
+    given = {name: value for name, value in vars(args).items() if name in names and value is not None}
+    return from_mapping(DataConfig, given)
+
+
+def load(args: argparse.Namespace, names: Sequence[str]) -> "tuple[list[Rationalizer], list[Example]]":
+    """Read labelled texts, load models, leave out what one of them cannot read if asked to, and say so."""
+    from fresh.data import BadRows, read_examples
+    from fresh.lengths import fitting_examples
+    from fresh.rationalizer import Rationalizer
+
+    reads, bad = reading(args), BadRows()
+    examples = list(read_examples(args.data, reads, bad))
+    models = [Rationalizer.from_pretrained(name, device=args.device) for name in names]
+    for model in models if reads.skip_bad else ():
+        examples = fitting_examples(examples, model, bad)
+    if bad.count or bad.widened:
+        print(bad.summary(), file=sys.stderr)
+    return models, examples
+
+
+def data_given(args: argparse.Namespace) -> str | list[str]:
+    """Take the one place of the data, or all of several."""
+    places: list[str] = args.data
+    return places[0] if len(places) == 1 else places
+
+
+def settings_given(args: argparse.Namespace) -> dict[str, Any]:
+    """Take the settings of a training run out of all that was given."""
+    from fresh.config import settings_of
+    from fresh.methods.named import settings_of_methods
+    from fresh.recipe import RunConfig
+
+    names = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
+    return {name: value for name, value in vars(args).items() if name in names}
+
+
+def check_output(name: str, source: str, overwrite: bool) -> None:
+    """Refuse to replace a file unless asked to, and the file that is read in any case."""
+    if name != "-" and not Path(name).parent.is_dir():
+        raise ValueError(f"There is no folder {Path(name).parent} to write to. Make it first.")
+    if name == "-" or not Path(name).exists():
+        return
+    if not overwrite:
+        raise ValueError(f"{name} is there already. Choose another file, or replace it: --overwrite.")
+    if Path(source).exists() and Path(name).samefile(source):
+        raise ValueError(f"{name} is the input. Choose another file for the output.")
+
+
+@contextmanager
+def opened(name: str) -> Iterator[IO[str]]:
+    """Open the file to write to, or standard output."""
+    if name == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    with Path(name).open("w", encoding="utf-8") as file:
+        yield file
