@@ -43,6 +43,11 @@ def rows(examples: Iterable[Example]) -> list[dict[str, str]]:
     return [{"id": e.document.id, "text": e.document.text, "label": e.label} for e in examples]
 
 
+def unmarked(example: Example) -> Example:
+    """Forget what people marked."""
+    return Example(example.document, example.label)
+
+
 def write_csv(path: Path, table: Sequence[Mapping[str, Any]]) -> Path:
     """Write a table whose first line names the columns."""
     with path.open("w", encoding="utf-8", newline="") as file:

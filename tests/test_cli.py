@@ -2,6 +2,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +17,10 @@ from fresh.config import settings_of
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document
-from fresh.evaluate import evaluate
 from fresh.methods.named import settings_of_methods
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import RunConfig
-from fresh.report import Report
 from fresh.support import Support
 
 CPU = ("--device", "cpu")
@@ -96,8 +95,12 @@ def test_training_ends_with_the_table_and_the_place(toy: Splits, encoders: dict[
     assert "48 train, 6 dev, 6 test documents; 2 classes: neg, pos." in done.stderr
     *table, last = done.stdout.splitlines()
     assert last == f'Saved in {out}. Try: fresh explain {out} "Some text."'
-    names = [line.split("│")[1].strip() for line in table if line.startswith("│")]
-    assert names == ["full text (support model)", "FRESH (attention_gradient)", "random words"]
+    names = [line.strip().partition("  ")[0] for line in table if re.search(r"\) +[\d.]+%", line)]
+    shown = ["full text (support model)", "FRESH (attention_gradient)", "random words", "complement"]
+    assert names[:4] == shown
+    assert names[4].startswith("majority class (")
+    assert table[-1] == f"All figures and documents: {out}-report.html"
+    assert "FRESH (attention_gradient)" in Path(f"{out}-report.html").read_text(encoding="utf-8")
     settings = Rationalizer.from_pretrained(out).settings
     assert (settings["ratio"], settings["train"]["epochs"], settings["train"]["seed"]) == (0.5, 2, 4)
     assert settings["scoring"]["layer"] == -2
@@ -251,19 +254,6 @@ def test_too_long_texts_are_left_out_when_asked(saved: str, tmp_path: Path, caps
     shown = capsys.readouterr()
     assert "Left out 2 of 5 rows: in.jsonl, line 5: there is no label. Text 'in-2'" in shown.err
     assert "3 test documents" in shown.out
-
-
-def test_evaluating_shows_a_table_and_writes_json(
-    saved: str, model: Rationalizer, toy: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = str(small.write_csv(tmp_path / "test.csv", small.rows(toy.test)))
-    assert main(["evaluate", saved, data, "--json", str(tmp_path / "report.json"), *CPU]) == 0
-    report = Report.from_dict(json.loads((tmp_path / "report.json").read_text(encoding="utf-8")))
-    assert report == evaluate(model, toy.test)
-    shown = capsys.readouterr().out
-    assert "32 test documents" in shown
-    assert all(row.name in shown and f"{row.macro_f1:.3f}" in shown for row in report.rows)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "test.csv"]
 
 
 def test_a_closed_pipe_is_no_error(saved: str, tmp_path: Path) -> None:

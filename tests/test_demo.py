@@ -13,6 +13,7 @@ from fresh.document import Example
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import train
+from fresh.uncertainty import short
 
 
 @pytest.fixture
@@ -36,12 +37,14 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "A predictor reads only 30% of the words of each and must answer from them." in shown
     for row in small.reported(model.report).rows:
-        assert re.search(rf"│ {re.escape(row.name)} +│ +{row.macro_f1:.3f} │ +{row.accuracy:.3f} │", shown)
+        figures = rf"{re.escape(short(row.macro_f1))} \(.*\) +{re.escape(short(row.accuracy))} \(.*\)"
+        assert re.search(rf" {re.escape(row.name)} +{figures} +{row.kept:.1%}", shown)
     assert shown.count(" right, from ") == 4
     assert 1 <= shown.count(" wrong: it is ") <= 2
     assert re.search(r"\[[a-z ]*(good|great|bad|awful)[a-z ]*\]", shown)
+    place = tmp_path / "model"
     assert shown.splitlines()[-3:] == [
-        f"The model is saved in {tmp_path / 'model'}. Try next:",
+        f"The model is saved in {place}, all figures and documents in {place}-report.html. Try next:",
         f'  fresh explain {tmp_path / "model"} "A lovely, funny film with a dull ending."',
         "  fresh train your-data.csv --out your-model      # columns: text, label",
     ]

@@ -1,23 +1,26 @@
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 import small
+from fresh.baselines import Baselines
 from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import TopK
-from fresh.document import Document, Example
+from fresh.document import Document, Example, Mask
 from fresh.evaluate import evaluate
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
 from fresh.metrics import accuracy, macro_f1
 from fresh.predictor import Predictor
-from fresh.random_words import cut_at_random
+from fresh.random_words import random_masks
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.scorers.random import Random
 from fresh.support import Support
 from fresh.tagger import Tagger, build
+from fresh.uncertainty import accuracy_interval, macro_f1_interval, numbered
 
 LABELS = ("neg", "pos")
 
@@ -32,11 +35,14 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
     gold = [example.label for example in toy.test]
     documents = [example.document for example in toy.test]
     explained = model.explain(documents)
-    drawn = model.predictor.predict(cut_at_random(documents, [item.mask for item in explained], contiguous=False))
+    masks = [item.mask for item in explained]
+    drawn, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
     answers = {
         "full text (support model)": [item.label for item in support.predict(documents)],
         "FRESH (occlusion)": [item.prediction.label for item in explained],
-        "random words, same predictor": [item.label for item in drawn],
+        "random words, same predictor": read(model.predictor, documents, drawn),
+        "complement, same predictor": read(model.predictor, documents, dropped),
+        "majority class (neg)": ["neg"] * 32,
     }
     assert report.n_documents == 32
     assert [row.name for row in report.rows] == list(answers)
@@ -44,21 +50,39 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
         assert row.accuracy == accuracy(gold, given)
         assert row.macro_f1 == macro_f1(gold, given, LABELS)
         assert [score.label for score in row.classes] == list(LABELS)
+        numbers = numbered(gold, LABELS), numbered(given, LABELS)
+        expected = macro_f1_interval(*numbers, 2)
+        assert row.macro_f1_between == (expected.low, expected.high)
+        assert row.accuracy_between == (accuracy_interval(*numbers).low, accuracy_interval(*numbers).high)
     kept = sum(item.mask.kept.sum() for item in explained) / sum(len(item.mask) for item in explained)
-    assert [row.kept for row in report.rows] == [1, pytest.approx(kept), pytest.approx(kept)]
+    assert [row.kept for row in report.rows] == pytest.approx([1, kept, kept, 1 - kept, 0])
+    assert [row.own for row in report.rows] == [False, True, False, False, False]
     assert report.rows[1].macro_f1 > report.rows[2].macro_f1
 
 
-def test_a_predictor_of_random_words_stands_beside_it(
+def read(predictor: Predictor, documents: Sequence[Document], masks: Sequence[Mask]) -> list[str]:
+    """Say what a predictor answers to some words of documents."""
+    cut = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
+    return [answer.label for answer in predictor.predict(cut)]
+
+
+def test_predictors_that_read_something_else_stand_beside_it(
     model: Rationalizer, toy: Splits, quick: ClassifierConfig
 ) -> None:
     silent = [(Rationale(("film",)), label) for label in LABELS]
-    random = Predictor.train(silent, silent, quick)
-    row = evaluate(model, toy.test, random=random).rows[2]
-    documents = [example.document for example in toy.test]
-    drawn = cut_at_random(documents, model.extractor.extract(documents), contiguous=False)
-    assert row.name == "random words"
-    assert row.macro_f1 == macro_f1([item.label for item in toy.test], [a.label for a in random.predict(drawn)], LABELS)
+    other = Predictor.train(silent, silent, quick)
+    full, _, random, complement, majority = evaluate(
+        model, toy.test, baselines=Baselines(other, other, other, "pos")
+    ).rows
+    documents, gold = [example.document for example in toy.test], [example.label for example in toy.test]
+    masks = model.extractor.extract(documents)
+    assert [row.name for row in (full, random, complement)] == ["full text", "random words", "complement"]
+    assert full.macro_f1 == macro_f1(gold, read(other, documents, [Mask.full(len(mask)) for mask in masks]), LABELS)
+    drawn = random_masks(documents, masks, contiguous=False)
+    assert random.macro_f1 == macro_f1(gold, read(other, documents, drawn), LABELS)
+    assert complement.macro_f1 == macro_f1(gold, read(other, documents, [~mask for mask in masks]), LABELS)
+    assert majority.name == "majority class (pos)"
+    assert majority.macro_f1 == macro_f1(gold, ["pos"] * len(gold), LABELS)
 
 
 def test_no_documents_are_refused(model: Rationalizer) -> None:
@@ -68,14 +92,14 @@ def test_no_documents_are_refused(model: Rationalizer) -> None:
 
 def test_a_model_that_keeps_all_has_no_other_full_text(predictor: Predictor, toy: Splits) -> None:
     report = evaluate(Rationalizer(KeepAll(), predictor), toy.test)
-    assert [row.name for row in report.rows] == ["all words"]  # no more words than all could be drawn
+    assert [row.name for row in report.rows] == ["all words", "majority class (neg)"]  # nothing was dropped
     assert report.rows[0].kept == 1
 
 
 def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Splits, support: Support) -> None:
     model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
-    plain, beside = evaluate(model, toy.test), evaluate(model, toy.test, support=support)
-    assert [row.name for row in plain.rows] == ["FRESH (random)", "random words, same predictor"]
+    plain, beside = evaluate(model, toy.test), evaluate(model, toy.test, baselines=Baselines(support))
+    assert [row.name for row in plain.rows][:2] == ["FRESH (random)", "random words, same predictor"]
     assert beside.rows[1:] == plain.rows
     answers = [answer.label for answer in support.predict([item.document for item in toy.test])]
     assert beside.rows[0].name == "full text (support model)"
@@ -84,8 +108,8 @@ def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Spli
 
 def test_a_model_of_many_lengths_is_measured_at_the_ends_of_its_range(model: Rationalizer, toy: Splits) -> None:
     many = Rationalizer(model.extractor, model.predictor, ratios=(0.05, 0.5))
-    _, *rows, _ = evaluate(many, toy.test).rows
-    assert [row.name for row in rows] == ["FRESH (occlusion)", "FRESH (occlusion) at 0.05", "FRESH (occlusion) at 0.5"]
+    rows = evaluate(many, toy.test).rows[1:4]
+    assert [row.name for row in rows] == ["FRESH (occlusion)", "the same, at 0.05", "the same, at 0.5"]
     for row, ratio in zip(rows, (None, 0.05, 0.5), strict=True):
         explained = many.explain([item.document for item in toy.test], ratio=ratio)
         answers = [item.prediction.label for item in explained]
@@ -96,7 +120,7 @@ def test_a_model_of_many_lengths_is_measured_at_the_ends_of_its_range(model: Rat
 
 def test_what_people_marked_is_called_so(predictor: Predictor, toy: Splits) -> None:
     report = evaluate(Rationalizer(HumanMarks.of(toy.test), predictor), toy.test)
-    assert [row.name for row in report.rows] == ["human rationales", "random words, same predictor"]
+    assert [row.name for row in report.rows][:2] == ["human rationales", "random words, same predictor"]
     words = [len(item.document.words) for item in toy.test]
     assert report.rows[0].kept == pytest.approx(len(words) / sum(words))
 

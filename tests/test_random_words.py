@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from fresh.discretize import Contiguous, LearnedContiguous, TopK
 from fresh.document import Document, Mask
 from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
-from fresh.random_words import cut_at_random, is_contiguous, random_mask
+from fresh.random_words import is_contiguous, random_mask, random_masks
 from fresh.scorers.random import Random
 from strategies import documents, masks
 
@@ -20,6 +20,15 @@ def test_as_many_words_are_drawn_as_a_mask_keeps(document: Document, data: st.Da
     assert random_mask(document, mask, contiguous) == drawn
 
 
+@given(documents(), st.data(), st.booleans())
+def test_only_words_that_were_read_are_drawn(document: Document, data: st.DataObject, contiguous: bool) -> None:
+    n_read = data.draw(st.integers(0, len(document.words)))
+    mask = Mask(data.draw(masks(document)).kept & (np.arange(len(document.words)) < n_read))
+    [drawn] = random_masks([document], [mask], contiguous, [n_read])
+    assert drawn.kept.sum() == mask.kept.sum()
+    assert not drawn.kept[n_read:].any()
+
+
 def test_every_window_and_every_word_has_its_chance() -> None:
     mask = Mask(np.array([True, True, False, False]))
     many = [Document.from_words(["a", "b", "c", str(number)]) for number in range(300)]
@@ -31,7 +40,8 @@ def test_every_window_and_every_word_has_its_chance() -> None:
 
 def test_text_order_is_kept() -> None:
     document = Document.from_words([f"{number:03}" for number in range(200)])
-    [rationale] = cut_at_random([document], [Mask(np.arange(200) < 50)], contiguous=False)
+    [mask] = random_masks([document], [Mask(np.arange(200) < 50)], contiguous=False)
+    rationale = document.cut(mask)
     assert list(rationale.words) == sorted(rationale.words)
     assert len(rationale.words) == 50
 

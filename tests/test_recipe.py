@@ -8,17 +8,18 @@ import pytest
 
 import fresh
 import small
+from fresh.baselines import most_frequent, train_baselines
 from fresh.config import ConfigError
 from fresh.data import DataError, Splits
 from fresh.document import Document, Example, Saliency
 from fresh.methods.settings import FreshConfig
 from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.model_folder import ModelError
+from fresh.predictor import Predictor
 from fresh.progress import SILENT
-from fresh.random_words import cut_at_random, train_on_random_words
+from fresh.random_words import random_masks
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import identity, resolve, train
-from fresh.report import Row
 from fresh.support import Support
 from fresh.training import Watch
 
@@ -41,7 +42,7 @@ def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.Tem
     model = train(splits, out=place, progress=SILENT, **settings)
     saved = Rationalizer.from_pretrained(place)
     assert small.reported(saved.report) == small.reported(model.report)
-    assert [path.name for path in place.parent.iterdir()] == ["model"]
+    assert sorted(path.name for path in place.parent.iterdir()) == ["model", "model-report.html"]
     for path in (place / "config.json", place / "README.md"):
         assert str(encoders["bert"]) not in path.read_text(encoding="utf-8")
     return model
@@ -82,34 +83,37 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)
-    marked, dev_marked = (
-        (part, full.extractor.extract([example.document for example in part])) for part in (splits.train, splits.dev)
-    )
-    random = train_on_random_words(marked, dev_marked, False, config, Watch())
-    drawn = random.predict(cut_at_random(documents, [item.mask for item in explained], contiguous=False))
+    masks = [item.mask for item in explained]
+    learnt = [full.extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)]
+    beside = train_baselines(splits, full, (learnt[0], learnt[1]), None, config, Watch())
+    assert isinstance(beside.random, Predictor)
+    assert isinstance(beside.complement, Predictor)
+    drawn, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
     support: Support = full.extractor.support  # type: ignore[attr-defined]
+    kept = float(np.concatenate([mask.kept for mask in masks]).mean())
     answers = {
-        "full text (support model)": ([item.label for item in support.predict(documents)], 1.0),
-        "FRESH (attention_gradient)": (
-            [item.prediction.label for item in explained],
-            float(np.concatenate([item.mask.kept for item in explained]).mean()),
-        ),
-        "random words": (
-            [item.label for item in drawn],
-            float(np.concatenate([item.mask.kept for item in explained]).mean()),
-        ),
+        "full text (support model)": (support.predict(documents), 1.0),
+        "FRESH (attention_gradient)": ([item.prediction for item in explained], kept),
+        "random words": (beside.random.predict(list(map(Document.cut, documents, drawn))), kept),
+        "complement": (beside.complement.predict(list(map(Document.cut, documents, dropped))), 1 - kept),
     }
     report = small.reported(full.report)
     assert report.n_documents == len(documents) == 16
-    assert [row.name for row in report.rows] == list(answers)
-    for row, (given, kept) in zip(report.rows, answers.values(), strict=True):
-        scores = tuple(class_scores(gold, given, ["neg", "pos"]))
-        assert row == Row(row.name, macro_f1(gold, given, ["neg", "pos"]), accuracy(gold, given), kept, scores)
+    *rows, majority = report.rows
+    assert [row.name for row in rows] == list(answers)
+    assert majority.name == f"majority class ({most_frequent(splits.train)})"
+    for row, (predicted, share) in zip(rows, answers.values(), strict=True):
+        given = [answer.label for answer in predicted]
+        assert row.macro_f1 == macro_f1(gold, given, ["neg", "pos"])
+        assert row.accuracy == accuracy(gold, given)
+        assert row.kept == pytest.approx(share)
+        assert row.classes == tuple(class_scores(gold, given, ["neg", "pos"]))
 
 
-def test_without_baseline_the_same_predictor_reads_random_words(splits: Splits, quick_settings: dict[str, Any]) -> None:
+def test_without_baseline_the_same_predictor_reads_the_rest(splits: Splits, quick_settings: dict[str, Any]) -> None:
     report = small.reported(train(splits, **quick_settings).report)
-    assert [row.name for row in report.rows][2:] == ["random words, same predictor"]
+    shown = ["random words, same predictor", "complement, same predictor", "majority class (neg)"]
+    assert [row.name for row in report.rows][2:] == shown
     assert report.rows[1].kept == report.rows[2].kept
 
 

@@ -89,10 +89,10 @@ def state(folder: Path) -> tuple[bytes, bytes]:
     return (folder / "config.json").read_bytes(), (folder / "README.md").read_bytes()
 
 
-NETWORKS = ("support model", "predictor", "random words")
+NETWORKS = ("support model", "predictor", "random words", "complement")
 
 
-@pytest.mark.parametrize("network", range(3), ids=NETWORKS)
+@pytest.mark.parametrize("network", range(4), ids=NETWORKS)
 def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     network: int,
     unbroken: Path,
@@ -111,7 +111,7 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
         f"{name}: {n} epochs, best dev macro-F1 [0-9.]+" for name, n in zip(NETWORKS, epochs, strict=False)
     )
     assert re.fullmatch(f"Going on with the training that was broken off. Kept: {kept}.", line)
-    assert sorted(path.name for path in folder.parent.iterdir()) == ["model"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["model", "model-report.html"]
 
 
 def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int, int], Path]) -> None:
@@ -141,7 +141,12 @@ def test_overwriting_discards_what_another_run_left(
     train(splits, out=tmp_path / "fresh", **{**settings, "ratio": 0.5, "baseline": False})
     assert state(folder)[0] == state(tmp_path / "fresh")[0]
     assert state(folder)[0] != state(unbroken)[0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "model"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "fresh",
+        "fresh-report.html",
+        "model",
+        "model-report.html",
+    ]
 
 
 def test_fewer_epochs_make_do_with_what_is_done(

@@ -1,8 +1,9 @@
 import json
 from dataclasses import replace
 
-from fresh.metrics import ClassScore
-from fresh.report import Report, Row
+from fresh.metrics import Bin, ClassScore
+from fresh.report import Figures, LengthScore, Measure, Report, Row
+from fresh.uncertainty import Interval
 
 CLASSES = (ClassScore("good", 0.5, 1.0, 2 / 3, 7), ClassScore("schlecht – 差", 0.0, 0.0, 0.0, 3))
 REPORT = Report(1234, (Row("full text", 0.98765, 0.5, 1.0), Row("FRESH (attention)", 1 / 3, 0.25, 0.2049, CLASSES)))
@@ -22,8 +23,8 @@ def test_markdown_is_a_table() -> None:
     assert REPORT.to_markdown() == (
         "| what is read | macro-F1 | accuracy | words kept |\n"
         "| --- | --- | --- | --- |\n"
-        "| full text | 0.988 | 0.500 | 100.0% |\n"
-        "| FRESH (attention) | 0.333 | 0.250 | 20.5% |\n"
+        "| full text | .988 | .500 | 100.0% |\n"
+        "| FRESH (attention) | .333 | .250 | 20.5% |\n"
     )
 
 
@@ -51,3 +52,49 @@ def test_there_is_nothing_to_remark_where_all_went_well() -> None:
 def test_only_what_is_so_is_remarked() -> None:
     assert replace(REPORT, unread=0.5).remarks == ("Truncating left 50.0% of the words unread.",)
     assert replace(REPORT, notes=("Try another seed.",)).remarks == ("Try another seed.",)
+
+
+FIGURES = Figures(
+    labels=("good", "schlecht – 差"),
+    confusion=((5, 2), (3, 0)),
+    calibration=(
+        Measure("expected calibration error", Interval(0.1, 0.05, 0.2)),
+        Measure("Brier score", Interval(0.3, 0.2, 0.4)),
+    ),
+    bins=(Bin(0.0, 0.5, 0, None, None), Bin(0.5, 1.0, 10, 0.75, 0.5)),
+    agreement=(Measure("token F1", Interval(0.25, 0.125, 0.5)),),
+    n_marked=1200,
+    faithfulness=(Measure("sufficiency", Interval(-0.01, -0.125, 0.5)),),
+    lengths=(LengthScore(0.05, Interval(0.5, 0.25, 0.75)),),
+)
+WHOLE = Report(10, (Row("FRESH", 0.5, 0.25, 0.2, CLASSES, (0.4, 0.6), (0.125, 0.375), own=True),), figures=FIGURES)
+
+
+def test_figures_and_intervals_come_back_from_json() -> None:
+    assert Report.from_dict(json.loads(WHOLE.to_json())) == WHOLE
+
+
+def test_a_report_of_an_older_version_has_neither() -> None:
+    old = REPORT.to_dict()
+    del old["figures"]
+    for row in old["rows"]:
+        for name in ("macro_f1_between", "accuracy_between", "own"):
+            del row[name]
+    assert Report.from_dict(old) == REPORT
+
+
+def test_markdown_shows_every_figure_with_its_interval() -> None:
+    assert WHOLE.to_markdown() == (
+        "| what is read | macro-F1 | accuracy | words kept |\n"
+        "| --- | --- | --- | --- |\n"
+        "| FRESH | .500 (.400–.600) | .250 (.125–.375) | 20.0% |\n"
+        "\n| calibration | |\n| --- | --- |\n"
+        "| expected calibration error | .100 (.050–.200) |\n"
+        "| Brier score | .300 (.200–.400) |\n"
+        "\n| when less is read | |\n| --- | --- |\n"
+        "| sufficiency | -.010 (-.125 to .500) |\n"
+        "\n| agreement with people (1,200 documents that people marked) | |\n| --- | --- |\n"
+        "| token F1 | .250 (.125–.500) |\n"
+        "\n| words kept, same predictor | macro-F1 |\n| --- | --- |\n"
+        "| 5% | .500 (.250–.750) |\n"
+    )

@@ -86,7 +86,7 @@ def test_a_report_is_a_table() -> None:
     show_report(console, Report(1234, (Row("FRESH (attention)", 0.9004, 0.85, 0.2049),)))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "1,234 test documents" in shown
-    assert "│ FRESH (attention) │    0.900 │    0.850 │      20.5% │" in shown
+    assert "FRESH (attention)       .900       .850   20.5%" in shown
 
 
 def test_a_report_is_followed_by_what_one_should_know() -> None:

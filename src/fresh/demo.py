@@ -11,12 +11,13 @@ from fresh.corpora.demo import read_demo
 from fresh.document import Example, Explanation
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import train
+from fresh.report_page import report_of
 from fresh.show import show_explanation, show_report
 
 RATIO = 0.3
 EPOCHS = 3
 NEXT = """\
-The model is saved in {out}. Try next:
+The model is saved in {out}, all figures and documents in {page}. Try next:
   {fresh} explain {out} "A lovely, funny film with a dull ending."
   {fresh} train your-data.csv --out your-model      # columns: text, label"""
 LOOKED_AT = 50
@@ -38,7 +39,7 @@ def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
     for example, explanation in chosen(splits.test, model):
         show_explanation(console, explanation, example.label)
     console.print(
-        NEXT.format(out=out, fresh=command()), highlight=False, markup=False, soft_wrap=True
+        NEXT.format(out=out, page=report_of(out), fresh=command()), highlight=False, markup=False, soft_wrap=True
     )  # commands stay in one line
     return model
 

@@ -1,58 +1,126 @@
-"""How well a rationalizer answers, beside full text and random words."""
+"""How well a rationalizer answers, beside full text, random words, what it dropped, and the most frequent class."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.extractor import KeepAll, SaliencyExtractor
+from fresh.figures import figures
 from fresh.lengths import reader_of
 from fresh.metrics import accuracy, class_scores, macro_f1
-from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
-from fresh.random_words import cut_at_random, is_contiguous
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
 from fresh.scorers import scorer_to_dict
 from fresh.support import Support, text_of
 from fresh.tagger import Tagger
+from fresh.uncertainty import accuracy_interval, macro_f1_interval, numbered
+
+TAGGED = {"lei": "Lei et al.", "bastings": "Bastings et al."}
+RANDOM, COMPLEMENT = "random words", "complement"
+SAME, RETRAINED = "same predictor", "retrained"
+"""Who reads them: the predictor of the rationales, or one that was trained for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What was measured, and the explanations it was measured on."""
+
+    report: Report
+    examples: Sequence[Example]
+    explained: Sequence[Explanation]
 
 
 def evaluate(
     rationalizer: Rationalizer,
     examples: Sequence[Example],
     progress: Progress = SILENT,
-    random: Predictor | None = None,
-    support: Support | None = None,
+    baselines: Baselines | None = None,
 ) -> Report:
     """Measure a rationalizer on labelled documents.
 
-    :param random: A predictor that was trained on random words, to compare with; without it, the predictor at hand
-        reads random words. In both cases as many of each document as the rationale has.
-    :param support: A model of full text, to compare with; that of the rationalizer if it has one.
+    :param baselines: What was trained to compare with. Without a predictor of random words, or of what was dropped, the
+        predictor at hand reads these; full text is read by the support model, if there is one.
     """
+    return evaluate_whole(rationalizer, examples, progress, baselines).report
+
+
+def evaluate_whole(
+    rationalizer: Rationalizer,
+    examples: Sequence[Example],
+    progress: Progress = SILENT,
+    baselines: Baselines | None = None,
+) -> Evaluation:
+    """Measure as :func:`evaluate` does, and return the explanations too."""
     if not examples:
         raise ValueError("There are no documents to measure on. Give some that can be used.")
     check_labels(rationalizer, examples)
+    beside, labels = baselines or Baselines(), rationalizer.labels
+    if beside.full_text is None:
+        beside = replace(beside, full_text=own_support(rationalizer))
     documents = [example.document for example in examples]
     explained = explain_all(rationalizer, documents, progress, "explaining")
-    rows = [row(name_of(rationalizer), examples, rationalizer.labels, explained)]
+    full = beside.read_all(documents, progress)
+    others = read_others(rationalizer, beside, explained, progress)
+    rows = [] if full is None else [measured(full_text_name(beside), examples, labels, full, 1.0)]
+    rows.append(replace(row(name_of(rationalizer), examples, labels, explained), own=True))
     rows += [at_ratio(rationalizer, examples, ratio, progress) for ratio in rationalizer.ratios or ()]
-    own = rationalizer.extractor.support if isinstance(rationalizer.extractor, SaliencyExtractor) else None
-    support = support or own
-    if support is not None:
-        answers = support.predict(documents, progress)
-        rows.insert(0, full_text_row(examples, rationalizer.labels, answers))
-    unread = share_unread(rationalizer, documents)
-    if isinstance(rationalizer.extractor, KeepAll) or rationalizer.settings.get("method") == "random":
-        return Report(len(examples), tuple(rows), unread)
-    masks = [explanation.mask for explanation in explained]
-    drawn = cut_at_random(documents, masks, is_contiguous(rationalizer.extractor))
-    name = "random words, same predictor" if random is None else "random words"
-    answers = (random or rationalizer.predictor).predict(drawn, progress)
-    rows.append(measured(name, examples, rationalizer.labels, answers, share_kept(masks)))
-    return Report(len(examples), tuple(rows), unread)
+    rows += [measured(item.name, examples, labels, item.answers, item.kept) for item in others]
+    rows.append(majority_row(examples, labels, beside.majority or most_frequent(examples)))
+    dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
+    details = figures(rationalizer, examples, explained, full, dropped, progress)
+    report = Report(len(examples), tuple(rows), share_unread(rationalizer, documents), figures=details)
+    return Evaluation(report, examples, explained)
+
+
+class Other(NamedTuple):
+    """Answers to something else than the rationales."""
+
+    name: str
+    reader: str
+    """Who read it."""
+    kept: float
+    answers: list[Prediction]
+
+
+def read_others(
+    rationalizer: Rationalizer, beside: Baselines, explained: Sequence[Explanation], progress: Progress
+) -> list[Other]:
+    """Have random words and what was dropped read, by predictors that were trained for it or by the one at hand."""
+    if is_baseline(rationalizer):
+        return []
+    documents, masks = [item.document for item in explained], [item.mask for item in explained]
+    drawn = drawn_masks(rationalizer, documents, masks)
+    dropped = [~mask for mask in masks]
+    found: list[Other] = []
+    for name, given, trained in ((RANDOM, drawn, beside.random), (COMPLEMENT, dropped, beside.complement)):
+        rationales = [document.cut(mask) for document, mask in zip(documents, given, strict=True)]
+        answers = (trained or rationalizer.predictor).predict(rationales, progress)
+        reader = SAME if trained is None else RETRAINED
+        shown = f"{name}, {SAME}" if trained is None else name
+        found.append(Other(shown, reader, share_kept(given), answers))
+    return found
+
+
+def own_support(rationalizer: Rationalizer) -> Support | None:
+    """Find the support model, if there is one."""
+    return rationalizer.extractor.support if isinstance(rationalizer.extractor, SaliencyExtractor) else None
+
+
+def full_text_name(beside: Baselines) -> str:
+    """Say who read the full text."""
+    return "full text (support model)" if isinstance(beside.full_text, Support) else "full text"
+
+
+def majority_row(examples: Sequence[Example], labels: Sequence[str], label: str) -> Row:
+    """Measure what always giving one label, without reading, is worth."""
+    sure = Prediction(label, {name: float(name == label) for name in labels})
+    return measured(f"majority class ({label})", examples, labels, [sure] * len(examples), 0.0)
 
 
 def share_unread(rationalizer: Rationalizer, documents: Sequence[Document]) -> float:
@@ -79,10 +147,7 @@ def at_ratio(rationalizer: Rationalizer, examples: Sequence[Example], ratio: flo
     """Measure a rationalizer that serves many lengths at one of them."""
     documents = [example.document for example in examples]
     explained = explain_all(rationalizer, documents, progress, f"explaining at {ratio:g}", ratio)
-    return row(f"{name_of(rationalizer)} at {ratio:g}", examples, rationalizer.labels, explained)
-
-
-TAGGED = {"lei": "Lei et al.", "bastings": "Bastings et al."}
+    return row(f"the same, at {ratio:g}", examples, rationalizer.labels, explained)
 
 
 def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> None:
@@ -122,15 +187,19 @@ def share_kept(masks: Sequence[Mask]) -> float:
     return float(np.concatenate([mask.kept for mask in masks]).mean())
 
 
-def full_text_row(examples: Sequence[Example], labels: Sequence[str], answers: Sequence[Prediction]) -> Row:
-    """Compare the support model's answers with gold labels."""
-    return measured("full text (support model)", examples, labels, answers, 1.0)
-
-
 def measured(
     name: str, examples: Sequence[Example], labels: Sequence[str], answers: Sequence[Prediction], kept: float
 ) -> Row:
     """Make a row of a table."""
     gold, given = [example.label for example in examples], [answer.label for answer in answers]
-    scores = tuple(class_scores(gold, given, labels))
-    return Row(name, macro_f1(gold, given, labels), accuracy(gold, given), kept, scores)
+    numbers = numbered(gold, labels), numbered(given, labels)
+    f1, share = macro_f1_interval(*numbers, len(labels)), accuracy_interval(*numbers)
+    return Row(
+        name,
+        macro_f1(gold, given, labels),
+        accuracy(gold, given),
+        kept,
+        tuple(class_scores(gold, given, labels)),
+        (f1.low, f1.high),
+        (share.low, share.high),
+    )

@@ -109,6 +109,21 @@ def calibration(gold: Sequence[str], predictions: Sequence[Prediction], n_bins: 
 
     Expected calibration error over bins of equal width (Guo et al., 2017).
     """
+    places, confidences, right = binned(gold, predictions, n_bins)
+    edges = (np.arange(n_bins + 1) / n_bins).tolist()
+    bins: list[Bin] = []
+    for place, (low, high) in enumerate(pairwise(edges)):
+        here = places == place
+        n_here = int(here.sum())
+        claimed, reached = (float(part[here].mean()) if n_here else None for part in (confidences, right))
+        bins.append(Bin(low, high, n_here, claimed, reached))
+    return Calibration(calibration_error(places, confidences - right), tuple(bins))
+
+
+def binned(
+    gold: Sequence[str], predictions: Sequence[Prediction], n_bins: int = N_BINS
+) -> tuple[NDArray[np.int64], Floats, NDArray[np.bool_]]:
+    """Say of each answer in which bin it is, how sure it was, and whether it is right."""
     answers = [prediction.label for prediction in predictions]
     check_pairs(gold, answers)
     check_probabilities(predictions)
@@ -117,16 +132,15 @@ def calibration(gold: Sequence[str], predictions: Sequence[Prediction], n_bins: 
     confidences = np.array([prediction.probability for prediction in predictions])
     right = np.array([label == answer for label, answer in zip(gold, answers, strict=True)])
     edges = np.arange(n_bins + 1) / n_bins
-    places = np.searchsorted(edges[1:-1], confidences)  # a confidence on an edge is in the bin below it
-    bins: list[Bin] = []
-    error = 0.0
-    for place, (low, high) in enumerate(pairwise(edges.tolist())):
-        here = places == place
-        n_here = int(here.sum())
-        claimed, reached = (float(part[here].mean()) if n_here else None for part in (confidences, right))
-        bins.append(Bin(low, high, n_here, claimed, reached))
-        error += abs(float(confidences[here].sum()) - int(right[here].sum())) / len(gold)
-    return Calibration(error, tuple(bins))
+    return np.searchsorted(edges[1:-1], confidences), confidences, right  # one on an edge is in the bin below it
+
+
+def calibration_error(places: NDArray[np.int64], gaps: Floats) -> float:
+    """Compute the mean gap between confidence and share of right answers, each bin counted by its answers.
+
+    :param gaps: Confidence less 1 for a right answer, or less 0 for a wrong one. Shape: (answers,).
+    """
+    return float(np.abs(np.bincount(places, weights=gaps)).sum() / len(gaps))
 
 
 def brier_score(gold: Sequence[str], predictions: Sequence[Prediction]) -> float:

@@ -4,21 +4,23 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from fresh.baselines import Baselines, most_frequent, train_baselines
 from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
-from fresh.evaluate import evaluate
+from fresh.evaluate import Evaluation, evaluate_whole
 from fresh.lengths import fitting
 from fresh.methods.fresh import name_of_factory
 from fresh.methods.human import only_marked
 from fresh.methods.named import find_method, owns, split_settings, train_method
 from fresh.methods.settings import NetworksConfig
 from fresh.model_folder import check_writable, drop_folder
+from fresh.page import render
 from fresh.progress import SILENT, Progress, Terminal
-from fresh.random_words import is_contiguous, train_on_random_words
 from fresh.rationalizer import Rationalizer
+from fresh.report_page import check_report, page_of, report_of, write_text
 from fresh.scorers import ScorerFactory
 from fresh.team import team
 from fresh.training import Watch
@@ -38,8 +40,16 @@ class RunConfig:
     """How words are chosen: by a support model's scores (fresh), by a gate that is trained along (lei, bastings), not
     at all (full_text), by lot (random), or by people (human)."""
     baseline: bool = True
-    """Also train a predictor on random words, to compare with."""
+    """Also train predictors to compare with: on random words, on what was dropped, and on full text where no support
+    model is trained."""
     data: DataConfig = field(default_factory=DataConfig)
+
+
+class Evaluated(NamedTuple):
+    """A model with its report, and the explanations that were measured."""
+
+    model: Rationalizer
+    found: Evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,7 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
+        check_report(report_of(folder), overwrite)
     splits = read_usable(data, data_dir, run, progress)
     own = scorer if callable(scorer) else None
     if folder is not None and members.leads:
@@ -97,9 +108,10 @@ def train(
     partial = None if folder is None else partial_of(folder)
     watch = Watch(progress=progress, folder=partial, shelf=run.method.train.engine.shelf(), every=KEPT_EVERY)
     try:
-        model = train_and_measure(splits, run, watch, own)
+        model, found = train_and_measure(splits, run, watch, own)
         if folder is not None and members.leads:
             model.save_pretrained(folder, overwrite=overwrite)
+            write_text(report_of(folder), render(page_of(model, found, folder.name)))
             drop_folder(partial_of(folder))
     finally:
         if partial is not None and members.leads and not any(partial.glob("*.safetensors")):
@@ -107,18 +119,17 @@ def train(
     return model
 
 
-def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None) -> Rationalizer:
-    """Train the model, and one on random words beside it, and test both."""
+def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None) -> Evaluated:
+    """Train the model, and others beside it that read something else, and test them all."""
     trained = train_method(run.config.method, splits, run.method, watch, scorer)
-    model = trained.model
-    random = None
-    if run.config.baseline and run.config.method not in ("full_text", "random"):
-        marked, dev_marked = (splits.train, trained.masks), (splits.dev, trained.dev_masks)
-        contiguous, other = is_contiguous(model.extractor), watch.named("random words")
-        random = train_on_random_words(marked, dev_marked, contiguous, run.method.classifier, other)
-    report = evaluate(model, splits.test, watch.progress, random, trained.support)
-    report = replace(report, notes=tuple(watch.notes))
-    return replace(model, report=report)
+    model, masks = trained.model, (trained.masks, trained.dev_masks)
+    if run.config.baseline:
+        beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, watch)
+    else:
+        beside = Baselines(trained.support, majority=most_frequent(splits.train))
+    found = evaluate_whole(model, splits.test, watch.progress, beside)
+    report = replace(found.report, notes=tuple(watch.notes))
+    return Evaluated(replace(model, report=report), replace(found, report=report))
 
 
 def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]) -> Run:

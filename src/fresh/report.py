@@ -1,11 +1,15 @@
-"""What was measured: rows of a table, as JSON and Markdown."""
+"""What was measured: rows of a table and other figures, as JSON and Markdown."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from fresh.metrics import ClassScore
+from fresh.metrics import Bin, ClassScore
+from fresh.uncertainty import Interval, short
+
+Bounds = tuple[float, float]
+"""The two ends of a 95 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,75 @@ class Row:
     kept: float
     """Share of all words that was read."""
     classes: tuple[ClassScore, ...] = ()
+    macro_f1_between: Bounds | None = None
+    accuracy_between: Bounds | None = None
+    own: bool = False
+    """Whether this is the model that the report is about; the others are what it is held against."""
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read it back."""
+        classes = tuple(ClassScore(**score) for score in record["classes"])
+        bounds = {name: bounds_of(record.get(name)) for name in ("macro_f1_between", "accuracy_between")}
+        return cls(**{**record, "classes": classes, **bounds})
+
+
+def bounds_of(given: Any) -> Bounds | None:
+    """Read the ends of an interval back."""
+    return None if given is None else (given[0], given[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure with its name."""
+
+    name: str
+    figure: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class LengthScore:
+    """How well the same predictor does with rationales of one length."""
+
+    ratio: float
+    macro_f1: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured of the model itself, beside its row of the table."""
+
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    """How often documents of each label (a row) were given each label (a column)."""
+    calibration: tuple[Measure, ...]
+    """Expected calibration error and Brier score."""
+    bins: tuple[Bin, ...]
+    """Answers by how sure the model was."""
+    agreement: tuple[Measure, ...] = ()
+    """How far rationales are what people marked."""
+    n_marked: int = 0
+    """Documents that people had marked."""
+    faithfulness: tuple[Measure, ...] = ()
+    """How much an answer loses when less is read."""
+    lengths: tuple[LengthScore, ...] = ()
+    """Macro-F1 of rationales of several lengths."""
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read it back."""
+        measures = {
+            name: tuple(Measure(item["name"], Interval(**item["figure"])) for item in record[name])
+            for name in ("calibration", "agreement", "faithfulness")
+        }
+        return cls(
+            labels=tuple(record["labels"]),
+            confusion=tuple(map(tuple, record["confusion"])),
+            bins=tuple(Bin(**item) for item in record["bins"]),
+            n_marked=record["n_marked"],
+            lengths=tuple(LengthScore(item["ratio"], Interval(**item["macro_f1"])) for item in record["lengths"]),
+            **measures,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +103,7 @@ class Report:
     """Share of the words of all documents that truncating left unread."""
     notes: tuple[str, ...] = ()
     """What somebody should know who relies on the figures."""
+    figures: Figures | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Turn it into plain values, for JSON."""
@@ -38,23 +112,62 @@ class Report:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Read it back."""
-        rows = (
-            Row(**{**row, "classes": tuple(ClassScore(**score) for score in row["classes"])}) for row in record["rows"]
+        figures = record.get("figures")
+        return cls(
+            record["n_documents"],
+            tuple(map(Row.from_dict, record["rows"])),
+            record["unread"],
+            tuple(record["notes"]),
+            None if figures is None else Figures.from_dict(figures),
         )
-        return cls(record["n_documents"], tuple(rows), record["unread"], tuple(record["notes"]))
 
     def to_json(self) -> str:
         """Write it down."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def to_markdown(self) -> str:
-        """Lay it out as a table."""
+        """Lay it out as tables."""
         head = ["| what is read | macro-F1 | accuracy | words kept |", "| --- | --- | --- | --- |"]
-        body = [f"| {row.name} | {row.macro_f1:.3f} | {row.accuracy:.3f} | {row.kept:.1%} |" for row in self.rows]
-        return "\n".join((*head, *body, *(f"\n{line}" for line in self.remarks))) + "\n"
+        body = [f"| {' | '.join(cells(row))} |" for row in self.rows]
+        return "\n".join((*head, *body, *self.tables(), *(f"\n{line}" for line in self.remarks))) + "\n"
+
+    def tables(self) -> list[str]:
+        """Lay out the figures of the model itself."""
+        if self.figures is None:
+            return []
+        marked = f" ({self.figures.n_marked:,} documents that people marked)"
+        groups = (
+            ("calibration", self.figures.calibration),
+            ("when less is read", self.figures.faithfulness),
+            (f"agreement with people{marked}", self.figures.agreement),
+        )
+        lines: list[str] = []
+        for title, measures in groups:
+            if measures:
+                lines += ["", f"| {title} | |", "| --- | --- |"]
+                lines += [f"| {measure.name} | {measure.figure} |" for measure in measures]
+        if self.figures.lengths:
+            lines += ["", "| words kept, same predictor | macro-F1 |", "| --- | --- |"]
+            lines += [f"| {score.ratio:.0%} | {score.macro_f1} |" for score in self.figures.lengths]
+        return lines
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said below the table."""
         left = (f"Truncating left {self.unread:.1%} of the words unread.",) if self.unread else ()
         return (*left, *self.notes)
+
+
+def cells(row: Row) -> tuple[str, str, str, str]:
+    """Write the cells of a row: each figure with its interval, where it has one."""
+    return (
+        row.name,
+        with_bounds(row.macro_f1, row.macro_f1_between),
+        with_bounds(row.accuracy, row.accuracy_between),
+        f"{row.kept:.1%}",
+    )
+
+
+def with_bounds(value: float, bounds: Bounds | None) -> str:
+    """Write a figure and its interval."""
+    return short(value) if bounds is None else str(Interval(value, *bounds))

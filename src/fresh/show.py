@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +10,7 @@ from rich.text import Text
 from fresh.curve import Curve
 from fresh.document import Explanation
 from fresh.highlight import VISIBLE
-from fresh.report import Report
+from fresh.report import Figures, Report, cells
 
 READ = "bold underline green"
 
@@ -59,17 +60,29 @@ def show_curve(console: Console, curve: Curve) -> None:
 
 def show_report(console: Console, report: Report) -> None:
     """Print a table of what was measured."""
-    table = Table(
-        title=f"{report.n_documents:,} test document{'s' if report.n_documents != 1 else ''}", title_justify="left"
-    )
+    title = f"{report.n_documents:,} test document{'s' if report.n_documents != 1 else ''}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("what is read")
-    for name in ("macro-F1", "accuracy", "words kept"):
+    for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        table.add_row(row.name, f"{row.macro_f1:.3f}", f"{row.accuracy:.3f}", f"{row.kept:.1%}")
+        table.add_row(*(Text(cell) for cell in cells(row)), style="bold" if row.own else None)
     console.print(table)
+    if report.figures is not None:
+        show_figures(console, report.figures)
     for line in report.remarks:
         console.print(line, highlight=False, markup=False)
+
+
+def show_figures(console: Console, figures: Figures) -> None:
+    """Print what was measured of the model itself."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
+    marked = f" ({figures.n_marked:,} documents that people marked)"
+    for note, measures in (("", figures.calibration), ("", figures.faithfulness), (marked, figures.agreement)):
+        for number, measure in enumerate(measures):
+            table.add_row(measure.name + (note if number == 0 else ""), str(measure.figure))
+    console.print(table)
+    console.print("In brackets: 95 % intervals, by drawing the documents anew.", style="dim")
 
 
 def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:

@@ -3,15 +3,24 @@
 import argparse
 from pathlib import Path
 
-from fresh.commands.options import READS_LABELS, add_reading, load
+from fresh.commands.options import READS_LABELS, add_reading, check_output, load
 
 SUMMARY = "measure a model on labelled text"
 ABOUT = """\
-Measure a model on labelled text: macro-F1, accuracy and the share of words that was read, beside full text and random
-words.
+Measure a model on labelled text: macro-F1, accuracy and the share of words that was read, with 95 % intervals, beside
+full text, random words, what was dropped, and the most frequent class; calibration; what less reading costs; and, where
+people marked words, how far rationales agree with them.
 
-  fresh evaluate my-model more-reviews.csv --text review --label sentiment --json report.json
+  fresh evaluate my-model more-reviews.csv --text review --label sentiment
+  fresh evaluate my-model more-reviews.csv --text review --label sentiment --html report.html --json report.json
+  fresh evaluate my-model eraser-folder/test.jsonl --eraser results.jsonl
 """
+FILES = {
+    "html": "write a page to look at, with all documents",
+    "json": "write all figures as JSON",
+    "markdown": "write the tables as Markdown",
+    "eraser": "write answers and rationales as the scorer of the ERASER benchmark reads them",
+}
 
 
 def add(parser: argparse.ArgumentParser, whole: bool) -> None:
@@ -19,26 +28,37 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.description = ABOUT
     parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
     parser.add_argument("data", metavar="DATA", help="file with labelled texts")
-    parser.add_argument("--json", metavar="FILE", help="also write the report to a file")
+    for name, text in FILES.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=text)
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
     if whole:
         add_reading(parser, READS_LABELS)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure a saved model and show the table."""
+    """Measure a saved model, show the table, and write what was asked for."""
     from rich.console import Console
 
-    from fresh.evaluate import evaluate
+    from fresh.eraser_results import write_results
+    from fresh.evaluate import evaluate_whole
+    from fresh.page import render
     from fresh.progress import Terminal
+    from fresh.report_page import page_of, write_text
     from fresh.show import show_report
 
-    if args.json and not Path(args.json).parent.is_dir():
-        raise ValueError(f"There is no folder {Path(args.json).parent} to write the report to. Make it first.")
+    for name in FILES:
+        if getattr(args, name):
+            check_output(getattr(args, name), args.data, args.overwrite)
     [model], examples = load(args, [args.model])
-    report = evaluate(model, examples, Terminal())
-    show_report(Console(), report)
+    found = evaluate_whole(model, examples, Terminal())
+    show_report(Console(), found.report)
+    if args.html:
+        page = page_of(model, found, Path(args.model).name, Path(args.data).name)
+        write_text(Path(args.html), render(page))
     if args.json:
-        partial = Path(f"{args.json}.partial")
-        partial.write_text(report.to_json(), encoding="utf-8")
-        partial.replace(args.json)
+        write_text(Path(args.json), found.report.to_json())
+    if args.markdown:
+        write_text(Path(args.markdown), found.report.to_markdown())
+    if args.eraser:
+        write_results(Path(args.eraser), found.explained)
     return 0

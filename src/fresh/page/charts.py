@@ -1,4 +1,4 @@
-"""The cards between table and audit: length against F1, calibration, confusion, each class."""
+"""The cards between table and audit: length against F1, calibration, confusion, each class, when less is read."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from fresh.highlight import plain
 from fresh.metrics import ClassScore
 from fresh.page.drawing import draw_calibration, draw_curve
 from fresh.page.layout import card, figure, folded, numbers, row, section, small_print
-from fresh.page.view import Calibration, Confusion, LengthCurve, View
+from fresh.page.view import Calibration, Confusion, Estimate, LengthCurve, View
 
 NUMBERS = "As a table"
 MANY = 6
@@ -20,6 +20,7 @@ def charts(view: View) -> str:
         calibration_card(view.calibration) if view.calibration is not None else "",
         confusion_card(view.confusion) if view.confusion is not None else "",
         classes_card(view.classes) if view.classes else "",
+        less_read_card(view.less_read) if view.less_read else "",
     )
     return section("figures", "Figures", f'<div class="cards">{"".join(cards)}</div>' if any(cards) else "")
 
@@ -88,3 +89,13 @@ def classes_card(classes: Sequence[ClassScore]) -> str:
 def three_digits(score: ClassScore) -> tuple[str, str, str]:
     """Write the shares of a class."""
     return f"{score.precision:.3f}", f"{score.recall:.3f}", f"{score.f1:.3f}"
+
+
+def less_read_card(measures: Sequence[tuple[str, Estimate]]) -> str:
+    """Show what it costs to read less."""
+    says = (
+        "How much less probable the answer to the full text becomes when less is read: the rationale alone "
+        "(sufficiency, near 0 where it is enough) or all but the rationale (comprehensiveness)."
+    )
+    rows = [row(name, (("loss of probability", figure(loss)),)) for name, loss in measures]
+    return card("When less is read", numbers(("what is read", "loss of probability"), rows), small_print(says))

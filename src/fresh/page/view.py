@@ -199,6 +199,8 @@ class View:
     curve: LengthCurve | None = None
     confusion: Confusion | None = None
     calibration: Calibration | None = None
+    less_read: tuple[tuple[str, Estimate], ...] = ()
+    """What it costs to read less, by the name of the measure."""
     agreement: tuple[AgreementRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     guarantee: str = ""

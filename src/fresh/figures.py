@@ -1,0 +1,128 @@
+"""Figures of a model beside its row of the table: how sure it is, what people say, what less reading costs, lengths."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from fresh.agreement import Agreement, Tally, agreement, compare
+from fresh.discretize import Contiguous, TopK
+from fresh.document import Example, Explanation
+from fresh.extractor import SaliencyExtractor, at_ratio, select_read
+from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
+from fresh.metrics import binned, brier_scores, calibration, calibration_error, confusion
+from fresh.progress import SILENT, Progress
+from fresh.rationale import Prediction
+from fresh.rationalizer import Rationalizer
+from fresh.report import Figures, LengthScore, Measure
+from fresh.uncertainty import Interval, bootstrap, interval, macro_f1_interval, mean_interval, numbered
+
+N_RESAMPLES = 1_000
+"""How often documents are drawn anew for figures of agreement."""
+AGREEMENT = ("token precision", "token recall", "token F1", "IoU-F1 at .5", "AUPRC of scores")
+"""Figures of agreement with people, in the order in which they are shown."""
+Answers = Sequence[Prediction]
+
+
+def figures(
+    model: Rationalizer,
+    examples: Sequence[Example],
+    explained: Sequence[Explanation],
+    full: Answers | None = None,
+    complements: Mapping[str, Answers] | None = None,
+    progress: Progress = SILENT,
+) -> Figures:
+    """Measure all that can be.
+
+    :param full: Answers of a model of full text.
+    :param complements: Answers to what was dropped, by who read it.
+    """
+    gold, answers = [item.label for item in examples], [item.prediction for item in explained]
+    by_ratio = read_at_lengths(model, explained, full or answers, progress)
+    marked = [pair for pair in zip(examples, explained, strict=True) if pair[0].human is not None]
+    table = confusion(gold, [answer.label for answer in answers], model.labels)
+    return Figures(
+        labels=model.labels,
+        confusion=tuple(map(tuple, table.tolist())),
+        calibration=(
+            Measure("expected calibration error", error_interval(gold, answers)),
+            Measure("Brier score", mean_interval(brier_scores(gold, answers))),
+        ),
+        bins=calibration(gold, answers).bins,
+        agreement=agreement_measures(compare(*unzipped(marked))) if marked else (),
+        n_marked=len(marked),
+        faithfulness=tuple(faithfulness_measures(answers, full, complements or {}, by_ratio)),
+        lengths=tuple(length_score(ratio, gold, read.rationales, model.labels) for ratio, read in by_ratio.items()),
+    )
+
+
+def unzipped(pairs: Sequence[tuple[Example, Explanation]]) -> tuple[list[Example], list[Explanation]]:
+    """Take pairs apart."""
+    return [example for example, _ in pairs], [explanation for _, explanation in pairs]
+
+
+def error_interval(gold: Sequence[str], answers: Answers) -> Interval:
+    """Compute the expected calibration error and how far it may be off."""
+    places, confidences, right = binned(gold, answers)
+    gaps = confidences - right
+    return bootstrap(lambda rows: calibration_error(places[rows], gaps[rows]), len(gold))
+
+
+def agreement_measures(found: Agreement) -> tuple[Measure, ...]:
+    """Name the figures of agreement, each with its interval."""
+    generator = np.random.default_rng(0)
+    draws = [drawn(found.tally, generator) for _ in range(N_RESAMPLES)]
+    measures: list[Measure] = []
+    for name, value in named(found).items():
+        values = [draw[name] for draw in draws if name in draw]
+        measures.append(Measure(name, interval(value, np.array(values))))
+    return tuple(measures)
+
+
+def drawn(tally: Tally, generator: np.random.Generator) -> dict[str, float]:
+    """Work out the figures of a resample."""
+    return named(agreement(tally.take(generator.integers(len(tally), size=len(tally)))))
+
+
+def named(found: Agreement) -> dict[str, float]:
+    """List the figures of agreement by their names."""
+    words = found.token_macro
+    values = (words.precision, words.recall, words.f1, found.iou_macro.f1, found.auprc)
+    return {name: value for name, value in zip(AGREEMENT, values, strict=True) if value is not None}
+
+
+def read_at_lengths(
+    model: Rationalizer, explained: Sequence[Explanation], full: Answers, progress: Progress
+) -> dict[float, Readings]:
+    """Have the predictor read rationales of several lengths, and what they leave, where words are ranked by scores."""
+    extractor, saliencies = model.extractor, [item.saliency for item in explained if item.saliency is not None]
+    cuts_each = isinstance(extractor, SaliencyExtractor) and isinstance(extractor.discretizer, TopK | Contiguous)
+    if not cuts_each or not saliencies:
+        return {}
+    found: dict[float, Readings] = {}
+    for ratio in AOPC_RATIOS:
+        masks = select_read(at_ratio(extractor, ratio).discretizer, saliencies)
+        pairs = list(zip((item.document for item in explained), masks, strict=True))
+        rationales = model.predictor.predict([item.cut(mask) for item, mask in pairs], progress)
+        complements = model.predictor.predict([item.cut(~mask) for item, mask in pairs], progress)
+        found[ratio] = Readings(full, rationales, complements)
+    return found
+
+
+def length_score(ratio: float, gold: Sequence[str], answers: Answers, labels: Sequence[str]) -> LengthScore:
+    """Measure the answers to rationales of one length."""
+    given = [answer.label for answer in answers]
+    return LengthScore(ratio, macro_f1_interval(numbered(gold, labels), numbered(given, labels), len(labels)))
+
+
+def faithfulness_measures(
+    answers: Answers, full: Answers | None, complements: Mapping[str, Answers], by_ratio: Mapping[float, Readings]
+) -> Iterator[Measure]:
+    """Name what less reading costs, each with its interval."""
+    if full is not None:
+        yield Measure("sufficiency", mean_interval(drops(full, answers)))
+    for who, others in complements.items():
+        yield Measure(f"comprehensiveness ({who})", mean_interval(drops(full or answers, others)))
+    if by_ratio:
+        overall = aopc(by_ratio).overall
+        yield Measure("sufficiency, AOPC", mean_interval(overall.sufficiency))
+        yield Measure("comprehensiveness, AOPC (same predictor)", mean_interval(overall.comprehensiveness))

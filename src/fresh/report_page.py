@@ -1,0 +1,168 @@
+"""A report as a page: what was measured, and the documents it was measured on."""
+
+import datetime
+import importlib.metadata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fresh.config import flatten
+from fresh.document import Example, Explanation
+from fresh.evaluate import Evaluation
+from fresh.figures import AGREEMENT
+from fresh.page import (
+    AgreementRow,
+    Bin,
+    Calibration,
+    Confusion,
+    DocumentView,
+    Estimate,
+    HeadlineRow,
+    LengthCurve,
+    LengthPoint,
+    Verdict,
+    View,
+)
+from fresh.rationalizer import Rationalizer
+from fresh.report import Bounds, Figures, Measure, Report, Row
+from fresh.uncertainty import Interval
+
+SHOWN = 500
+"""Documents that a page shows, at most."""
+GUARANTEE = (
+    "Each answer is a function of the words that are shown as read, and of the query, and of nothing else: words "
+    "outside the rationale cannot influence it.\n\n"
+    "Why these words were chosen is not covered: the extractor reads the whole document."
+)
+PACKAGES = ("fresh-rationales", "torch", "transformers", "numpy")
+
+
+def page_of(
+    model: Rationalizer,
+    found: Evaluation,
+    title: str,
+    data: str = "test documents",
+    verdicts: Sequence[Verdict] = (),
+    guarantee: str = GUARANTEE,
+) -> View:
+    """Lay out all that is known of a model."""
+    report = found.report
+    chosen = spread(len(found.explained), SHOWN)
+    return View(
+        title=title,
+        headline=tuple(map(headline_row, report.rows)),
+        documents=tuple(document_view(found.examples[number], found.explained[number]) for number in chosen),
+        data=data,
+        n_documents=report.n_documents,
+        when=f"{datetime.datetime.now(tz=datetime.UTC):%d %B %Y}".lstrip("0"),
+        settings=tuple((name, str(value)) for name, value in flatten(model.settings)),
+        versions=tuple((name, importlib.metadata.version(name)) for name in installed(PACKAGES)),
+        classes=next(row.classes for row in report.rows if row.own),
+        curve=curve_of(report),
+        confusion=None if report.figures is None else Confusion(report.figures.labels, report.figures.confusion),
+        calibration=None if report.figures is None else calibration_of(report.figures),
+        less_read=() if report.figures is None else named(report.figures.faithfulness),
+        agreement=() if report.figures is None else agreement_of(report.figures, own_name(report)),
+        verdicts=tuple(verdicts),
+        guarantee=guarantee,
+        notes=report.remarks,
+    )
+
+
+def spread(n: int, most: int) -> list[int]:
+    """Choose numbers below n, evenly, and at most so many."""
+    return list(range(n)) if n <= most else [number * n // most for number in range(most)]
+
+
+def installed(names: Iterable[str]) -> Iterable[str]:
+    """Leave out packages that are not there."""
+    known = {item.metadata["Name"] for item in importlib.metadata.distributions()}
+    return (name for name in names if name in known)
+
+
+def own_name(report: Report) -> str:
+    """Find what the model is called in the table."""
+    return next(row.name for row in report.rows if row.own)
+
+
+def estimate(value: float, bounds: Bounds | None) -> Estimate:
+    """Show a figure with its interval, if it has one."""
+    return Estimate(value) if bounds is None else Estimate(value, *bounds)
+
+
+def shown(figure: Interval) -> Estimate:
+    """Show an interval."""
+    return Estimate(figure.value, figure.low, figure.high)
+
+
+def headline_row(row: Row) -> HeadlineRow:
+    """Show a row of the table."""
+    f1, accuracy = estimate(row.macro_f1, row.macro_f1_between), estimate(row.accuracy, row.accuracy_between)
+    return HeadlineRow(row.name, f1, accuracy, Estimate(row.kept), own=row.own)
+
+
+def curve_of(report: Report) -> LengthCurve | None:
+    """Show what longer rationales bring."""
+    if report.figures is None or not report.figures.lengths:
+        return None
+    points = tuple(LengthPoint(score.ratio, shown(score.macro_f1)) for score in report.figures.lengths)
+    full = [row.macro_f1 for row in report.rows if row.name.startswith("full text")]
+    return LengthCurve(points, full[0] if full else None)
+
+
+def calibration_of(figures: Figures) -> Calibration:
+    """Show how sure the model is and how often it is right."""
+    bins = [
+        Bin(item.confidence, item.accuracy, item.count)
+        for item in figures.bins
+        if item.confidence is not None and item.accuracy is not None
+    ]
+    error, brier = (shown(measure.figure) for measure in figures.calibration)
+    return Calibration(tuple(bins), error, brier)
+
+
+def named(measures: Sequence[Measure]) -> tuple[tuple[str, Estimate], ...]:
+    """Show figures by their names."""
+    return tuple((measure.name, shown(measure.figure)) for measure in measures)
+
+
+def agreement_of(figures: Figures, name: str) -> tuple[AgreementRow, ...]:
+    """Show how far rationales are what people marked."""
+    if not figures.agreement:
+        return ()
+    found = {measure.name: shown(measure.figure) for measure in figures.agreement}
+    precision, recall, f1, iou, area = (found.get(column) for column in AGREEMENT)
+    return (AgreementRow(name, precision, recall, f1, iou, area, own=True),)
+
+
+def document_view(example: Example, explanation: Explanation) -> DocumentView:
+    """Show a document, what was read in it and what was answered."""
+    document = example.document
+    return DocumentView(
+        id=document.id,
+        text=document.text,
+        spans=document.spans,
+        kept=explanation.mask.spans,
+        label=explanation.prediction.label,
+        probabilities=explanation.prediction.probabilities,
+        gold=example.label,
+        human=None if example.human is None else example.human.spans,
+        query=" ".join(document.query),
+    )
+
+
+def report_of(folder: Path) -> Path:
+    """Name the page that goes with a model: beside its folder, since it holds the texts of test documents."""
+    return folder.with_name(f"{folder.name}-report.html")
+
+
+def check_report(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a page unless asked to."""
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path} is there already. Choose another folder for the model, or replace it: --overwrite.")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one move."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

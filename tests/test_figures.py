@@ -1,0 +1,127 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import small
+from fresh.agreement import compare
+from fresh.data import Splits
+from fresh.discretize import Threshold, TopK
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor, at_ratio
+from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
+from fresh.figures import AGREEMENT, agreement_measures, error_interval, figures
+from fresh.metrics import brier_score, calibration, confusion, macro_f1
+from fresh.predictor import Predictor
+from fresh.rationale import Prediction
+from fresh.rationalizer import Rationalizer
+from fresh.scorers.random import Random
+from fresh.support import Support
+
+LABELS = ("neg", "pos")
+
+
+@pytest.fixture(scope="module")
+def model(support: Support, predictor: Predictor) -> Rationalizer:
+    return small.rationalizer(support, predictor, TopK(0.2))
+
+
+def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: Support) -> None:
+    documents, gold = [item.document for item in toy.test], [item.label for item in toy.test]
+    explained, full = model.explain(documents), support.predict(documents)
+    answers = [item.prediction for item in explained]
+    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
+    found = figures(model, toy.test, explained, full, {"same predictor": dropped})
+    assert found.labels == LABELS
+    assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
+    assert found.bins == calibration(gold, answers).bins
+    assert {measure.name: measure.figure.value for measure in found.calibration} == {
+        "expected calibration error": pytest.approx(calibration(gold, answers).error),
+        "Brier score": pytest.approx(brier_score(gold, answers)),
+    }
+    by_ratio = {ratio: read_at(model, explained, full, ratio) for ratio in AOPC_RATIOS}
+    overall = aopc(by_ratio).overall
+    assert {measure.name: measure.figure.value for measure in found.faithfulness} == {
+        "sufficiency": pytest.approx(drops(full, answers).mean()),
+        "comprehensiveness (same predictor)": pytest.approx(drops(full, dropped).mean()),
+        "sufficiency, AOPC": pytest.approx(overall.mean_sufficiency),
+        "comprehensiveness, AOPC (same predictor)": pytest.approx(overall.mean_comprehensiveness),
+    }
+    scores = [macro_f1(gold, [item.label for item in read.rationales], LABELS) for read in by_ratio.values()]
+    assert [score.ratio for score in found.lengths] == list(AOPC_RATIOS)
+    assert [score.macro_f1.value for score in found.lengths] == pytest.approx(scores)
+
+
+def read_at(
+    model: Rationalizer, explained: Sequence[Explanation], full: Sequence[Prediction], ratio: float
+) -> Readings:
+    """Read rationales of another length, and what they leave."""
+    documents = [item.document for item in explained]
+    masks = at_ratio(model.extractor, ratio).extract(documents)
+    kept = model.predictor.predict(list(map(Document.cut, documents, masks)))
+    left = model.predictor.predict([document.cut(~mask) for document, mask in zip(documents, masks, strict=True)])
+    return Readings(full, kept, left)
+
+
+def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, toy: Splits) -> None:
+    examples = [*toy.test[:6], *(Example(item.document, item.label) for item in toy.test[6:])]
+    explained = model.explain([item.document for item in examples])
+    found = figures(model, examples, explained)
+    expected = compare(toy.test[:6], explained[:6])
+    assert found.n_marked == 6
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT)
+    assert [measure.figure.value for measure in found.agreement] == pytest.approx(
+        [
+            expected.token_macro.precision,
+            expected.token_macro.recall,
+            expected.token_macro.f1,
+            expected.iou_macro.f1,
+            expected.auprc,
+        ]
+    )
+
+
+def test_without_people_scores_or_full_text_less_is_measured(predictor: Predictor, toy: Splits) -> None:
+    examples = [Example(item.document, item.label) for item in toy.test]
+    for extractor in (KeepAll(), SaliencyExtractor(Random(), Threshold(0.5)), HumanMarks.of(toy.test)):
+        model = Rationalizer(extractor, predictor)
+        found = figures(model, examples, model.explain([item.document for item in examples]))
+        assert (found.agreement, found.n_marked, found.faithfulness, found.lengths) == ((), 0, (), ())
+
+
+def test_rationales_without_scores_have_no_area(predictor: Predictor, toy: Splits) -> None:
+    model = Rationalizer(HumanMarks.of(toy.test), predictor)
+    found = figures(model, toy.test, model.explain([item.document for item in toy.test]))
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT[:4])
+    assert [measure.figure.value for measure in found.agreement] == [1, 1, 1, 1]
+
+
+def words(n: int) -> Document:
+    return Document.from_words([f"w{number}" for number in range(n)])
+
+
+def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> None:
+    generator = np.random.default_rng(0)
+
+    def widths(n: int) -> list[float]:
+        examples, explained = [], []
+        for _ in range(n):
+            human, kept = generator.random((2, 20)) < 0.3
+            human[0] = kept[0] = True
+            saliency = Saliency(kept + generator.random(20), "pos")
+            examples.append(Example(words(20), "pos", Mask(human)))
+            explained.append(Explanation(words(20), Mask(kept), Prediction("pos", {"pos": 1.0}), saliency))
+        measures = agreement_measures(compare(examples, explained))
+        assert all(item.figure.low <= item.figure.value <= item.figure.high for item in measures)
+        return [item.figure.high - item.figure.low for item in measures]
+
+    assert all(few > 2 * many > 0 for few, many in zip(widths(20), widths(500), strict=True))
+
+
+def test_the_interval_of_the_calibration_error_is_that_of_resampled_answers() -> None:
+    gold = ["pos"] * 30 + ["neg"] * 70
+    answers = [Prediction("pos", {"pos": 0.75, "neg": 0.25})] * 100
+    found = error_interval(gold, answers)
+    assert found.value == pytest.approx(0.75 - 0.3)
+    assert found.low == pytest.approx(0.75 - 0.39, abs=0.02)  # the share of right answers varies by .046
+    assert found.high == pytest.approx(0.75 - 0.21, abs=0.02)
