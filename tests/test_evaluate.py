@@ -1,6 +1,8 @@
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Example, Mask
-from fresh.evaluate import evaluate
+from fresh.evaluate import evaluate, evaluate_whole
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
 from fresh.metrics import accuracy, macro_f1
 from fresh.predictor import Predictor
@@ -156,3 +158,18 @@ def test_a_report_says_which_share_of_words_was_not_read(
     long = Example(Document.from_words(["good"] * 248, id="long"), "pos")
     assert evaluate(model, [long]).unread == pytest.approx(1 - 62 / 248)
     assert evaluate(model, toy.test[:4]).unread == 0
+
+
+def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, toy: Splits, tmp_path: Path) -> None:
+    found = evaluate_whole(model, toy.test)
+    found.write_eraser(tmp_path / "results.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in found.explained])
+    for line, explanation, answer in zip(lines, found.explained, dropped, strict=True):
+        assert line["sufficiency_classification_scores"] == explanation.prediction.probabilities
+        assert line["comprehensiveness_classification_scores"] == answer.probabilities
+        assert [item["threshold"] for item in line["thresholded_scores"]] == [0.01, 0.05, 0.1, 0.2, 0.5]
+    whole = evaluate_whole(Rationalizer(KeepAll(), model.predictor), toy.test)
+    whole.write_eraser(tmp_path / "whole.jsonl")
+    first = json.loads((tmp_path / "whole.jsonl").read_text(encoding="utf-8").partition("\n")[0])
+    assert "comprehensiveness_classification_scores" not in first

@@ -10,7 +10,7 @@ from fresh.discretize import Threshold, TopK
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor, at_ratio
 from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
-from fresh.figures import AGREEMENT, agreement_measures, error_interval, figures
+from fresh.figures import AGREEMENT, agreement_measures, error_interval, figures, read_at_lengths
 from fresh.metrics import brier_score, calibration, confusion, macro_f1
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
@@ -31,7 +31,9 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
     explained, full = model.explain(documents), support.predict(documents)
     answers = [item.prediction for item in explained]
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = figures(model, toy.test, explained, full, {"same predictor": dropped})
+    found = figures(
+        model, toy.test, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained, full)
+    )
     assert found.labels == LABELS
     assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
     assert found.bins == calibration(gold, answers).bins
@@ -85,7 +87,8 @@ def test_without_people_scores_or_full_text_less_is_measured(predictor: Predicto
     examples = [Example(item.document, item.label) for item in toy.test]
     for extractor in (KeepAll(), SaliencyExtractor(Random(), Threshold(0.5)), HumanMarks.of(toy.test)):
         model = Rationalizer(extractor, predictor)
-        found = figures(model, examples, model.explain([item.document for item in examples]))
+        explained = model.explain([item.document for item in examples])
+        found = figures(model, examples, explained, by_ratio=read_at_lengths(model, explained))
         assert (found.agreement, found.n_marked, found.faithfulness, found.lengths) == ((), 0, (), ())
 
 

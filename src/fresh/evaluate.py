@@ -1,15 +1,18 @@
 """How well a rationalizer answers, beside full text, random words, what it dropped, and the most frequent class."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent
 from fresh.document import Document, Example, Explanation, Mask
+from fresh.eraser_results import write_results
 from fresh.extractor import KeepAll, SaliencyExtractor
-from fresh.figures import figures
+from fresh.faithfulness import Readings
+from fresh.figures import figures, read_at_lengths
 from fresh.lengths import reader_of
 from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.progress import SILENT, Progress
@@ -34,6 +37,20 @@ class Evaluation:
     report: Report
     examples: Sequence[Example]
     explained: Sequence[Explanation]
+    complements: Sequence[Prediction] | None = None
+    """Answers to what was dropped, if anything was."""
+    by_ratio: Mapping[float, Readings] = field(default_factory=dict)
+    """Answers to rationales of several lengths, and to what they leave."""
+
+    def write_eraser(self, path: Path) -> None:
+        """Write answers and rationales as the scorer of the ERASER benchmark reads them.
+
+        The scorer measures what less reading costs from the answers in the file, which are those to the rationales.
+        """
+        own = [item.prediction for item in self.explained]
+        readings = None if self.complements is None else Readings(own, own, self.complements)
+        at = {ratio: replace(read, full=own) for ratio, read in self.by_ratio.items()} if readings else {}
+        write_results(path, self.explained, readings, at or None)
 
 
 def evaluate(
@@ -73,9 +90,10 @@ def evaluate_whole(
     rows += [measured(item.name, examples, labels, item.answers, item.kept) for item in others]
     rows.append(majority_row(examples, labels, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
-    details = figures(rationalizer, examples, explained, full, dropped, progress)
+    by_ratio = read_at_lengths(rationalizer, explained, full, progress)
+    details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
     report = Report(len(examples), tuple(rows), share_unread(rationalizer, documents), figures=details)
-    return Evaluation(report, examples, explained)
+    return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)
 
 
 class Other(NamedTuple):

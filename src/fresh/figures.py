@@ -29,15 +29,16 @@ def figures(
     explained: Sequence[Explanation],
     full: Answers | None = None,
     complements: Mapping[str, Answers] | None = None,
-    progress: Progress = SILENT,
+    by_ratio: Mapping[float, Readings] | None = None,
 ) -> Figures:
     """Measure all that can be.
 
     :param full: Answers of a model of full text.
     :param complements: Answers to what was dropped, by who read it.
+    :param by_ratio: Answers to rationales of several lengths, and to what they leave.
     """
     gold, answers = [item.label for item in examples], [item.prediction for item in explained]
-    by_ratio = read_at_lengths(model, explained, full or answers, progress)
+    by_ratio = by_ratio or {}
     marked = [pair for pair in zip(examples, explained, strict=True) if pair[0].human is not None]
     table = confusion(gold, [answer.label for answer in answers], model.labels)
     return Figures(
@@ -91,20 +92,24 @@ def named(found: Agreement) -> dict[str, float]:
 
 
 def read_at_lengths(
-    model: Rationalizer, explained: Sequence[Explanation], full: Answers, progress: Progress
+    model: Rationalizer, explained: Sequence[Explanation], full: Answers | None = None, progress: Progress = SILENT
 ) -> dict[float, Readings]:
-    """Have the predictor read rationales of several lengths, and what they leave, where words are ranked by scores."""
+    """Have the predictor read rationales of several lengths, and what they leave, where words are ranked by scores.
+
+    :param full: Answers of a model of full text; those of the model itself if not given.
+    """
     extractor, saliencies = model.extractor, [item.saliency for item in explained if item.saliency is not None]
     cuts_each = isinstance(extractor, SaliencyExtractor) and isinstance(extractor.discretizer, TopK | Contiguous)
     if not cuts_each or not saliencies:
         return {}
     found: dict[float, Readings] = {}
+    whole = full or [item.prediction for item in explained]
     for ratio in AOPC_RATIOS:
         masks = select_read(at_ratio(extractor, ratio).discretizer, saliencies)
         pairs = list(zip((item.document for item in explained), masks, strict=True))
         rationales = model.predictor.predict([item.cut(mask) for item, mask in pairs], progress)
         complements = model.predictor.predict([item.cut(~mask) for item, mask in pairs], progress)
-        found[ratio] = Readings(full, rationales, complements)
+        found[ratio] = Readings(whole, rationales, complements)
     return found
 
 

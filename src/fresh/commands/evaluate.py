@@ -39,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
     """Measure a saved model, show the table, and write what was asked for."""
     from rich.console import Console
 
-    from fresh.eraser_results import write_results
     from fresh.evaluate import evaluate_whole
     from fresh.page import render
     from fresh.progress import Terminal
@@ -60,5 +59,5 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown:
         write_text(Path(args.markdown), found.report.to_markdown())
     if args.eraser:
-        write_results(Path(args.eraser), found.explained)
+        found.write_eraser(Path(args.eraser))
     return 0
