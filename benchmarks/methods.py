@@ -10,13 +10,16 @@ models there, for other runs of the same corpus, seeds and networks, which then 
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fresh.agreement import token_f1
+from fresh.agreement import compare
 from fresh.config import parse_assignments
 from fresh.data import Splits
+from fresh.document import Example, Explanation
 from fresh.evaluate import explain_all, measured, row, share_unread
+from fresh.figures import named, unzipped
 from fresh.lengths import fitting
 from fresh.methods.human import only_marked
 from fresh.methods.marking import has_rationale
@@ -38,21 +41,22 @@ def measure(model: Rationalizer, splits: Splits, ratio: float | None = None) -> 
     explained = explain_all(model, documents, SILENT, "") if ratio is None else model.explain(documents, ratio=ratio)
     seconds = time.perf_counter() - started
     found = row("", splits.test, model.labels, explained)
-    marked = [
-        (example.human.kept, explanation.mask.kept)
-        for example, explanation in zip(splits.test, explained, strict=True)
-        if example.human is not None and has_rationale(example)
-    ]
-    agreement = token_f1(*zip(*marked, strict=True)) if marked else float("nan")
     answers = model.explain([example.document for example in splits.dev], ratio=ratio)
     return {
         "dev_macro_f1": row("", splits.dev, model.labels, answers).macro_f1,
         "macro_f1": found.macro_f1,
         "kept": found.kept,
-        "token_f1": agreement,
+        **agreed(splits.test, explained),
+        **{f"dev {name}": value for name, value in agreed(splits.dev, answers).items()},
         "explain_seconds": seconds,
         "unread": share_unread(model, documents),
     }
+
+
+def agreed(examples: Sequence[Example], explained: Sequence[Explanation]) -> dict[str, float]:
+    """Measure how far rationales are what people marked, where they marked anything."""
+    marked = [pair for pair in zip(examples, explained, strict=True) if has_rationale(pair[0])]
+    return named(compare(*unzipped(marked))) if marked else {}
 
 
 def run_seed(run: Run, splits: Splits, shelf: Shelf, keep: Path | None) -> list[dict[str, Any]]:
