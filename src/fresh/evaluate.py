@@ -118,7 +118,9 @@ def read_others(
     found: list[Other] = []
     for name, given, trained in ((RANDOM, drawn, beside.random), (COMPLEMENT, dropped, beside.complement)):
         rationales = [document.cut(mask) for document, mask in zip(documents, given, strict=True)]
-        answers = (trained or rationalizer.predictor).predict(rationales, progress)
+        with progress.task(name, len(rationales)) as advance:
+            answers = (trained or rationalizer.predictor).predict(rationales)
+            advance(len(rationales), "")
         reader = SAME if trained is None else RETRAINED
         shown = f"{name}, {SAME}" if trained is None else name
         found.append(Other(shown, reader, share_kept(given), answers))

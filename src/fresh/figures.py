@@ -102,14 +102,16 @@ def read_at_lengths(
     cuts_each = isinstance(extractor, SaliencyExtractor) and isinstance(extractor.discretizer, TopK | Contiguous)
     if not cuts_each or not saliencies:
         return {}
-    found: dict[float, Readings] = {}
     whole = full or [item.prediction for item in explained]
-    for ratio in AOPC_RATIOS:
-        masks = select_read(at_ratio(extractor, ratio).discretizer, saliencies)
-        pairs = list(zip((item.document for item in explained), masks, strict=True))
-        rationales = model.predictor.predict([item.cut(mask) for item, mask in pairs], progress)
-        complements = model.predictor.predict([item.cut(~mask) for item, mask in pairs], progress)
-        found[ratio] = Readings(whole, rationales, complements)
+    found: dict[float, Readings] = {}
+    with progress.task("reading less", len(AOPC_RATIOS) * len(explained)) as advance:
+        for ratio in AOPC_RATIOS:
+            masks = select_read(at_ratio(extractor, ratio).discretizer, saliencies)
+            pairs = list(zip((item.document for item in explained), masks, strict=True))
+            rationales = model.predictor.predict([item.cut(mask) for item, mask in pairs])
+            complements = model.predictor.predict([item.cut(~mask) for item, mask in pairs])
+            found[ratio] = Readings(whole, rationales, complements)
+            advance(len(explained), "")
     return found
 
 
