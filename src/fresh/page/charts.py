@@ -29,7 +29,8 @@ def curve_card(curve: LengthCurve) -> str:
     """Show how well longer rationales do."""
     points = sorted(curve.points, key=lambda point: point.ratio)
     rows = [row(f"{point.ratio:.0%}", (("macro-F1", figure(point.macro_f1)),)) for point in points]
-    says = ["The band is the 95 % interval."] if any(point.macro_f1.low is not None for point in points) else []
+    says = ["The same predictor reads every length."]
+    says += ["The band is the 95 % interval."] if any(point.macro_f1.low is not None for point in points) else []
     if curve.full_text is not None:
         says.append(f"The dashed line is the full text, at {curve.full_text:.3f}.")
     laid = folded(NUMBERS, numbers(("share read", "macro-F1"), rows))
@@ -98,4 +99,4 @@ def less_read_card(measures: Sequence[tuple[str, Estimate]]) -> str:
         "(sufficiency, near 0 where it is enough) or all but the rationale (comprehensiveness)."
     )
     rows = [row(name, (("loss of probability", figure(loss)),)) for name, loss in measures]
-    return card("When less is read", numbers(("what is read", "loss of probability"), rows), small_print(says))
+    return card("When less is read", numbers(("measure", "loss of probability"), rows), small_print(says))
