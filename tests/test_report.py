@@ -67,7 +67,13 @@ FIGURES = Figures(
     faithfulness=(Measure("sufficiency", Interval(-0.01, -0.125, 0.5)),),
     lengths=(LengthScore(0.05, Interval(0.5, 0.25, 0.75)),),
 )
-WHOLE = Report(10, (Row("FRESH", 0.5, 0.25, 0.2, CLASSES, (0.4, 0.6), (0.125, 0.375), own=True),), figures=FIGURES)
+VERDICTS = (Verdict("replay", "broken", "a|b\nc", ("one",)), Verdict("twins", "holds", "None."))
+WHOLE = Report(
+    10,
+    (Row("FRESH", 0.5, 0.25, 0.2, CLASSES, (0.4, 0.6), (0.125, 0.375), own=True),),
+    figures=FIGURES,
+    verdicts=VERDICTS,
+)
 
 
 def test_figures_and_intervals_come_back_from_json() -> None:
@@ -76,7 +82,7 @@ def test_figures_and_intervals_come_back_from_json() -> None:
 
 def test_a_report_of_an_older_version_has_neither() -> None:
     old = REPORT.to_dict()
-    del old["figures"]
+    del old["figures"], old["verdicts"]
     for row in old["rows"]:
         for name in ("macro_f1_between", "accuracy_between", "own"):
             del row[name]
@@ -97,4 +103,7 @@ def test_markdown_shows_every_figure_with_its_interval() -> None:
         "| token F1 | .250 (.125–.500) |\n"
         "\n| words kept, same predictor | macro-F1 |\n| --- | --- |\n"
         "| 5% | .500 (.250–.750) |\n"
+        "\n| audit | | |\n| --- | --- | --- |\n"
+        "| replay | broken | a\\|b c |\n"
+        "| twins | holds | None. |\n"
     )

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from fresh.highlight import VISIBLE
 from fresh.metrics import Bin, ClassScore
+from fresh.page.view import Verdict
 from fresh.uncertainty import Interval, short
 
 Bounds = tuple[float, float]
@@ -104,6 +106,8 @@ class Report:
     notes: tuple[str, ...] = ()
     """What somebody should know who relies on the figures."""
     figures: Figures | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    """What an audit found."""
 
     def to_dict(self) -> dict[str, Any]:
         """Turn it into plain values, for JSON."""
@@ -119,6 +123,7 @@ class Report:
             record["unread"],
             tuple(record["notes"]),
             None if figures is None else Figures.from_dict(figures),
+            tuple(Verdict(**{**item, "evidence": tuple(item["evidence"])}) for item in record.get("verdicts", ())),
         )
 
     def to_json(self) -> str:
@@ -132,6 +137,16 @@ class Report:
         return "\n".join((*head, *body, *self.tables(), *(f"\n{line}" for line in self.remarks))) + "\n"
 
     def tables(self) -> list[str]:
+        """Lay out what is known beside the rows."""
+        return [*self.figure_tables(), *self.verdict_table()]
+
+    def verdict_table(self) -> list[str]:
+        """Lay out what an audit found."""
+        head = ["", "| audit | | |", "| --- | --- | --- |"]
+        body = [f"| {item.name} | {item.found} | {in_cell(item.says)} |" for item in self.verdicts]
+        return [*head, *body] if body else []
+
+    def figure_tables(self) -> list[str]:
         """Lay out the figures of the model itself."""
         if self.figures is None:
             return []
@@ -156,6 +171,11 @@ class Report:
         """What is to be said below the table."""
         left = (f"Truncating left {self.unread:.1%} of the words unread.",) if self.unread else ()
         return (*left, *self.notes)
+
+
+def in_cell(text: str) -> str:
+    """Make a sentence fit into a cell of a table."""
+    return text.translate(VISIBLE).replace("\n", " ").replace("|", "\\|")
 
 
 def cells(row: Row) -> tuple[str, str, str, str]:

@@ -19,7 +19,6 @@ from fresh.page import (
     HeadlineRow,
     LengthCurve,
     LengthPoint,
-    Verdict,
     View,
 )
 from fresh.rationalizer import Rationalizer
@@ -41,7 +40,6 @@ def page_of(
     found: Evaluation,
     title: str,
     data: str = "test documents",
-    verdicts: Sequence[Verdict] = (),
     guarantee: str = GUARANTEE,
 ) -> View:
     """Lay out all that is known of a model."""
@@ -62,7 +60,7 @@ def page_of(
         calibration=None if report.figures is None else calibration_of(report.figures),
         less_read=() if report.figures is None else named(report.figures.faithfulness),
         agreement=() if report.figures is None else agreement_of(report.figures, own_name(report)),
-        verdicts=tuple(verdicts),
+        verdicts=report.verdicts,
         guarantee=guarantee,
         notes=report.remarks,
     )

@@ -1,5 +1,6 @@
 """Explanations and reports in a terminal, and explanations as JSON."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -10,9 +11,11 @@ from rich.text import Text
 from fresh.curve import Curve
 from fresh.document import Explanation
 from fresh.highlight import VISIBLE
+from fresh.page.view import Verdict
 from fresh.report import Figures, Report, cells
 
 READ = "bold underline green"
+STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
 
 
 def highlighted(explanation: Explanation, plain: bool) -> Text:
@@ -70,8 +73,19 @@ def show_report(console: Console, report: Report) -> None:
     console.print(table)
     if report.figures is not None:
         show_figures(console, report.figures)
+    if report.verdicts:
+        show_verdicts(console, report.verdicts)
     for line in report.remarks:
         console.print(line, highlight=False, markup=False)
+
+
+def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """Print what an audit found, without the evidence."""
+    table = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
+    for verdict in verdicts:
+        style = STYLES.get(verdict.found, "")
+        table.add_row(Text(verdict.name), Text(verdict.found, style), Text(verdict.says.translate(VISIBLE)))
+    console.print(table)
 
 
 def show_figures(console: Console, figures: Figures) -> None:
