@@ -106,7 +106,11 @@ FAULTS: dict[str, tuple[bytes, list[Fault]]] = {
     "lines swapped": (HEADER + SECOND + FIRST + THIRD + CLOSING, [Fault(line, GONE) for line in (2, 3, 4)]),
     "a line edited": (FILE.replace(b"good", b"poor", 1), [Fault(2, CHANGED)]),
     "a line edited and sealed anew": (
-        HEADER + sealed([MAKER.record("header"), made_up(7).record(MAKER)]).removeprefix(HEADER) + SECOND + THIRD + CLOSING,
+        HEADER
+        + sealed([MAKER.record("header"), made_up(7).record(MAKER)]).removeprefix(HEADER)
+        + SECOND
+        + THIRD
+        + CLOSING,
         [Fault(3, GONE)],
     ),
     "appended": (FILE + b"\n" + THIRD, [Fault(6, AFTER), Fault(7, AFTER)]),

@@ -3,6 +3,7 @@ import importlib.metadata
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,11 @@ def test_each_answer_has_a_line_with_all_that_it_was_made_from(folder: Path, tmp
         assert line["label"] == explanation.prediction.label
         assert {name: float(text) for name, text in line["probabilities"]} == explanation.prediction.probabilities
         assert line["predictor_sha256"] == header["predictor_sha256"] == predictor_digest(folder / "predictor")
-        assert (line["format"], line["version"], line["group"]) == (1, importlib.metadata.version("fresh-rationales"), 0)
+        assert (line["format"], line["version"], line["group"]) == (
+            1,
+            importlib.metadata.version("fresh-rationales"),
+            0,
+        )
     assert (closing["count"], closing["sha256"]) == (3, certifier.digest)
     assert not list(tmp_path.glob("*.partial"))
 
@@ -123,9 +128,15 @@ def test_documents_that_are_explained_apart_are_groups_apart(folder: Path, tmp_p
 def test_a_run_that_is_broken_off_leaves_no_file(folder: Path, tmp_path: Path, reason: type[BaseException]) -> None:
     target = tmp_path / "certificates.jsonl"
     certify(folder, DOCUMENTS[:1], target, device="cpu")
-    with pytest.raises(reason), certifying(folder, target, device="cpu", overwrite=True) as certifier:
-        next(certifier.explain(DOCUMENTS))
-        raise reason
+
+    def broken_off() -> Iterator[Document]:
+        for number in range(AT_ONCE + 1):
+            if number == AT_ONCE:
+                raise reason
+            yield replace(DOCUMENTS[0], id=str(number))
+
+    with pytest.raises(reason):
+        certify(folder, broken_off(), target, device="cpu", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,9 +146,7 @@ def test_what_a_killed_run_leaves_does_not_look_whole(folder: Path, tmp_path: Pa
         list(certifier.explain(DOCUMENTS))
         certifier.file.flush()
         left = (tmp_path / "certificates.jsonl.partial").read_bytes()
-    assert [fault.reason for fault in read(left)[1]] == [
-        "the file ends here without a closing line: it was cut short."
-    ]
+    assert [fault.reason for fault in read(left)[1]] == ["the file ends here without a closing line: it was cut short."]
 
 
 def test_a_file_is_kept_until_there_is_an_answer(folder: Path, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def fault_of(certificate: Certificate, pieces: tuple[int, ...], prediction: Pred
         return "its labels are not those of the predictor."
     apart = difference(prediction, certified)
     if apart > TOLERANCE:
-        return f"its probabilities are {apart:.1g} from those that the predictor gives; at most {TOLERANCE} is allowed."
+        return f"its probabilities are {apart:.2g} from those that the predictor gives; at most {TOLERANCE} is allowed."
     if certified.label != prediction.label:
         return f"its label is {certified.label!r}, but the predictor answers {prediction.label!r}."
     return None
