@@ -10,6 +10,7 @@ from certified import MAKER, Record, changed, file_of, made_up, read, resealed, 
 from fresh.certificate import Certificate, CertificateError
 from fresh.certificate_file import SHOWN, Fault
 from fresh.rationale import Prediction, Rationale
+from fresh.sealed import seal
 from strategies import texts
 
 CERTIFICATES = [made_up(number) for number in range(3)]
@@ -154,7 +155,7 @@ def test_the_lines_that_fail_are_named(name: str) -> None:
 
 
 def test_a_header_that_follows_something_is_refused() -> None:
-    line, _ = certified.seal(MAKER.record("header"), "1" * 64)
+    line, _ = seal(MAKER.record("header"), "1" * 64)
     assert read(line)[1] == [Fault(1, GONE)]
 
 

@@ -1,7 +1,7 @@
 """Certificates changed by somebody who computes every digest anew, and certificates of other machines."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from fresh.model_folder import predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.support import Support
-from fresh.verifier import TOLERANCE, check, fault_of, verify
+from fresh.verifier import TOLERANCE, Numbered, Tally, check, fault_of, verify
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "“great” 😀 film it plays in the"]
 DOCUMENTS = [Document.from_text(text, id=f"r-{number}") for number, text in enumerate(TEXTS)]
@@ -196,9 +196,12 @@ def test_groups_are_never_larger_than_memory_allows(
 ) -> None:
     sizes: list[int] = []
     real = fresh.verifier.recompute
+
+    def recompute(group: Sequence[Numbered], predictor: Predictor, tally: Tally) -> None:
+        sizes.append(len(group))
+        real(group, predictor, tally)
+
     monkeypatch.setattr(fresh.verifier, "MOST_AT_ONCE", 2)
-    monkeypatch.setattr(
-        fresh.verifier, "recompute", lambda group, *more: (sizes.append(len(group)), real(group, *more))
-    )
+    monkeypatch.setattr(fresh.verifier, "recompute", recompute)
     assert faults_in(content) == []
     assert sizes == [2, 1]
