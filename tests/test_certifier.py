@@ -15,11 +15,13 @@ from fresh.certificate import CertificateError
 from fresh.certifier import AT_ONCE, certify, certifying
 from fresh.discretize import TopK
 from fresh.document import Document
-from fresh.extractor import KeepAll
+from fresh.extractor import KeepAll, SaliencyExtractor
 from fresh.model_folder import ModelError, predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support
+from fresh.verifier import verify
+from test_model_folder import LongWords
 
 DOCUMENTS = [
     Document.from_text("the film was good", id="one"),
@@ -175,6 +177,15 @@ def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Pa
             certify(folder, DOCUMENTS, place)
         assert str(caught.value) == reason
     assert target.read_bytes() == b"mine"
+
+
+def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+    own = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
+    own.save_pretrained(tmp_path / "own")
+    with certifying(tmp_path / "own", tmp_path / "out.jsonl", device="cpu", scorer=LongWords) as certifier:
+        explained = list(certifier.explain(DOCUMENTS))
+    assert [item.mask for item in explained] == [item.mask for item in own.explain(DOCUMENTS)]
+    assert verify(tmp_path / "out.jsonl", tmp_path / "own", device="cpu").n_exact == 3
 
 
 def test_only_a_whole_model_can_answer(folder: Path, tmp_path: Path) -> None:

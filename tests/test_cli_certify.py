@@ -84,6 +84,26 @@ def test_one_text_is_certified_too(saved: str, here: Path, capsys: pytest.Captur
     assert told(capsys)[0].startswith("1 certificate: all hold, ")
 
 
+def test_a_ratio_and_a_query_are_part_of_what_is_certified(
+    pair_support: Support, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predictor = Predictor(pair_support.classifier)
+    extractor = small.rationalizer(pair_support, predictor, TopK(0.2)).extractor
+    Rationalizer(extractor, predictor, asks=True, ratios=(0.1, 0.9)).save_pretrained(here / "asking")
+    asked = ("a good film of two", "--query", "praise ?", "--ratio", "0.6")
+    assert main(["explain", "asking", *asked, "--certify", "one.jsonl", *CPU]) == 0
+    [certificate], _ = read((here / "one.jsonl").read_bytes())
+    assert len(certificate.rationale.words) == 3
+    assert certificate.rationale.query == ("praise", "?")
+    small.write_jsonl(here / "pairs.jsonl", [{"text": f"a good film of {n}", "query": "praise"} for n in range(4)])
+    files = ("--input", "pairs.jsonl", "--output", "out.jsonl", "--certify", "many.jsonl", "--ratio", "0.4")
+    assert main(["explain", "asking", *files, *CPU]) == 0
+    assert [len(item.rationale.words) for item in read((here / "many.jsonl").read_bytes())[0]] == [2] * 4
+    for name in ("one.jsonl", "many.jsonl"):
+        assert main(["verify", name, "asking/predictor", *CPU]) == 0
+    assert "equal to the bit" in capsys.readouterr().out
+
+
 def drop_last(content: bytes) -> bytes:
     return content[: content.rstrip().rindex(b"\n") + 1]
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fresh
+import fresh.rationalizer
 import fresh.verifier
 import small
 from certified import Record, Watched, changed, resealed, write
@@ -89,6 +90,22 @@ def test_nothing_but_the_predictor_is_needed(
     monkeypatch.setattr(Support, "__init__", None)
     for model in (folder, tmp_path / "half", tmp_path / "alone"):
         assert verify(file, model, device="cpu").holds
+
+
+def test_a_model_on_the_hub_is_named_as_always(
+    folder: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def fetched(name: str) -> str:
+        asked.append(name)
+        return str(folder)
+
+    monkeypatch.setattr(fresh.rationalizer, "snapshot_download", fetched)
+    certify("you/my-model", DOCUMENTS, tmp_path / "certificates.jsonl", device="cpu")
+    assert (tmp_path / "certificates.jsonl").read_bytes() == content
+    assert verify(tmp_path / "certificates.jsonl", "you/my-model", device="cpu").holds
+    assert asked == ["you/my-model"] * 2
 
 
 def test_a_predictor_that_was_damaged_is_not_asked(folder: Path, content: bytes, tmp_path: Path) -> None:
