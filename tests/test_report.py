@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 from fresh.metrics import Bin, ClassScore
+from fresh.page.view import Verdict
 from fresh.report import Figures, LengthScore, Measure, Report, Row
 from fresh.uncertainty import Interval
 

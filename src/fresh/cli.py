@@ -17,6 +17,7 @@ Text classification that shows exactly the words an answer was made from.
   fresh train reviews.csv --out my-model       train on your own data
   fresh search --help                          look for good settings by training many times
   fresh explain my-model "A lovely film."      classify a text and see from which words
+  fresh verify certificates.jsonl my-model     check what fresh explain --certify wrote
   fresh evaluate my-model more-reviews.csv     measure on labelled data
 """
 

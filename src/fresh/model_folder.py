@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from fresh.classifier import Classifier
+from fresh.classifier import ABOUT, Classifier
 from fresh.discretize import discretizer_from_dict, discretizer_to_dict
 from fresh.encoder import digest_of
 from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
 from fresh.predictor import Predictor
 from fresh.scorers import CUSTOM, SCORERS, ScorerFactory, make_scorer, scorer_to_dict
+from fresh.sealed import sha256_of
 from fresh.support import Support
 from fresh.tagger import Tagger
 from fresh.tagging import Tags
@@ -99,8 +100,11 @@ def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tupl
     return extractor, Predictor(Classifier.load(folder / "predictor", device)), manifest
 
 
-def check_folder(folder: Path) -> dict[str, Any]:
-    """Refuse a folder that is no model, is from a newer version, or has changed since it was written."""
+def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
+    """Refuse a folder that is no model, is from a newer version, or has changed since it was written.
+
+    :param part: Only files whose names begin so are needed.
+    """
     if not (folder / MANIFEST).is_file():
         raise ModelError(f"{folder} is no saved model: it has no {MANIFEST}. Name the folder that `fresh train` wrote.")
     manifest = read_json(folder / MANIFEST)
@@ -122,11 +126,28 @@ def check_folder(folder: Path) -> dict[str, Any]:
             f"{folder / MANIFEST} is damaged: {missing[0]} is missing. Copy the model again, or train it again."
         )
     for name, digest in manifest["files"].items():
+        if not name.startswith(part):
+            continue
         if not (folder / name).is_file():
             raise ModelError(f"{folder} is damaged: {name} is missing. Copy the model again, or train it again.")
         if digest_of(folder / name) != digest:
             raise ModelError(f"{folder} is damaged: {name} has changed. Copy the model again, or train it again.")
     return manifest
+
+
+def find_predictor(folder: Path) -> Path:
+    """Find the predictor in the folder of a model, whose other half may be missing, or take its folder by itself."""
+    if (folder / ABOUT).is_file():
+        return folder
+    check_folder(folder, "predictor/")
+    return folder / "predictor"
+
+
+def predictor_digest(place: Path) -> str:
+    """Compute one digest over all files of a predictor and their names, hidden files left out."""
+    files = {path.relative_to(place).as_posix(): path for path in place.rglob("*") if path.is_file()}
+    shown = [name for name in sorted(files) if not any(part.startswith(".") for part in name.split("/"))]
+    return sha256_of([[name, digest_of(files[name])] for name in shown])
 
 
 def read_json(path: Path) -> dict[str, Any]:

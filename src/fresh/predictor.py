@@ -73,6 +73,11 @@ class Predictor:
         table = self.classifier.probabilities([text_of(item) for item in rationales], progress, "rationales")
         return predictions(table, self.classifier.labels)
 
+    def pieces(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
+        """List the pieces of rationales as the network is given them, special ones included."""
+        table = self.classifier.words([text_of(item) for item in rationales])
+        return [tuple(text.ids.tolist()) for text in table]
+
 
 def text_of(item: object) -> Text:
     """Take the words of a rationale, and of nothing but a rationale."""

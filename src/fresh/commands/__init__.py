@@ -2,12 +2,13 @@
 
 from types import ModuleType
 
-from fresh.commands import demo, evaluate, explain, search, train
+from fresh.commands import demo, evaluate, explain, search, train, verify
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "search": search,
     "explain": explain,
+    "verify": verify,
     "evaluate": evaluate,
     "demo": demo,
 }

@@ -4,13 +4,18 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh.commands.options import INTERRUPTED, READS, add_reading, check_output, opened, reading
 
 if TYPE_CHECKING:
-    from fresh.document import Explanation
+    from fresh.document import Document, Explanation
+    from fresh.rationalizer import Rationalizer
+
+    Explain = Callable[[Iterator[Document]], Iterator[Explanation]]
 
 SUMMARY = "classify text and show from which words"
 ABOUT = """\
@@ -18,6 +23,7 @@ Classify text and show from which words.
 
   fresh explain my-model "A lovely film."
   fresh explain my-model --input reviews.csv --text review --output explained.jsonl
+  fresh explain my-model --input reviews.csv --text review --output explained.jsonl --certify certificates.jsonl
 """
 
 
@@ -32,6 +38,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--ratio", type=float, help="share of words to read, for a model of a range of ratios")
     parser.add_argument("--curve", action="store_true", help="show the answers to growing rationales of TEXT")
     parser.add_argument("--scores", action="store_true", help="also write all words and their scores")
+    parser.add_argument("--certify", metavar="FILE", help="also write certificates, for fresh verify")
     parser.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
     if whole:
         add_reading(parser, [name for name in READS if name != "query"])
@@ -42,22 +49,55 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh.document import Document
-    from fresh.rationalizer import Rationalizer
     from fresh.show import show_curve, show_explanation
 
+    check_options(args)
+    if args.input is not None:
+        return explain_file(args)
+    document = Document.from_text(args.text_given, args.query, "TEXT")
+    with loaded(args) as (model, explain):
+        if args.curve:
+            show_curve(Console(), model.curve(document))
+        else:
+            [explanation] = explain(iter([document]))
+            show_explanation(Console(), explanation)
+    return 0
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse options that do not go together, and places that must not be written to."""
     if (args.text_given is None) == (args.input is None):
         raise ValueError("Give either a TEXT or an --input file.")
     if args.curve and (args.input is not None or args.ratio is not None):
         raise ValueError("--curve goes through all ratios of one TEXT: leave --input and --ratio out.")
+    if args.curve and args.certify is not None:
+        raise ValueError("--curve shows many answers and --certify is for one: leave either out.")
     if args.input is not None:
-        return explain_file(args)
-    document = Document.from_text(args.text_given, args.query, "TEXT")
-    model = Rationalizer.from_pretrained(args.model, device=args.device)
-    if args.curve:
-        show_curve(Console(), model.curve(document))
-    else:
-        show_explanation(Console(), model.explain(document, ratio=args.ratio))
-    return 0
+        check_output(args.output, args.input, args.overwrite)
+    if args.certify is None:
+        return
+    if args.certify == "-":
+        raise ValueError("Certificates are not written to standard output. Name a file: --certify certificates.jsonl.")
+    if args.input is not None and Path(args.certify).resolve() == Path(args.output).resolve():
+        raise ValueError(f"--output and --certify both name {args.certify}. Choose another file for the certificates.")
+    check_output(args.certify, args.input or "", args.overwrite)
+
+
+@contextmanager
+def loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]]:
+    """Load the model, with a function that explains and, if asked to, certifies."""
+    from fresh.rationalizer import Rationalizer
+
+    if args.certify is None:
+        model = Rationalizer.from_pretrained(args.model, device=args.device)
+        yield model, lambda documents: model.explain_stream(documents, ratio=args.ratio)
+        return
+    from fresh.certifier import certifying
+
+    with certifying(args.model, args.certify, device=args.device, overwrite=args.overwrite) as certifier:
+        yield certifier.model, lambda documents: certifier.explain(documents, args.ratio)
+    n_certificates = f"{certifier.count:,} certificate{'s' if certifier.count != 1 else ''}"
+    print(f"{n_certificates} in {args.certify}. Final digest: {certifier.digest}", file=sys.stderr)
 
 
 def explain_file(args: argparse.Namespace) -> int:
@@ -65,29 +105,27 @@ def explain_file(args: argparse.Namespace) -> int:
     from fresh.data import BadRows, read_documents
     from fresh.lengths import leave_out_too_long
     from fresh.progress import SILENT, Terminal
-    from fresh.rationalizer import Rationalizer
     from fresh.show import to_record
 
-    check_output(args.output, args.input, args.overwrite)
     reads, bad, done = reading(args), BadRows(), 0
     documents = read_documents(args.input, reads, bad)
-    model = Rationalizer.from_pretrained(args.model, device=args.device)
-    if reads.skip_bad:
-        documents = leave_out_too_long(documents, model, bad)
     progress = SILENT if args.output == "-" else Terminal()
+    uncertified = "" if args.certify is None else " There are no certificates."
     try:
-        explanations = begun(model.explain_stream(documents, ratio=args.ratio))
-        with opened(args.output) as output, progress.task("explaining", None) as advance:
-            for explanation in explanations:
-                output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
-                done += 1
-                advance(1, "")
+        with loaded(args) as (model, explain):
+            fitting = leave_out_too_long(documents, model, bad) if reads.skip_bad else documents
+            explanations = begun(explain(fitting))
+            with opened(args.output) as output, progress.task("explaining", None) as advance:
+                for explanation in explanations:
+                    output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
+                    done += 1
+                    advance(1, "")
     except KeyboardInterrupt:
-        print(f"\nInterrupted. {done} texts are explained; what is written is valid.", file=sys.stderr)
+        print(f"\nInterrupted. {done} texts are explained; what is written is valid.{uncertified}", file=sys.stderr)
         return INTERRUPTED
     except ValueError as error:
         raise ValueError(
-            f"{error} ({done} texts before it are explained and written.)" if done else str(error)
+            f"{error} ({done} texts before it are explained and written.{uncertified})" if done else str(error)
         ) from error
     if bad.count or bad.widened:
         print(bad.summary(), file=sys.stderr)

@@ -1,0 +1,34 @@
+"""`fresh verify`."""
+
+import argparse
+
+SUMMARY = "check certificates of answers"
+FAILED = 3
+"""Exit status where certificates do not hold."""
+ABOUT = """\
+Check certificates that `fresh explain --certify` wrote: every byte is as it was written, the model has the same
+predictor, and the predictor, given the certified words again, gives the certified answers. Exit status 3 if not.
+
+  fresh explain my-model --input reviews.csv --output explained.jsonl --certify certificates.jsonl
+  fresh verify certificates.jsonl my-model
+"""
+
+
+def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh verify`."""
+    parser.description = ABOUT
+    parser.add_argument("certificates", metavar="CERTIFICATES", help="file that `fresh explain --certify` wrote")
+    parser.add_argument(
+        "model", metavar="MODEL", help="folder of the model or of its predictor, or its name on the hub"
+    )
+    parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check certificates and say what was found."""
+    from fresh.progress import Terminal
+    from fresh.verifier import verify
+
+    verdict = verify(args.certificates, args.model, device=args.device, progress=Terminal())
+    print(verdict.to_text())
+    return 0 if verdict.holds else FAILED

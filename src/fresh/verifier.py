@@ -1,0 +1,177 @@
+"""Checks certificates: to the byte as they were written, and the answers those that the predictor gives."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fresh.certificate import Certificate, CertificateError
+from fresh.certificate_file import Fault, Faults, Reader
+from fresh.classifier import Classifier
+from fresh.model_folder import find_predictor, predictor_digest
+from fresh.predictor import Predictor, text_of
+from fresh.progress import SILENT, Progress
+from fresh.rationale import Prediction
+from fresh.rationalizer import find_folder
+
+TOLERANCE = 1e-5
+"""How far a probability may be from the certified one, since other machines add up in another order."""
+MOST_AT_ONCE = 4096
+"""Answers that are computed together at most, whatever a file says."""
+
+Numbered = tuple[int, Certificate]
+"""A certificate and its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found out about a file of certificates."""
+
+    count: int
+    """Certificates whose answer was recomputed and holds."""
+    n_exact: int
+    """How many of these are equal to the bit."""
+    furthest: float
+    """The largest difference of a probability of the others."""
+    digest: str | None
+    """The digest of the closing line, which stands for the whole file; None if there is no such line."""
+    faults: tuple[Fault, ...]
+    """Lines that fail, and why: the first ten that were found."""
+    n_faults: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.n_faults == 0
+
+    def to_text(self) -> str:
+        """Say it in words."""
+        if self.holds:
+            return f"{self.how_equal()}\nFinal digest: {self.digest}"
+        told = [f"line {fault.line}: {fault.reason}" for fault in self.faults]
+        more = [f"and {self.n_faults - len(told)} more."] if self.n_faults > len(told) else []
+        return "\n".join([f"The certificates do not hold: {plural(self.n_faults, 'fault')}.", *told, *more])
+
+    def how_equal(self) -> str:
+        """Say how the answers compare."""
+        held = f"{plural(self.count, 'certificate')}: all hold, and the predictor is the same."
+        if self.n_exact == self.count:
+            return f"{held} Every probability was recomputed, equal to the bit."
+        return (
+            f"{held} Every probability was recomputed: {self.n_exact} equal to the bit, the others within {TOLERANCE} "
+            f"(furthest: {self.furthest:.1g}), as on another machine or with other texts beside them."
+        )
+
+
+def plural(count: int, thing: str) -> str:
+    """Count things."""
+    return f"{count:,} {thing}{'s' if count != 1 else ''}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is found out while a file is read."""
+
+    faults: Faults = field(default_factory=Faults)
+    count: int = 0
+    n_exact: int = 0
+    furthest: float = 0.0
+
+    def verdict(self, digest: str | None) -> Verdict:
+        """Put it together."""
+        faults = self.faults
+        return Verdict(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
+
+
+def verify(path: str | Path, model: str | Path, *, device: str = "auto", progress: Progress = SILENT) -> Verdict:
+    """Check a file of certificates with the predictor of a model; nothing else of the model is needed.
+
+    :param model: Folder of the model, of its predictor alone, or its name on the hub.
+    :param device: Where to compute: auto, cpu, cuda, ...
+    """
+    source = Path(path)
+    if source.is_dir():
+        raise CertificateError(f"{source} is a folder. Name the certificates first, then the model.")
+    if not source.is_file():
+        raise CertificateError(
+            f"There is no file {source}. Name the certificates that `fresh explain --certify` wrote."
+        )
+    place = find_predictor(find_folder(model, {}))
+    return check(source, predictor_digest(place), lambda: Predictor(Classifier.load(place, device)), progress)
+
+
+def check(source: Path, predictor_sha256: str, load: Callable[[], Predictor], progress: Progress = SILENT) -> Verdict:
+    """Check a file with a predictor, which is loaded only if the certificates are its own."""
+    tally = Tally()
+    with source.open("rb") as file, progress.task("verifying", count_lines(source)) as advance:
+        reader = Reader(file, tally.faults)
+        maker = reader.read_header()
+        if maker is not None and maker.predictor_sha256 != predictor_sha256:
+            tally.faults.add(
+                1,
+                f"the certificates are of another predictor. Its digest is {maker.predictor_sha256}, "
+                f"that of this model {predictor_sha256}.",
+            )
+        elif maker is not None:
+            predictor = load()
+            advance(1, "")
+            for group in grouped(reader):
+                recompute(group, predictor, tally)
+                advance(len(group), "")
+            advance(1, "")
+    return tally.verdict(reader.digest)
+
+
+def count_lines(source: Path) -> int:
+    """Count the lines of a file."""
+    with source.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def grouped(certificates: Iterable[Numbered]) -> Iterator[list[Numbered]]:
+    """Put certificates together whose answers were computed together."""
+    group: list[Numbered] = []
+    for line, certificate in certificates:
+        if group and (certificate.group != group[0][1].group or len(group) == MOST_AT_ONCE):
+            yield group
+            group = []
+        group.append((line, certificate))
+    if group:
+        yield group
+
+
+def recompute(group: Sequence[Numbered], predictor: Predictor, tally: Tally) -> None:
+    """Have the predictor answer again, and compare."""
+    _, too_long = predictor.classifier.words.measure([text_of(certificate.rationale) for _, certificate in group])
+    for number, problem in too_long.items():
+        tally.faults.add(group[number][0], f"the predictor cannot read it. {problem}")
+    readable = [item for number, item in enumerate(group) if number not in too_long]
+    rationales = [certificate.rationale for _, certificate in readable]
+    answers = zip(readable, predictor.pieces(rationales), predictor.predict(rationales), strict=True)
+    for (line, certificate), pieces, prediction in answers:
+        reason = fault_of(certificate, pieces, prediction)
+        if reason is not None:
+            tally.faults.add(line, reason)
+            continue
+        tally.count += 1
+        tally.n_exact += prediction == certificate.prediction
+        tally.furthest = max(tally.furthest, difference(prediction, certificate.prediction))
+
+
+def fault_of(certificate: Certificate, pieces: tuple[int, ...], prediction: Prediction) -> str | None:
+    """Say what is wrong with a certificate, given what the predictor reads and answers."""
+    certified = certificate.prediction
+    if certificate.pieces != pieces:
+        return "its pieces are not those that the predictor makes of its words and query."
+    if tuple(certified.probabilities) != tuple(prediction.probabilities):
+        return "its labels are not those of the predictor."
+    apart = difference(prediction, certified)
+    if apart > TOLERANCE:
+        return f"its probabilities are {apart:.2g} from those that the predictor gives; at most {TOLERANCE} is allowed."
+    if certified.label != prediction.label:
+        return f"its label is {certified.label!r}, but the predictor answers {prediction.label!r}."
+    return None
+
+
+def difference(one: Prediction, other: Prediction) -> float:
+    """Take the largest difference of two predictions with the same labels."""
+    return max(abs(value - other.probabilities[label]) for label, value in one.probabilities.items())
