@@ -2,13 +2,15 @@
 
 from types import ModuleType
 
-from fresh.commands import demo, evaluate, explain, search, train
+from fresh.commands import compare, demo, evaluate, explain, export, search, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "search": search,
     "explain": explain,
     "evaluate": evaluate,
+    "compare": compare,
+    "export": export,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""
