@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from fresh.config import flatten, unknown
@@ -43,13 +43,9 @@ def compare(
     """
     pairs = pairs_of(list(models), against)
     labels = check_models(models.items(), examples)
+    measured, views = measure_all(models.items(), examples, progress)
+    found = dict(zip(models, measured, strict=True))
     gold = [example.label for example in examples]
-    found: dict[str, Measured] = {}
-    views: tuple[DocumentView, ...] = ()
-    for name, model in models.items():
-        explained = read(name, model, examples, progress)
-        views = views or shown(examples, explained)
-        found[name] = measure(examples, explained)
     rows = tuple(model_row(name, gold, one, labels) for name, one in found.items())
     tests: list[Pair] = []
     with progress.task("testing", len(pairs)) as advance:
@@ -73,32 +69,28 @@ def compare_groups(
     pairs = pairs_of(list(groups), against)
     check_groups(groups)
     load_extra("scipy.special", "sklearn", "Welch's t-test")  # before any work is done
-    settings: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in groups}
+    settings: list[dict[str, Any]] = []
 
     def noted() -> Iterator[tuple[str, Rationalizer]]:
-        for name, run, model in runs_of(groups):
-            settings[name][run] = dict(flatten(model.settings))
-            yield f"{name} ({run})", model
+        for name, model in runs_of(groups):
+            settings.append(dict(flatten(model.settings)))
+            yield name, model
 
     labels = check_models(noted(), examples)
-    for name, own in settings.items():
-        check_runs(name, own)
-    gold = [example.label for example in examples]
-    found: dict[str, list[Measured]] = {name: [] for name in groups}
-    views: tuple[DocumentView, ...] = ()
-    for name, run, model in runs_of(groups):
-        explained = read(f"{name} ({run})", model, examples, progress)
-        views = views or shown(examples, explained)
-        found[name].append(measure(examples, explained))
-    figures = {name: figures_of(gold, measured, labels) for name, measured in found.items()}
+    written = iter(settings)
+    for name, runs in groups.items():
+        check_runs(name, dict(zip(runs, islice(written, len(runs)), strict=True)))
+    measured, views = measure_all(runs_of(groups), examples, progress)
+    gold, rest = [example.label for example in examples], iter(measured)
+    figures = {name: figures_of(gold, list(islice(rest, len(runs))), labels) for name, runs in groups.items()}
     rows = tuple(group_row(name, tuple(groups[name]), one) for name, one in figures.items())
     tests = [test for pair in pairs for test in seed_tests(pair, figures)]
     return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views)
 
 
-def runs_of(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, str, Rationalizer]]:
-    """Go through all runs: the name of the group, that of the run, and the model."""
-    return ((name, run, model) for name, runs in groups.items() for run, model in runs.items())
+def runs_of(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
+    """Go through the runs of all groups, each under a name that says both."""
+    return ((f"{name} ({run})", model) for name, runs in groups.items() for run, model in runs.items())
 
 
 def pairs_of(names: Sequence[str], against: str | None) -> list[tuple[str, str]]:
@@ -182,6 +174,19 @@ def check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
                 f"One training counts once: leave one of them out of {name}."
             )
         seeds[seed] = run
+
+
+def measure_all(
+    models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], progress: Progress
+) -> tuple[list[Measured], tuple[DocumentView, ...]]:
+    """Have models answer, one after the other, and count what they did; also say what the first one read."""
+    measured: list[Measured] = []
+    views: tuple[DocumentView, ...] = ()
+    for name, model in models:
+        explained = read(name, model, examples, progress)
+        views = views or shown(examples, explained)
+        measured.append(measure(examples, explained))
+    return measured, views
 
 
 def read(name: str, model: Rationalizer, examples: Sequence[Example], progress: Progress) -> list[Explanation]:

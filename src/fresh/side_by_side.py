@@ -11,6 +11,7 @@ from fresh.uncertainty import short
 HEADS = ("macro-F1", "accuracy", "words kept")
 PAIR_HEADS = ("first − second", "measure", "difference", "p", "p (Holm)")
 WHISKERS = "Whiskers are 95 % intervals."
+RUN_WHISKERS = "Whiskers go from the lowest run to the highest."
 FEW = 4
 """Up to so many models, a page bears all their names."""
 
@@ -71,6 +72,11 @@ class SideBySide:
         return sum(pair.p is not None for pair in self.pairs)
 
     @property
+    def counted(self) -> str:
+        """Say the same in words."""
+        return "the one test" if self.n_tests == 1 else f"all {self.n_tests:,} tests"
+
+    @property
     def test(self) -> str:
         """Name the test."""
         return "Welch's t-test over seeds" if self.of_runs else "paired permutation test, on the same documents"
@@ -94,8 +100,7 @@ class SideBySide:
             marked = f"{self.n_marked:,} of {self.n_documents:,} documents"
             yield f"Token F1 is the agreement with people, on the {marked} of which it is known what they marked."
         if self.n_tests:
-            counted = "the one test" if self.n_tests == 1 else f"all {self.n_tests} tests"
-            yield f"p: {self.test}. p (Holm): the same with Holm's correction for {counted} in this table."
+            yield f"p: {self.test}. p (Holm): the same with Holm's correction for {self.counted} in this table."
         if self.of_runs:
             yield (
                 "Paired tests are left out: they compare two models, not two groups of runs. "
@@ -160,26 +165,23 @@ class SideBySide:
         """Say what a page shows of it; its documents are those of the first model."""
         names = [row.name for row in self.rows]
         shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= FEW else f"{len(names)} models"
-        found = [row for row in self.rows if row.token_f1 is not None]
-        whiskers = "Whiskers go from the lowest run to the highest." if self.of_runs else WHISKERS
+        read = f"The documents are shown as {shown_run(self.rows[0])} read them."
         return View(
             f"{shown} side by side",
-            tuple(
-                HeadlineRow(row.name, row.macro_f1, row.accuracy, row.kept, row.name == names[0]) for row in self.rows
-            ),
+            tuple(HeadlineRow(row.name, row.macro_f1, row.accuracy, row.kept) for row in self.rows),
             self.documents,
             data,
             self.n_documents,
             settings=tuple((row.name, ", ".join(row.runs)) for row in self.rows if row.runs),
-            agreement=tuple(AgreementRow(row.name, token_f1=row.token_f1, own=row.name == names[0]) for row in found),
+            agreement=tuple(AgreementRow(row.name, token_f1=row.token_f1) for row in self.rows if row.token_f1),
             comparisons=tuple(
                 Comparison(pair.first, pair.second, pair.measure, pair.difference, pair.p, pair.adjusted)
                 for pair in self.pairs
                 if pair.p is not None
             ),
-            notes=(f"The documents show what {shown_run(self.rows[0])} read.", *self.remarks),
-            whiskers=whiskers,
-            tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: Holm's correction for {self.n_tests} tests",
+            notes=(read, *self.remarks),
+            whiskers=f"{RUN_WHISKERS if self.of_runs else WHISKERS} {read}",
+            tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: Holm's correction for {self.counted}",
         )
 
 
