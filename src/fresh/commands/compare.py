@@ -170,7 +170,8 @@ def show(console: "Console", table: "SideBySide") -> None:
     from fresh.highlight import VISIBLE
     from fresh.side_by_side import PAIR_HEADS
 
-    print_table(console, f"{table.n_documents:,} documents", table.heads, table.cells())
+    title = "1 document" if table.n_documents == 1 else f"{table.n_documents:,} documents"
+    print_table(console, title, table.heads, table.cells())
     print_table(console, "Differences", PAIR_HEADS, table.tested())
     for line in table.remarks:
         console.print(line.translate(VISIBLE), highlight=False, markup=False)
