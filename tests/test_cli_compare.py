@@ -169,6 +169,8 @@ def test_outputs_that_cannot_be_written_are_refused_first(refused: Callable[...,
     refused("out.md is named for two outputs. Give each its own file.", "a", "b", "--html=out.md", "--markdown=out.md")
     refused("--html needs a file, not -: the tables go to standard output.", "a", "b", "--html", "-")
     refused("There is no folder nowhere to write to. Make it first.", "a", "b", "--markdown", "nowhere/out.md")
+    Path("folder").mkdir()
+    refused("folder is a folder. Choose a file for the output.", "a", "b", "--html", "folder", "--overwrite")
     own = f"{data} is the input. Choose another file for the output."
     refused(own, "a", "b", "--json", data, "--overwrite")
 
