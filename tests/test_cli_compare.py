@@ -1,3 +1,4 @@
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -5,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import fresh.commands.compare
 import small
 from fresh.cli import main
+from fresh.commands.compare import find_models, show
 from fresh.compare import compare, compare_groups
 from fresh.data import Splits
 from fresh.discretize import TopK
@@ -16,6 +19,7 @@ from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support
+from stubs import examples, stub
 
 CPU = ("--device", "cpu")
 
@@ -142,6 +146,20 @@ def test_models_are_loaded_one_at_a_time(runs: Path, data: str, monkeypatch: pyt
     monkeypatch.setattr(Rationalizer, "from_pretrained", watched)
     assert main(["compare", f"{runs}/a-1", f"{runs}/b-1", "--data", data, *CPU]) == 0
     assert loaded == ["a-1", "b-1", "a-1", "b-1"]  # to check all before any work, then to answer
+
+
+def test_a_folder_with_a_sign_in_its_name_is_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ratio=0.2").mkdir()
+    assert find_models(["ratio=0.2", "x=there"]) == {"ratio=0.2": ["ratio=0.2"], "x": ["there"]}
+
+
+def test_a_name_cannot_steer_the_terminal() -> None:
+    shown = io.StringIO()
+    show(Console(file=shown, width=80), compare({"\x1b[31mred": stub("pn"), "[b]": stub("nn")}, examples("pn")))
+    assert "\x1b" not in shown.getvalue()
+    assert "␛[31mred" in shown.getvalue()
+    assert "− [b]" in shown.getvalue()
 
 
 # What is refused

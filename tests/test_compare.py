@@ -1,6 +1,7 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +110,7 @@ def test_token_f1_is_that_of_the_benchmark(texts: list[Document], data: st.DataO
     given_, explained = [list(column) for column in zip(*pairs, strict=True)]
     found = measure(given_, explained)
     assert found.agreement == pytest.approx(agreement.compare(given_, explained).token_macro.f1)
+    assert found.kept == pytest.approx(np.concatenate([explanation.mask.kept for explanation in explained]).mean())
     assert len(found.n_texts) == sum(example.human is not None for example in given_)
 
 
