@@ -59,7 +59,7 @@ def test_help_lists_the_commands_without_loading_torch() -> None:
         "print({'torch', 'transformers', 'numpy', 'rich'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for command in ("train", "search", "explain", "evaluate", "demo"):
+    for command in ("train", "search", "explain", "evaluate", "compare", "export", "demo"):
         assert f"\n    {command} " in done.stdout
     assert done.stdout.endswith("set()\n")
 
@@ -74,7 +74,7 @@ def test_help_of_training_names_every_setting(capsys: pytest.CaptureFixture[str]
         assert setting.help.split(".")[0][:40] in words
 
 
-@pytest.mark.parametrize("command", ["search", "explain", "evaluate", "demo"])
+@pytest.mark.parametrize("command", ["search", "explain", "evaluate", "compare", "export", "demo"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         main([command, "--help"])

@@ -16,6 +16,7 @@ from fresh.uncertainty import (
     macro_f1_of,
     mean_interval,
     numbered,
+    ratio_interval,
     resampled,
 )
 
@@ -114,6 +115,22 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 def test_equal_values_leave_nothing_open() -> None:
     assert mean_interval([0.25] * 9) == Interval(0.25, 0.25, 0.25)
     assert macro_f1_interval([0, 1, 1], [0, 1, 1], 2).value == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=20))
+def test_the_ratio_of_sums_is_drawn_document_by_document(pairs: list[tuple[int, int]]) -> None:
+    parts, wholes = np.array(pairs).T
+    found = ratio_interval(parts, wholes, n_resamples=50)
+    assert found == bootstrap(lambda rows: float(parts[rows].sum() / wholes[rows].sum()), len(pairs), n_resamples=50)
+    assert found.value == pytest.approx(parts.sum() / wholes.sum())
+
+
+def test_ratios_at_the_edges() -> None:
+    assert ratio_interval([0, 0], [0, 0]) == Interval(0, 0, 0)
+    assert ratio_interval([1, 0], [1, 0]) == Interval(1, 0, 1)  # one draw in four has nothing to divide by
+    message = "Give one part and one whole for each instance, got arrays of shapes (2,) and (1,)."
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        ratio_interval([1, 2], [1])
 
 
 @pytest.mark.parametrize("few_kinds", [True, False])

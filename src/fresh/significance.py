@@ -80,7 +80,10 @@ def compare_accuracy(
 def sign_test(n_first: int, n_second: int) -> float:
     """Compute how probable so uneven a division is when each document falls to either side by the toss of a coin."""
     total = n_first + n_second
-    tail = sum(math.comb(total, count) for count in range(min(n_first, n_second) + 1))
+    tail, ways = 0, 1  # ways to choose so many documents, each from the one before: thousands take no time
+    for count in range(min(n_first, n_second) + 1):
+        tail += ways
+        ways = ways * (total - count) // (count + 1)
     return float(min(1.0, 2 * tail / 2**total))
 
 

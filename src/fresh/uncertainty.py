@@ -73,6 +73,24 @@ def mean_interval(values: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int =
     return interval(float(row.mean()), np.concatenate(means))
 
 
+def ratio_interval(parts: ArrayLike, wholes: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0) -> Interval:
+    """Compute the interval of one sum over another, such as words kept over all words, from both for each instance.
+
+    0 where the wholes add up to nothing.
+    """
+    above, below = (np.asarray(column, dtype=np.float64) for column in (parts, wholes))
+    if above.ndim != 1 or above.shape != below.shape:
+        raise ValueError(
+            f"Give one part and one whole for each instance, got arrays of shapes {above.shape} and {below.shape}."
+        )
+
+    def ratio(rows: Numbers) -> float:
+        total = float(below[rows].sum())
+        return float(above[rows].sum()) / total if total else 0.0
+
+    return bootstrap(ratio, len(above), n_resamples, seed)
+
+
 def accuracy_interval(gold: ArrayLike, predicted: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0) -> Interval:
     """Compute the interval of the share of right answers, from numbered labels."""
     wanted, given = check_numbered(gold, predicted)

@@ -98,11 +98,23 @@ def laid_out(explanations: Iterable[Explanation], tool: Tool) -> Iterator[str]:
     yield after
 
 
+def files_of(path: str | Path, tool: str) -> tuple[Path, ...]:
+    """Name the files that an export writes, and refuse a place that it could not write to."""
+    chosen, target = find_tool(tool), Path(path)
+    check_target(target, chosen)
+    return (target,) if chosen.settings is None else (target, settings_place(target, chosen))
+
+
+def settings_place(target: Path, tool: Tool) -> Path:
+    """Name the file of the tool's settings, beside the tasks."""
+    return target.with_name(target.name.removesuffix(tool.ending) + tool.settings_ending)
+
+
 def written_settings(target: Path, tool: Tool, seen: Seen) -> dict[Path, Path]:
     """Write the tool's settings beside the tasks: where they belong, and where they are for now."""
     if tool.settings is None:
         return {}
-    place = target.with_name(target.name.removesuffix(tool.ending) + tool.settings_ending)
+    place = settings_place(target, tool)
     partial = place.with_name(f"{place.name}.partial")
     partial.write_text(tool.settings(target.name, sorted(seen.labels), seen.asks), encoding="utf-8", newline="\n")
     return {place: partial}

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from fresh.commands import demo, evaluate, explain, search, train, verify
+from fresh.commands import compare, demo, evaluate, explain, export, search, train, verify
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -10,6 +10,8 @@ COMMANDS: dict[str, ModuleType] = {
     "explain": explain,
     "verify": verify,
     "evaluate": evaluate,
+    "compare": compare,
+    "export": export,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""

@@ -118,6 +118,8 @@ def check_output(name: str, source: str, overwrite: bool) -> None:
         raise ValueError(f"There is no folder {Path(name).parent} to write to. Make it first.")
     if name == "-" or not Path(name).exists():
         return
+    if Path(name).is_dir():
+        raise ValueError(f"{name} is a folder. Choose a file for the output.")
     if not overwrite:
         raise ValueError(f"{name} is there already. Choose another file, or replace it: --overwrite.")
     if Path(source).exists() and Path(name).samefile(source):

@@ -29,11 +29,11 @@ def render(view: View) -> str:
     style = "".join(map(read, STYLES))
     script = '"use strict";\n(() => {\n' + "".join(map(read, SCRIPTS)) + "})();\n"
     before = (
-        sections.headline(view.headline)
+        sections.headline(view.headline, view.whiskers)
         + charts(view)
         + sections.agreement(view.agreement)
         + sections.audit(view.verdicts, view.guarantee)
-        + sections.comparisons(view.comparisons)
+        + sections.comparisons(view.comparisons, view.tests)
     )
     after = sections.about(view)
     return Template(read("page.html")).substitute(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import chain
 
-from fresh.highlight import plain
+from fresh.highlight import escaped, plain
 from fresh.page.drawing import bounds, ends, whisker
 from fresh.page.layout import facts, figure, folded, row, section, table
 from fresh.page.view import AgreementRow, Comparison, HeadlineRow, Verdict, View
@@ -12,8 +12,11 @@ SIGNS = {"holds": "✓", "broken": "✗", "look here": "!", "not run": "–"}
 AGREEMENT = {"precision": "precision", "recall": "recall", "token_f1": "token F1", "iou_f1": "IoU-F1", "auprc": "AUPRC"}
 
 
-def headline(rows: Sequence[HeadlineRow]) -> str:
-    """Show the model beside what it is held against."""
+def headline(rows: Sequence[HeadlineRow], whiskers: str) -> str:
+    """Show the model beside what it is held against.
+
+    :param whiskers: Says what the ends of whiskers are.
+    """
     f1_range, accuracy_range = bounds(ends(one.macro_f1 for one in rows)), bounds(ends(one.accuracy for one in rows))
     own = next((one for one in rows if one.own), None)
     laid = [
@@ -36,7 +39,7 @@ def headline(rows: Sequence[HeadlineRow]) -> str:
     ]
     heads = ("what is read", f"macro-F1{ruler(f1_range)}", f"accuracy{ruler(accuracy_range)}", "words kept")
     sure = any(one.macro_f1.low is not None for one in rows)
-    says = "The same documents, read in several ways." + (" Whiskers are 95 % intervals." if sure else "")
+    says = "The same documents, read in several ways." + (f" {escaped(whiskers)}" if sure else "")
     return section("results", "Results", table(heads, laid, "How well each way of reading did"), says)
 
 
@@ -75,8 +78,11 @@ def verdict_item(verdict: Verdict) -> str:
     return f'<li class="verdict {verdict.found.replace(" ", "-")}">{sign}{body}</li>'
 
 
-def comparisons(pairs: Sequence[Comparison]) -> str:
-    """Show how far models are apart, tested on the same documents."""
+def comparisons(pairs: Sequence[Comparison], tests: str) -> str:
+    """Show how far models are apart.
+
+    :param tests: Says how they were compared.
+    """
     between = bounds([0.0, *chain.from_iterable(ends([one.difference]) for one in pairs)])
     laid = [
         row(
@@ -91,8 +97,8 @@ def comparisons(pairs: Sequence[Comparison]) -> str:
         for one in pairs
     ]
     heads = ("first − second", "measure", f"difference{ruler(between)}", "p", "p, corrected")
-    says = "Paired tests on the same documents; the hairline is no difference."
-    return section("comparisons", "Comparisons", table(heads, laid, "Paired comparisons") if pairs else "", says)
+    says = f"{escaped(tests)}; the hairline is no difference."
+    return section("comparisons", "Comparisons", table(heads, laid, "Comparisons of models") if pairs else "", says)
 
 
 def p_value(p: float) -> str:

@@ -207,6 +207,10 @@ class View:
     """What the audit covers and what it does not; empty lines part paragraphs."""
     comparisons: tuple[Comparison, ...] = ()
     notes: tuple[str, ...] = ()
+    whiskers: str = "Whiskers are 95 % intervals."
+    """What the ends of whiskers are, in a sentence."""
+    tests: str = "Paired tests on the same documents"
+    """How models were compared."""
 
     def __post_init__(self) -> None:
         if not self.headline:

@@ -1,0 +1,54 @@
+"""Models whose answers were written down beforehand: no network, and figures that one can work out by hand."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from fresh.document import Document, Example, Explanation, Mask
+from fresh.rationale import Prediction
+from fresh.rationalizer import Rationalizer
+
+NAMES = {"p": "pos", "n": "neg", "x": "great"}
+
+
+class Stub:
+    """Answers one document after the other from a row of letters, and keeps the first words of each."""
+
+    check_query = Rationalizer.check_query
+
+    def __init__(self, answers: str, labels: Sequence[str], asks: bool, n_kept: int, settings: Mapping[str, Any]):
+        self.answers = answers
+        self.labels = tuple(labels)
+        self.asks = asks
+        self.n_kept = n_kept
+        self.settings = settings
+
+    def explain_stream(self, documents: Iterator[Document], ratio: float | None = None) -> Iterator[Explanation]:
+        """Answer as it is written."""
+        for document, answer in zip(documents, self.answers, strict=True):
+            if answer == "!":
+                raise ValueError(f"Document {document.id!r} cannot be read.")
+            prediction = Prediction(NAMES[answer], {label: float(label == NAMES[answer]) for label in self.labels})
+            yield Explanation(document, Mask(np.arange(len(document.words)) < self.n_kept), prediction)
+
+
+def stub(
+    answers: str,
+    labels: Sequence[str] = ("neg", "pos"),
+    asks: bool = False,
+    n_kept: int = 1,
+    settings: Mapping[str, Any] | None = None,
+) -> Rationalizer:
+    """Make a model of its answers."""
+    return cast("Rationalizer", Stub(answers, labels, asks, n_kept, settings or {}))
+
+
+def examples(gold: str, n_marked: int = 0, query: str = "") -> list[Example]:
+    """Make documents of four words with these labels; in the first of them people marked the first word."""
+    made: list[Example] = []
+    for number, letter in enumerate(gold):
+        document = Document.from_words(["a", "film", "of", "sea"], query.split(), f"d-{number}")
+        human = Mask.from_spans([(0, 1)], 4) if number < n_marked else None
+        made.append(Example(document, NAMES[letter], human))
+    return made
