@@ -174,7 +174,7 @@ REFUSED = {
     "--certify there.jsonl": "there.jsonl is there already. Choose another file, or replace it: --overwrite.",
     "--certify in.jsonl --overwrite": "in.jsonl is the input. Choose another file for the output.",
     "--certify nowhere/c.jsonl": "There is no folder nowhere to write to. Make it first.",
-    "--certify . --overwrite": ". is a folder. Choose a file for the certificates.",
+    "--certify . --overwrite": ". is a folder. Choose a file for the output.",
 }
 
 
