@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fresh.certificate import Certificate, Maker
-from fresh.certificate_file import Fault, Faults, Reader
+from fresh.certificates.certificate import Certificate, Maker
+from fresh.certificates.file import Fault, Faults, Reader
 from fresh.progress import Advance
 from fresh.rationale import Prediction, Rationale
 from fresh.sealed import OWN, PREVIOUS, START, seal, sha256_of

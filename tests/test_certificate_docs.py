@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import small
 from certified import changed, write
-from fresh.certificate_file import FIELDS
-from fresh.certifier import certify
+from fresh.certificates.certifier import certify
+from fresh.certificates.file import FIELDS
+from fresh.certificates.verifier import TOLERANCE, verify
 from fresh.discretize import TopK
 from fresh.document import Document
 from fresh.model_folder import predictor_digest
 from fresh.predictor import Predictor
 from fresh.support import Support
-from fresh.verifier import TOLERANCE, verify
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import certified
 from certified import MAKER, Record, changed, file_of, made_up, read, resealed, sealed
-from fresh.certificate import Certificate, CertificateError
-from fresh.certificate_file import SHOWN, Fault
+from fresh.certificates.certificate import Certificate, CertificateError
+from fresh.certificates.file import SHOWN, Fault
 from fresh.rationale import Prediction, Rationale
 from fresh.sealed import seal
 from strategies import texts

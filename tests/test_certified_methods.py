@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from certified import read, resealed, write
-from fresh.certifier import certify
+from fresh.certificates.certifier import certify
+from fresh.certificates.verifier import verify
 from fresh.data import Splits
 from fresh.document import Document
 from fresh.encoding import LongPolicy
@@ -17,7 +18,6 @@ from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.training import Watch
-from fresh.verifier import verify
 from test_methods import CASES, configured, given_to
 from tiny import N_POSITIONS
 

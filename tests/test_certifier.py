@@ -11,8 +11,9 @@ import pytest
 import fresh
 import small
 from certified import Watched, read
-from fresh.certificate import CertificateError
-from fresh.certifier import AT_ONCE, certify, certifying
+from fresh.certificates.certificate import CertificateError
+from fresh.certificates.certifier import AT_ONCE, certify, certifying
+from fresh.certificates.verifier import verify
 from fresh.discretize import TopK
 from fresh.document import Document
 from fresh.extractor import KeepAll, SaliencyExtractor
@@ -20,7 +21,6 @@ from fresh.model_folder import ModelError, predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support
-from fresh.verifier import verify
 from test_model_folder import LongWords
 
 DOCUMENTS = [

@@ -12,7 +12,7 @@ import fresh.commands.compare
 import small
 from fresh.cli import main
 from fresh.commands.compare import find_models, show
-from fresh.compare import compare, compare_groups
+from fresh.comparison.compare import compare, compare_groups
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Example

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh import agreement
-from fresh.compare import compare, compare_groups
+from fresh.comparison.compare import compare, compare_groups
+from fresh.comparison.measured import MOST_SHOWN, measure, shown
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.measured import MOST_SHOWN, measure, shown
 from fresh.page import Estimate
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer

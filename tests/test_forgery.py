@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 import fresh
-import fresh.verifier
+import fresh.certificates.verifier
 import small
 from certified import Record, made_up, resealed, write
-from fresh.certificate_file import Fault
-from fresh.certifier import certify, certifying
+from fresh.certificates.certifier import certify, certifying
+from fresh.certificates.file import Fault
+from fresh.certificates.verifier import TOLERANCE, Numbered, Tally, check, fault_of, verify
 from fresh.discretize import TopK
 from fresh.document import Document
 from fresh.model_folder import predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.support import Support
-from fresh.verifier import TOLERANCE, Numbered, Tally, check, fault_of, verify
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "“great” 😀 film it plays in the"]
 DOCUMENTS = [Document.from_text(text, id=f"r-{number}") for number, text in enumerate(TEXTS)]
@@ -195,13 +195,13 @@ def test_groups_are_never_larger_than_memory_allows(
     content: bytes, faults_in: Callable[[bytes], list[Fault]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    real = fresh.verifier.recompute
+    real = fresh.certificates.verifier.recompute
 
     def recompute(group: Sequence[Numbered], predictor: Predictor, tally: Tally) -> None:
         sizes.append(len(group))
         real(group, predictor, tally)
 
-    monkeypatch.setattr(fresh.verifier, "MOST_AT_ONCE", 2)
-    monkeypatch.setattr(fresh.verifier, "recompute", recompute)
+    monkeypatch.setattr(fresh.certificates.verifier, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(fresh.certificates.verifier, "recompute", recompute)
     assert faults_in(content) == []
     assert sizes == [2, 1]

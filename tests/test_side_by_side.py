@@ -1,8 +1,8 @@
 import json
 from dataclasses import replace
 
+from fresh.comparison.side_by_side import ModelRow, Pair, SideBySide, p_value, signed
 from fresh.page import DocumentView, Estimate
-from fresh.side_by_side import ModelRow, Pair, SideBySide, p_value, signed
 
 DOCUMENT = DocumentView("d-1", "a film", ((0, 1), (2, 6)), ((1, 2),), "pos", {"pos": 1.0}, "pos")
 MODELS = SideBySide(

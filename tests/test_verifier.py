@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fresh
+import fresh.certificates.verifier
 import fresh.rationalizer
-import fresh.verifier
 import small
 from certified import Record, Watched, changed, resealed, write
-from fresh.certificate import CertificateError
-from fresh.certificate_file import Fault
-from fresh.certifier import certify
+from fresh.certificates.certificate import CertificateError
+from fresh.certificates.certifier import certify
+from fresh.certificates.file import Fault
+from fresh.certificates.verifier import check, verify
 from fresh.discretize import TopK
 from fresh.document import Document
 from fresh.extractor import KeepAll
@@ -22,7 +23,6 @@ from fresh.model_folder import ModelError, predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support
-from fresh.verifier import check, verify
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "“great” 😀 film it plays in the"]
 DOCUMENTS = [Document.from_text(text, id=f"r-{number}") for number, text in enumerate(TEXTS)]
@@ -62,7 +62,7 @@ def test_certificates_hold_for_the_model_that_made_them(folder: Path, content: b
     watched = Watched()
     verdict = verify(write(tmp_path / "certificates.jsonl", content), folder, device="cpu", progress=watched)
     digest = re.findall(rb'"sha256":"(\w+)"', content)[-1].decode()
-    assert verdict == fresh.verifier.Verdict(3, 3, 0.0, digest, (), 0)
+    assert verdict == fresh.certificates.verifier.Verdict(3, 3, 0.0, digest, (), 0)
     assert verdict.to_text() == (
         "3 certificates: all hold, and the predictor is the same. Every probability was recomputed, equal to the "
         f"bit.\nFinal digest: {digest}"
@@ -128,7 +128,7 @@ def test_certificates_of_another_model_are_refused(content: bytes, support: Supp
         f"the certificates are of another predictor. Its digest is {made_by}, "
         f"that of this model {predictor_digest(tmp_path / 'other/predictor')}."
     )
-    assert verdict == fresh.verifier.Verdict(0, 0, 0.0, None, (Fault(1, reason),), 1)
+    assert verdict == fresh.certificates.verifier.Verdict(0, 0, 0.0, None, (Fault(1, reason),), 1)
     assert verdict.to_text() == f"The certificates do not hold: 1 fault.\nline 1: {reason}"
 
 

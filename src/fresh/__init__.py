@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from fresh.extras import explained
 
 if TYPE_CHECKING:
-    from fresh.certifier import certify
+    from fresh.certificates.certifier import certify
+    from fresh.certificates.verifier import verify
     from fresh.document import Document, Explanation, Mask
     from fresh.progress import SILENT
     from fresh.rationale import Prediction, Rationale
     from fresh.rationalizer import Rationalizer
     from fresh.recipe import train
-    from fresh.verifier import verify
 
 __all__ = [
     "SILENT",
@@ -35,9 +35,9 @@ HOMES = {
     "Rationale": "rationale",
     "Rationalizer": "rationalizer",
     "SILENT": "progress",
-    "certify": "certifier",
+    "certify": "certificates.certifier",
     "train": "recipe",
-    "verify": "verifier",
+    "verify": "certificates.verifier",
 }
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fresh.config import flatten
-from fresh.document import Example, Explanation
 from fresh.evaluate import Evaluation
 from fresh.figures import AGREEMENT
 from fresh.page import (
@@ -48,7 +47,7 @@ def page_of(
     return View(
         title=title,
         headline=tuple(map(headline_row, report.rows)),
-        documents=tuple(document_view(found.examples[number], found.explained[number]) for number in chosen),
+        documents=tuple(DocumentView.of(found.examples[number], found.explained[number]) for number in chosen),
         data=data,
         n_documents=report.n_documents,
         when=f"{datetime.datetime.now(tz=datetime.UTC):%d %B %Y}".lstrip("0"),
@@ -130,22 +129,6 @@ def agreement_of(figures: Figures, name: str) -> tuple[AgreementRow, ...]:
     found = {measure.name: shown(measure.figure) for measure in figures.agreement}
     precision, recall, f1, iou, area = (found.get(column) for column in AGREEMENT)
     return (AgreementRow(name, precision, recall, f1, iou, area, own=True),)
-
-
-def document_view(example: Example, explanation: Explanation) -> DocumentView:
-    """Show a document, what was read in it and what was answered."""
-    document = example.document
-    return DocumentView(
-        id=document.id,
-        text=document.text,
-        spans=document.spans,
-        kept=explanation.mask.spans,
-        label=explanation.prediction.label,
-        probabilities=explanation.prediction.probabilities,
-        gold=example.label,
-        human=None if example.human is None else example.human.spans,
-        query=" ".join(document.query),
-    )
 
 
 def report_of(folder: Path) -> Path:

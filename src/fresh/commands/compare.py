@@ -12,9 +12,9 @@ from fresh.commands.options import READS_LABELS, add_reading, check_output, read
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from fresh.comparison.side_by_side import SideBySide
     from fresh.document import Example
     from fresh.rationalizer import Rationalizer
-    from fresh.side_by_side import SideBySide
 
 SUMMARY = "put models side by side on the same labelled text"
 ABOUT = """\
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure and test saved models, and show the tables."""
     from rich.console import Console
 
-    from fresh.compare import compare, compare_groups
+    from fresh.comparison.compare import compare, compare_groups
     from fresh.progress import Terminal
 
     check_outputs(args)
@@ -167,8 +167,8 @@ def read_data(args: argparse.Namespace, models: Iterable["Rationalizer"]) -> "li
 
 def show(console: "Console", table: "SideBySide") -> None:
     """Print both tables, and how they are to be read."""
+    from fresh.comparison.side_by_side import PAIR_HEADS
     from fresh.highlight import VISIBLE
-    from fresh.side_by_side import PAIR_HEADS
 
     title = "1 document" if table.n_documents == 1 else f"{table.n_documents:,} documents"
     print_table(console, title, table.heads, table.cells())

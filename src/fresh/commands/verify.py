@@ -26,8 +26,8 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check certificates and say what was found."""
+    from fresh.certificates.verifier import verify
     from fresh.progress import Terminal
-    from fresh.verifier import verify
 
     verdict = verify(args.certificates, args.model, device=args.device, progress=Terminal())
     print(verdict.to_text())

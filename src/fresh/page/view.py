@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
+from fresh.document import Example, Explanation
 from fresh.metrics import ClassScore
 from fresh.words import Spans
 
@@ -160,6 +161,22 @@ class DocumentView:
     human: Spans | None = None
     """Runs of words that people marked, where they were asked."""
     query: str = ""
+
+    @classmethod
+    def of(cls, example: Example, explanation: Explanation) -> Self:
+        """Show an example as it was explained."""
+        document = example.document
+        return cls(
+            id=document.id,
+            text=document.text,
+            spans=document.spans,
+            kept=explanation.mask.spans,
+            label=explanation.prediction.label,
+            probabilities=explanation.prediction.probabilities,
+            gold=example.label,
+            human=None if example.human is None else example.human.spans,
+            query=" ".join(document.query),
+        )
 
     def __post_init__(self) -> None:
         self.check_runs("kept", self.kept)

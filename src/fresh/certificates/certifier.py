@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from fresh.certificate import Certificate, CertificateError, Maker
+from fresh.certificates.certificate import Certificate, CertificateError, Maker
 from fresh.document import Document, Explanation
 from fresh.model_folder import find_predictor, predictor_digest
 from fresh.progress import SILENT, Progress

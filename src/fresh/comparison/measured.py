@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fresh import agreement
+from fresh.comparison.side_by_side import ModelRow, Pair
 from fresh.document import Example, Explanation
 from fresh.metrics import accuracy, macro_f1
 from fresh.page import DocumentView, Estimate
-from fresh.side_by_side import ModelRow, Pair
 from fresh.significance import N_PERMUTATIONS, Comparison, compare_accuracy, compare_macro_f1, holm, welch
 from fresh.uncertainty import (
     Interval,
@@ -140,20 +140,4 @@ def shown(examples: Sequence[Example], explained: Sequence[Explanation]) -> tupl
     """Say what a page shows of each document, or of some from all over the data where there are too many."""
     step = max(1.0, len(examples) / MOST_SHOWN)
     places = [int(number * step) for number in range(min(len(examples), MOST_SHOWN))]
-    return tuple(document_view(examples[place], explained[place]) for place in places)
-
-
-def document_view(example: Example, explanation: Explanation) -> DocumentView:
-    """Say what a page shows of a document."""
-    document, prediction = example.document, explanation.prediction
-    return DocumentView(
-        document.id,
-        document.text,
-        document.spans,
-        explanation.mask.spans,
-        prediction.label,
-        prediction.probabilities,
-        example.label,
-        None if example.human is None else example.human.spans,
-        " ".join(document.query),
-    )
+    return tuple(DocumentView.of(examples[place], explained[place]) for place in places)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fresh.certificate import FORMAT, Certificate, Maker, is_count, is_text
+from fresh.certificates.certificate import FORMAT, Certificate, Maker, is_count, is_text
 from fresh.sealed import OWN, PREVIOUS, START, BrokenSealError, canonical, unseal
 
 SHOWN = 10

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fresh.certificate import Certificate, CertificateError
-from fresh.certificate_file import Fault, Faults, Reader
+from fresh.certificates.certificate import Certificate, CertificateError
+from fresh.certificates.file import Fault, Faults, Reader
 from fresh.classifier import Classifier
 from fresh.model_folder import find_predictor, predictor_digest
 from fresh.predictor import Predictor, text_of

@@ -5,11 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Any
 
-from fresh.config import flatten, unknown
-from fresh.document import Example, Explanation
-from fresh.evaluate import explain_all
-from fresh.extras import load_extra
-from fresh.measured import (
+from fresh.comparison.measured import (
     Measured,
     corrected,
     figures_of,
@@ -20,10 +16,14 @@ from fresh.measured import (
     seed_tests,
     shown,
 )
+from fresh.comparison.side_by_side import Pair, SideBySide
+from fresh.config import flatten, unknown
+from fresh.document import Example, Explanation
+from fresh.evaluate import explain_all
+from fresh.extras import load_extra
 from fresh.page import DocumentView
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-from fresh.side_by_side import Pair, SideBySide
 
 MAY_DIFFER = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that runs of a group may differ in, beside the seed: they say where and how fast, not what."""

@@ -1,0 +1,1 @@
+"""Models side by side: what is measured of each, and whether they differ."""
