@@ -258,7 +258,7 @@ def test_a_folder_spares_the_next_run_the_frozen_layers(
     toy: Splits, settings: dict[str, Any], runs: list[int], tmp_path: Path
 ) -> None:
     first = train(small.some(toy), frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "first", **settings)
-    assert sum(runs) == 3 * 64  # documents, rationales and random words, of train and of dev
+    assert sum(runs) == 4 * 64  # documents, rationales, random words and complements, of train and of dev
     runs.clear()
     second = train(small.some(toy), frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "second", **settings)
     assert runs == []
