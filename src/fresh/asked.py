@@ -70,7 +70,9 @@ def asked_class(
     own, *others = compare_classes(model, examples, explained, seed, progress)
     runner_up, random = others
     gain = own.accuracy - random.accuracy
-    share = f"Choosing words for {PREDICTED}, and not for {RANDOM}, brings {gain:.3f} of the accuracy {own.accuracy:.3f}."
+    share = (
+        f"Choosing words for {PREDICTED}, and not for {RANDOM}, brings {gain:.3f} of the accuracy {own.accuracy:.3f}."
+    )
     lines = (*(item.sentence for item in (own, *others)), share)
     says = (
         f"Accuracy is {own.accuracy:.3f} with words for {PREDICTED}, {random.accuracy:.3f} with words for {RANDOM} "

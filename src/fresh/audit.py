@@ -26,16 +26,16 @@ MOST_PAIRS = 5
 """Twins that are named."""
 NONE: Mapping[str, Sequence[Example]] = MappingProxyType({})
 GUARANTEE = """\
-What is certain: each answer is computed from the words of its rationale, in their order, and from the query where there \
-is one. No other word of the document, no position and no length has a part in it. Replay and invariance test this on \
-the model at hand; where both hold, whoever reads the rationale has read all that the predictor read.
+What is certain: each answer is computed from the words of its rationale, in their order, and from the query where \
+there is one. No other word of the document, no position and no length has a part in it. Replay and invariance test \
+this on the model at hand; where both hold, whoever reads the rationale has read all that the predictor read.
 
 What is not certain: why these words were chosen. The extractor has read the whole document. It could decide by itself \
 and choose words that tell the predictor what it decided; every answer would still be made from the shown words, and \
-they would explain little (Jacovi and Goldberg, 2021). No check can prove that a choice was made for good reasons. The \
-other checks look for signs that it was not: masks that give labels or decisions away, answers that follow whatever \
-class words are chosen for, rationales without content, test documents that were trained on. Where they find none, that \
-is no proof; where they say "look here", somebody should look.
+they would explain little (Jacovi and Goldberg, 2021). No check can prove that a choice was made for good reasons. \
+The other checks look for signs that it was not: masks that give labels or decisions away, answers that follow \
+whatever class words are chosen for, rationales without content, test documents that were trained on. Where they find \
+none, that is no proof; where they say "look here", somebody should look.
 
 Nor does it say that the words are a good reason, or the reason a person would give: only that they were the reason."""
 

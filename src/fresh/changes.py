@@ -96,11 +96,8 @@ def kinds_for(mask: Mask) -> list[str]:
     return [kind for kind in CHANGES if kind != "deleted" or len(mask) > 1]
 
 
-def change(document: Document, mask: Mask, kind: str, drawing: Drawing, id: str) -> Change:
-    """Change what a mask drops of a document; what it keeps stays, in its order.
-
-    :param id: The name of the new document.
-    """
+def change(document: Document, mask: Mask, kind: str, drawing: Drawing) -> Change:
+    """Change what a mask drops of a document; what it keeps stays, in its order."""
     rows = CHANGES[kind](list(zip(document.words, mask.kept.tolist(), strict=True)), drawing)
     kept = np.array([flag for _, flag in rows], dtype=np.bool_)
-    return Change(kind, Document.from_words([word for word, _ in rows], document.query, id), Mask(kept))
+    return Change(kind, Document.from_words([word for word, _ in rows], document.query, document.id), Mask(kept))

@@ -18,6 +18,7 @@ Text classification that shows exactly the words an answer was made from.
   fresh search --help                          look for good settings by training many times
   fresh explain my-model "A lovely film."      classify a text and see from which words
   fresh evaluate my-model more-reviews.csv     measure on labelled data
+  fresh audit my-model reviews.csv             try to break its guarantee, and look for what leaks past it
 """
 
 

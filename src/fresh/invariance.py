@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from fresh.progress import SILENT, Progress
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.replay import MOST_SHOWN, figures
 
+ALONG = 32
+"""How many trials, the first, have the model's own extractor read along; it may be slow."""
+
 
 class Held:
     """An extractor that is told what to keep, in the place of the model's own."""
@@ -23,16 +26,9 @@ class Held:
     def __init__(self, own: Extractor) -> None:
         self.own = own
         self.masks: dict[Document, Mask] = {}
+        """What to keep of each document."""
         self.reads_along = False
-
-    def hold(self, documents: Sequence[Document], masks: Sequence[Mask], reads_along: bool) -> None:
-        """Learn what to keep from now on.
-
-        :param reads_along: Have the model's own extractor read the documents too: nobody listens to it, but it might
-            tell the predictor something.
-        """
-        self.masks = dict(zip(documents, masks, strict=True))
-        self.reads_along = reads_along
+        """Whether the model's own extractor reads too; nobody listens to it, but it might tell the predictor."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Return one mask a document."""
@@ -128,47 +124,59 @@ def try_to_break(
     """
     if n_trials < 1:
         raise ValueError(f"n_trials must be at least 1, got {n_trials}.")
-    trials, held = draw_trials(explained, seed), Held(model.extractor)
+    generator = np.random.default_rng(seed)
+    drawing = Drawing(sorted({word for item in explained for word in item.document.words}), generator)
+    held = Held(model.extractor)
     holding = replace(model, extractor=held)  # the model itself, whatever it does, with another extractor
+    known: dict[tuple[int, ...], list[Explanation]] = {}
     found: list[Counterexample] = []
     kinds: Counter[str] = Counter()
     with progress.task("invariance", n_trials) as advance:
-        for start in range(0, n_trials, AT_ONCE):
-            some = list(islice(trials, min(AT_ONCE, n_trials - start)))
-            found += try_all(holding, held, some, start == 0)
-            kinds.update(trial.change.kind for trial in some)
-            advance(len(some), f"{len(found)} counterexamples")
+        for places in take_turns(len(explained), n_trials, generator):
+            held.reads_along = not kinds
+            if places not in known:
+                known[places] = explain_held(holding, held, [explained[place] for place in places])
+            trials = [draw_trial(explained[place], drawing) for place in places]
+            found += compare(trials, known[places], explain_held(holding, held, [trial.change for trial in trials]))
+            kinds.update(trial.change.kind for trial in trials)
+            advance(len(trials), f"{len(found)} counterexamples")
     return Trials(kinds, min(n_trials, len(explained)), tuple(found))
 
 
-def draw_trials(explained: Sequence[Explanation], seed: int) -> Iterator[Trial]:
-    """Draw changes without an end, one document after the other."""
-    generator = np.random.default_rng(seed)
-    vocabulary = sorted({word for item in explained for word in item.document.words})
-    drawing = Drawing(vocabulary, generator)
-    order = generator.permutation(len(explained)).tolist()
-    number = 0
-    while True:
-        for place in order:
-            document, mask = explained[place].document, explained[place].mask
-            kinds = kinds_for(mask)
-            kind = kinds[int(generator.integers(len(kinds)))]
-            yield Trial(document, mask, change(document, mask, kind, drawing, f"trial {number}"))
-            number += 1
+def take_turns(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
+    """Share trials out among documents: which documents are tried together, group after group, the same each round."""
+    order = generator.permutation(n_documents).tolist() * max(1, AT_ONCE // n_documents)
+    edges = (0, *range(ALONG, len(order), AT_ONCE), len(order))
+    n_left = n_trials
+    while n_left:
+        for start, end in pairwise(edges):
+            places = tuple(order[start : min(end, start + n_left)])
+            if places:
+                yield places
+            n_left -= len(places)
 
 
-def try_all(model: Rationalizer, held: Held, trials: Sequence[Trial], reads_along: bool) -> list[Counterexample]:
-    """Explain documents before and after their change, each time in the same company, and compare."""
+def draw_trial(item: Explanation, drawing: Drawing) -> Trial:
+    """Draw a change of what was dropped of a document."""
+    kinds = kinds_for(item.mask)
+    kind = kinds[int(drawing.generator.integers(len(kinds)))]
+    return Trial(item.document, item.mask, change(item.document, item.mask, kind, drawing))
+
+
+def explain_held(model: Rationalizer, held: Held, items: Sequence[Explanation | Change]) -> list[Explanation]:
+    """Have the model explain documents with their masks held."""
     # Names of their own, so that the same text may stand there with two masks, and a name can tell nothing.
-    documents = [replace(trial.document, id=f"before {trial.change.document.id}") for trial in trials]
-    held.hold(documents, [trial.mask for trial in trials], reads_along)
-    before = model.explain(documents)
-    changed = [trial.change.document for trial in trials]
-    held.hold(changed, [trial.change.mask for trial in trials], reads_along)
-    after = model.explain(changed)
-    return [
-        Counterexample(*row) for row in zip(trials, before, after, strict=True) if not is_same(row[0], row[1], row[2])
-    ]
+    documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
+    held.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
+    return model.explain(documents)
+
+
+def compare(
+    trials: Sequence[Trial], before: Sequence[Explanation], after: Sequence[Explanation]
+) -> list[Counterexample]:
+    """Find the trials that changed something."""
+    rows = zip(trials, before, after, strict=True)
+    return [Counterexample(*row) for row in rows if not is_same(*row)]
 
 
 def is_same(trial: Trial, before: Explanation, after: Explanation) -> bool:

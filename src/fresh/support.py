@@ -80,7 +80,7 @@ class Support:
         return replace(self, asked=label)
 
     def targets(self, table: Tensor) -> Tensor:
-        """Number the labels that scores are to explain. Shape: (texts,).
+        """Take the numbers of the labels that scores are to explain. Shape: (texts,).
 
         :param table: How probable each label is for each text, or logits of that. Shape: (texts, labels).
         """

@@ -2,13 +2,14 @@
 
 from types import ModuleType
 
-from fresh.commands import demo, evaluate, explain, search, train
+from fresh.commands import audit, demo, evaluate, explain, search, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "search": search,
     "explain": explain,
     "evaluate": evaluate,
+    "audit": audit,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""
