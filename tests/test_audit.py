@@ -183,10 +183,15 @@ def test_documents_of_another_length_are_no_leak() -> None:
 
 def test_texts_with_queries_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr("fresh.audit.find_leaks", lambda *rest, **_more: given.append(rest[3]) or missing())
+
+    def find(_masks: Any, _labels: Any, _target: str, texts: Any, seed: int) -> None:
+        given.append((texts, seed))
+        missing()
+
+    monkeypatch.setattr("fresh.audit.find_leaks", find)
     for query in ("", "why"):
-        leaks_of(explanations([Mask.from_spans([(0, 1)], 2)] * 2, ["pos"] * 2, query), ["pos"] * 2, "label", 0)
-    assert given == [None, ["w0 w0", "w1 w1"]]
+        leaks_of(explanations([Mask.from_spans([(0, 1)], 2)] * 2, ["pos"] * 2, query), ["pos"] * 2, "label", 7)
+    assert given == [(None, 7), (["w0 w0", "w1 w1"], 7)]
 
 
 # Splits and rationales
