@@ -26,9 +26,9 @@ MOST_PAIRS = 5
 """Twins that are named."""
 NONE: Mapping[str, Sequence[Example]] = MappingProxyType({})
 GUARANTEE = """\
-What is certain: each answer is computed from the words of its rationale, in their order, and from the query where \
-there is one. No other word of the document, no position and no length has a part in it. Replay and invariance test \
-this on the model at hand; where both hold, whoever reads the rationale has read all that the predictor read.
+What is certain where replay and invariance hold: each answer is computed from the words of its rationale, in their \
+order, and from the query where there is one. Neither the other words of the document nor its length nor the places of \
+the words have a part in it. Whoever reads the rationale has read all that the predictor read.
 
 What is not certain: why these words were chosen. The extractor has read the whole document. It could decide by itself \
 and choose words that tell the predictor what it decided; every answer would still be made from the shown words, and \

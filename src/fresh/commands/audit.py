@@ -102,18 +102,24 @@ def read(args: argparse.Namespace, model: "Rationalizer", progress: "Progress") 
 
 def show(console: "Console", audit: "Audit") -> None:
     """Print the verdicts, each with its evidence, and what the guarantee covers."""
+    from rich.padding import Padding
     from rich.text import Text
 
     from fresh.highlight import VISIBLE
 
-    whole = not console.is_terminal  # a file is no place to break lines
+    def put(text: Text, indent: int = 0) -> None:
+        if console.is_terminal:
+            console.print(Padding(text, (0, 0, 0, indent), expand=False))
+        else:  # a file is no place to break lines
+            console.print(Text(" " * indent).append(text), soft_wrap=True)
+
     for verdict in audit.verdicts:
         head = Text.assemble((verdict.found, STYLES[verdict.found]), " ", (verdict.name, "bold"))
-        console.print(head.append(f": {verdict.says.translate(VISIBLE)}"), soft_wrap=whole)
+        put(head.append(f": {verdict.says.translate(VISIBLE)}"))
         for line in verdict.evidence:
-            console.print(Text(f"    {line.translate(VISIBLE)}", "dim"), soft_wrap=whole)
-    console.print(Text(f"\n{audit.guarantee}\n"), soft_wrap=whole)
+            put(Text(line.translate(VISIBLE), "dim"), 4)
+    put(Text(f"\n{audit.guarantee}\n"))
     broken = [verdict.name for verdict in audit.verdicts if verdict.found == "broken"]
     looks = [verdict.name for verdict in audit.verdicts if verdict.found == "look here"]
     told = f"Broken: {', '.join(broken)}." if broken else "Nothing is broken."
-    console.print(Text(told + (f" Look at: {', '.join(looks)}." if looks else "")), soft_wrap=whole)
+    put(Text(told + (f" Look at: {', '.join(looks)}." if looks else "")))
