@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.degenerate import STOP_WORDS, Finding, find_degenerate, is_punctuation
+from fresh.auditing.degenerate import STOP_WORDS, Finding, find_degenerate, is_punctuation
 from fresh.document import Document, Mask
 from strategies import documents, masks
 

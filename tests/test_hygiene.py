@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fresh.auditing.hygiene import MOST_PAIRS, Overlap, Pair, find_twins
+from fresh.auditing.shingles import Index, Shingles
 from fresh.corpora import CORPORA
 from fresh.data import Splits
 from fresh.document import Document, Example
-from fresh.hygiene import MOST_PAIRS, Overlap, Pair, find_twins
-from fresh.shingles import Index, Shingles
 
 DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 FILL = ("nothing at all like the others here", "neg"), ("some other text of no concern to anyone", "pos")

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
-from fresh.document import Mask
-from fresh.extras import MissingExtraError
-from fresh.leaks import (
+from fresh.auditing.leaks import (
     MOST,
     N_FOLDS,
     Leak,
@@ -25,7 +23,9 @@ from fresh.leaks import (
     measure,
     one_of_each,
 )
-from fresh.shapes import count_features, document_features, length_features, place_features, shape_features
+from fresh.auditing.shapes import count_features, document_features, length_features, place_features, shape_features
+from fresh.document import Mask
+from fresh.extras import MissingExtraError
 from strategies import flags
 
 Choose = Callable[[np.random.Generator, int, int], np.ndarray[tuple[int], np.dtype[np.bool_]]]
@@ -175,7 +175,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
 
 
 def test_one_mask_of_each_text_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fresh.leaks.measure", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
+    monkeypatch.setattr("fresh.auditing.leaks.measure", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
     texts = [str(number) for number in range(40)] * 3
     leaks = find_leaks([mask("x-")] * 120, ["a", "b"] * 60, texts=texts)
     assert leaks.mask.n_masks == 40
@@ -187,7 +187,7 @@ def test_one_mask_of_each_text_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_rare_labels_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     masks, labels = planted(at_random, 60, seed=0)
-    monkeypatch.setattr("fresh.leaks.measure", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
+    monkeypatch.setattr("fresh.auditing.leaks.measure", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
     leaks = find_leaks(masks, ["rare"] * 9 + labels[9:])
     assert (leaks.mask.n_masks, leaks.mask.n_labels, leaks.mask.left_out) == (51, 2, ("rare",))
     assert leaks.verdicts[-1] == "Left out for having fewer than 10 masks: rare."

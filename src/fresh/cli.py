@@ -19,6 +19,7 @@ Text classification that shows exactly the words an answer was made from.
   fresh explain my-model "A lovely film."      classify a text and see from which words
   fresh verify certificates.jsonl my-model     check what fresh explain --certify wrote
   fresh evaluate my-model more-reviews.csv     measure on labelled data
+  fresh audit my-model reviews.csv             try to break its guarantee, and look for what leaks past it
   fresh compare --help                         put models side by side, and test whether they differ
   fresh export --help                          let people correct the words in an annotation tool
 """

@@ -21,6 +21,8 @@ from fresh.predictor import Predictor
 from fresh.report import Report
 from fresh.scorers import ScorerFactory
 
+AT_ONCE = 256
+"""Documents that are explained together where there are many."""
 RANGE = "a model that was trained for a range of ratios, such as --ratio 0.05:0.5. This one serves a single length."
 
 Input = str | Document
@@ -127,7 +129,7 @@ class Rationalizer(
         return self.explain_stream(read_documents(path, from_mapping(DataConfig, columns)))
 
     def explain_stream(
-        self, documents: Iterator[Document], at_once: int = 256, ratio: float | None = None
+        self, documents: Iterator[Document], at_once: int = AT_ONCE, ratio: float | None = None
     ) -> Iterator[Explanation]:
         """Explain documents as they come, some at a time, so that memory does not grow with their number."""
         group: list[Document] = []

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fresh.classifier import Classifier, ClassifierConfig, predictions
 from fresh.document import Document, Example, Saliency
@@ -31,6 +32,8 @@ class Support:
     classifier: Classifier
     seen: Seen | None = None
     """What it was trained with, as long as that is at hand: frozen layers need not read it again."""
+    asked: str | None = None
+    """The label that scores are to explain; for each document the one that is predicted if not given."""
 
     @classmethod
     def train(
@@ -68,6 +71,23 @@ class Support:
         """Classify whole documents."""
         table = self.classifier.probabilities([text_of(item) for item in documents], progress, "full text")
         return predictions(table, self.classifier.labels)
+
+    def asking(self, label: str) -> Self:
+        """Make one that is asked about a given label, whatever it predicts."""
+        if label not in self.classifier.labels:
+            known = ", ".join(self.classifier.labels)
+            raise ValueError(f"A support model cannot be asked about the label {label!r}. It knows: {known}.")
+        return replace(self, asked=label)
+
+    def targets(self, table: Tensor) -> Tensor:
+        """Take the numbers of the labels that scores are to explain. Shape: (texts,).
+
+        :param table: How probable each label is for each text, or logits of that. Shape: (texts, labels).
+        """
+        likeliest = table.argmax(-1)
+        if self.asked is None:
+            return likeliest
+        return torch.full_like(likeliest, self.classifier.labels.index(self.asked))
 
     def score(
         self, documents: Sequence[Document], score: Callable[[Batch], Scores], part: float = 1, above: bool = False

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from fresh.commands import compare, demo, evaluate, explain, export, search, train, verify
+from fresh.commands import audit, compare, demo, evaluate, explain, export, search, train, verify
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -12,6 +12,7 @@ COMMANDS: dict[str, ModuleType] = {
     "evaluate": evaluate,
     "compare": compare,
     "export": export,
+    "audit": audit,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""

@@ -1,7 +1,7 @@
 """Ways to say how much each word mattered to a support model, one file a method."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from fresh.config import below, refuse, unknown
@@ -26,6 +26,9 @@ class SaliencyScorer(Protocol):
 
 ScorerFactory = Callable[[Support], SaliencyScorer]
 """Anything that makes a scorer from the support model it asks, such as a class of your own."""
+
+Targeted = Gradient | AttentionGradient | IntegratedGradients | Occlusion | Lime | KernelShap
+"""Scorers whose scores depend on the label that is explained; attention and random numbers do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ def scorer_to_dict(scorer: SaliencyScorer) -> dict[str, Any]:
             settings = {key: getattr(scorer, key) for key in settings_of_scorer(name) if key != "support"}
             return {"name": name, **settings}
     return {"name": CUSTOM, "class": f"{type(scorer).__module__}.{type(scorer).__qualname__}"}
+
+
+def asked_about(scorer: Targeted, label: str) -> Targeted:
+    """Make a scorer that explains a given label, whatever the support model predicts."""
+    return replace(scorer, support=scorer.support.asking(label))
 
 
 def settings_of_scorer(name: str) -> list[str]:

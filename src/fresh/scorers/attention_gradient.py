@@ -7,7 +7,7 @@ import torch
 
 from fresh.document import Document, Saliency
 from fresh.pieces import Batch
-from fresh.scorers.gradient import predicted, replaced
+from fresh.scorers.gradient import explained, replaced
 from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support
 
@@ -31,7 +31,7 @@ class AttentionGradient:
         def score_batch(batch: Batch) -> Scores:
             with replaced(classifier.encoder.below(self.layer), lambda output: output.detach().requires_grad_()):
                 output, weights = looking(batch)
-            probabilities, targets = predicted(output)
+            probabilities, targets = explained(self.support, output)
             [gradient] = torch.autograd.grad(probabilities.sum(), weights)
             return looking.by_word((weights * gradient).detach(), batch), targets.tolist()
 

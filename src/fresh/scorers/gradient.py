@@ -42,17 +42,19 @@ class Gradient:
         encoder = classifier.encoder
         module = encoder.word_embeddings if self.embeddings == "words" else encoder.embeddings
         with replaced(module, lambda output: output.detach().requires_grad_()) as leaves:
-            probabilities, targets = predicted(classifier(batch))
+            probabilities, targets = explained(self.support, classifier(batch))
         [gradient] = torch.autograd.grad(probabilities.sum(), leaves)
         by_piece = (leaves[0] * gradient).sum(-1).abs()
         by_piece = classifier.windows.unfold(by_piece, *batch.mask.shape)  # (batch, pieces)
         return [normalised(scores) for scores in sum_by_word(by_piece, batch)], targets.tolist()
 
 
-def predicted(output: Output) -> tuple[Tensor, Tensor]:
-    """Take the probability and the number of the label that is most probable. Shapes: (batch,)."""
+def explained(support: Support, output: Output) -> tuple[Tensor, Tensor]:
+    """Take the probability and the number of the label that is explained. Shapes: (batch,)."""
     # In double precision, since the gradient of a probability that rounds to 1 would be 0.
-    return output.logits.double().softmax(-1).max(-1)
+    probabilities = output.logits.double().softmax(-1)
+    targets = support.targets(probabilities)
+    return probabilities.gather(1, targets.unsqueeze(1)).squeeze(1), targets
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class IntegratedGradients:
         classifier = self.support.classifier
         words = classifier.encoder.word_embeddings
         with torch.no_grad():
-            targets = classifier(batch).logits.argmax(-1)  # (batch,)
+            targets = self.support.targets(classifier(batch).logits)  # (batch,)
             end = words(batch.ids)  # (batch, pieces, width)
             way = end - words(masked(classifier, batch))
         total = torch.zeros(batch.ids.shape, dtype=torch.float64, device=way.device)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fresh.document import Document, Saliency
@@ -36,7 +37,7 @@ class Occlusion:
         ends = np.cumsum([len(part) for part in variants])
         saliencies: list[Saliency] = []
         for document, rows in zip(documents, np.split(table, ends[:-1]), strict=True):
-            target = int(rows[0].argmax())
+            target = int(self.support.targets(torch.from_numpy(rows[:1])))
             saliencies.append(self.support.saliency(document, rows[0, target] - rows[1:, target], target))
         return saliencies
 

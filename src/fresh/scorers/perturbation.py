@@ -74,7 +74,7 @@ def attribute(
     def read(kept: NDArray[np.bool_]) -> NDArray[np.float64]:
         return classifier.probabilities_of(classifier.words.variants(text, kept))
 
-    target = int(read(np.ones((1, text.n_read), dtype=np.bool_))[0].argmax())
+    target = int(support.targets(torch.from_numpy(read(np.ones((1, text.n_read), dtype=np.bool_)))))
 
     def forward(kept: Tensor) -> Tensor:
         return torch.from_numpy(read(kept.bool().numpy())[:, target])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fresh.auditing.shapes import Features, count_features, document_features, length_features, shape_features
 from fresh.document import Mask
 from fresh.extras import load_extra
-from fresh.shapes import Features, count_features, document_features, length_features, shape_features
 
 Codes = NDArray[np.int64]
 

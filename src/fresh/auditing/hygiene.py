@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
+from fresh.auditing.shingles import Index, Shingles
 from fresh.data import Splits
 from fresh.document import Document, Example
-from fresh.shingles import Index, Shingles
 
 THRESHOLD = 0.8
 """Share of three-word runs, of all that two texts have, that near-duplicates have in common."""
@@ -146,13 +146,19 @@ def find_twins(splits: Splits, threshold: float = THRESHOLD) -> Hygiene:
 
     :param threshold: Jaccard similarity of the sets of three-word runs from which on two texts are near-duplicates.
     """
+    return find_twins_among({name: getattr(splits, name) for name in ("train", "dev", "test")}, threshold)
+
+
+def find_twins_among(parts: Mapping[str, Sequence[Example]], threshold: float = THRESHOLD) -> Hygiene:
+    """Do the same for splits by any names, the earliest first."""
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold must be above 0 and at most 1, got {threshold}.")
-    groups = {name: grouped(name, getattr(splits, name)) for name in ("train", "dev", "test")}
+    groups = {name: grouped(name, examples) for name, examples in parts.items()}
     matches = [*exact_matches(groups), *near_matches(groups, threshold)]
     matches.sort(key=lambda match: (-match.similarity, not match.exact))  # stable: then in the order of the corpus
-    names = (("train", "dev"), ("train", "test"), ("dev", "test"))
-    overlaps = tuple(overlap(groups[earlier], groups[later], earlier, later, matches) for earlier, later in names)
+    overlaps = tuple(
+        overlap(groups[earlier], groups[later], earlier, later, matches) for earlier, later in combinations(groups, 2)
+    )
     return Hygiene(overlaps, tuple(listed(matches)))
 
 

@@ -1,0 +1,1 @@
+"""The audit of a model: does the wall hold, and what leaks past it."""

@@ -1,0 +1,217 @@
+"""The audit: tries to break the wall, and looks for what leaks past it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from fresh.auditing.asked import asked_class
+from fresh.auditing.degenerate import find_degenerate
+from fresh.auditing.hygiene import find_twins_among
+from fresh.auditing.invariance import try_to_break
+from fresh.auditing.leaks import Leak, Leaks, find_leaks
+from fresh.auditing.replay import replay
+from fresh.document import Example, Explanation
+from fresh.evaluate import check_labels, explain_all
+from fresh.extras import MissingExtraError
+from fresh.highlight import VISIBLE
+from fresh.page.view import Verdict
+from fresh.progress import SILENT, Progress
+from fresh.rationalizer import Rationalizer
+
+AUDITED = "test"
+"""The name of the split that is audited."""
+MOST_PAIRS = 5
+"""Twins that are named."""
+NONE: Mapping[str, Sequence[Example]] = MappingProxyType({})
+GUARANTEE = """\
+What is certain where replay and invariance hold: each answer is computed from the words of its rationale, in their \
+order, and from the query where there is one. Neither the other words of the document nor its length nor the places of \
+the words have a part in it. Whoever reads the rationale has read all that the predictor read.
+
+What is not certain: why these words were chosen. The extractor has read the whole document. It could decide by itself \
+and choose words that tell the predictor what it decided; every answer would still be made from the shown words, and \
+they would explain little (Jacovi and Goldberg, 2021). No check can prove that a choice was made for good reasons. \
+The other checks look for signs that it was not: masks that give labels or decisions away, answers that follow \
+whatever class words are chosen for, rationales without content, test documents that were trained on. Where they find \
+none, that is no proof; where they say "look here", somebody should look.
+
+Nor does it say that the words are a good reason, or the reason a person would give: only that they were the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What the audit found, one verdict a check, and what its guarantee covers."""
+
+    verdicts: tuple[Verdict, ...]
+    guarantee: str = GUARANTEE
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is broken."""
+        return all(verdict.found != "broken" for verdict in self.verdicts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Turn it into plain values, for JSON."""
+        return {"holds": self.holds, **asdict(self)}
+
+    def to_json(self) -> str:
+        """Write it down."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=True) + "\n"  # also half a character can be written
+
+    def to_markdown(self) -> str:
+        """Lay it out as a table, with the evidence below."""
+        head = ["| check | verdict | finding |", "| --- | --- | --- |"]
+        body = [f"| {item.name} | {item.found} | {in_cell(item.says)} |" for item in self.verdicts]
+        proof = [line for item in self.verdicts if item.evidence for line in ("", f"## {item.name}", "", *block(item))]
+        return "\n".join((*head, *body, *proof, "", "## What the guarantee covers", "", self.guarantee)) + "\n"
+
+
+def in_cell(text: str) -> str:
+    """Make a sentence fit into a cell of a table."""
+    return on_one_line(text).replace("|", "\\|")
+
+
+def block(verdict: Verdict) -> list[str]:
+    """Set evidence apart as it is, since words of documents stand in it."""
+    return [f"    {on_one_line(line)}" for line in verdict.evidence]
+
+
+def on_one_line(text: str) -> str:
+    """Show signs that would steer a page or end a line."""
+    return text.translate(VISIBLE).replace("\n", " ")
+
+
+def audit(
+    model: Rationalizer,
+    examples: Sequence[Example],
+    others: Mapping[str, Sequence[Example]] = NONE,
+    n_trials: int = 2000,
+    seed: int = 0,
+    progress: Progress = SILENT,
+    explained: Sequence[Explanation] | None = None,
+) -> Audit:
+    """Try to break the wall of a model, and look for what leaks past it.
+
+    :param examples: Labelled documents, best those of test.
+    :param others: Other splits of the same corpus by their names, the earliest first, to look for twins.
+    :param n_trials: How many times words outside the rationale are changed.
+    :param seed: Draws all that is drawn.
+    :param explained: What was reported for the examples, if that is to be checked, in the groups of ``explain_stream``;
+        else the model explains them now.
+    """
+    check(model, examples, others, explained)
+    if explained is None:
+        explained = explain_all(model, [example.document for example in examples], progress, "explaining")
+    verdicts = (
+        replay(model.predictor, explained, seed),
+        try_to_break(model, explained, n_trials, seed, progress).verdict,
+        *leaking(examples, explained, seed, progress),
+        asked_class(model, examples, explained, seed, progress),
+        hygiene(examples, others),
+        degenerate(explained),
+    )
+    return Audit(verdicts)
+
+
+def check(
+    model: Rationalizer,
+    examples: Sequence[Example],
+    others: Mapping[str, Sequence[Example]],
+    explained: Sequence[Explanation] | None,
+) -> None:
+    """Refuse what cannot be audited."""
+    if not examples:
+        raise ValueError("There are no documents to audit with. Give some that can be used.")
+    check_labels(model, examples)
+    if AUDITED in others:
+        raise ValueError(f"The examples that are audited are called {AUDITED}: give other splits other names.")
+    if explained is None:
+        return
+    if len(explained) != len(examples):
+        raise ValueError(
+            f"There are {len(examples)} examples but {len(explained)} explanations. Give one each, in the same order."
+        )
+    for example, item in zip(examples, explained, strict=True):
+        if example.document != item.document:
+            raise ValueError(
+                f"The explanation of document {item.document.id!r} stands where that of {example.document.id!r} "
+                "should. Give one for each example, in the same order."
+            )
+
+
+def leaking(
+    examples: Sequence[Example], explained: Sequence[Explanation], seed: int, progress: Progress
+) -> tuple[Verdict, Verdict]:
+    """See whether masks alone give labels and decisions away."""
+    targets = {
+        "label": [example.label for example in examples],
+        "decision": [item.prediction.label for item in explained],
+    }
+    with progress.task("masks alone", len(targets)) as advance:
+        found: list[Verdict] = []
+        for target, labels in targets.items():
+            found.append(leaks_of(explained, labels, target, seed))
+            advance(1, "")
+    return found[0], found[1]
+
+
+def leaks_of(explained: Sequence[Explanation], labels: Sequence[str], target: str, seed: int) -> Verdict:
+    """See whether masks alone give something away."""
+    name, masks = f"masks and {target}s", [item.mask for item in explained]
+    if all(mask.kept.all() for mask in masks):
+        return Verdict(name, "not run", "Every mask keeps all words, so that there is no choice to give anything away.")
+    asks = any(item.document.query for item in explained)
+    texts = [" ".join(item.document.words) for item in explained] if asks else None
+    try:
+        leaks = find_leaks(masks, labels, target, texts, seed=seed)
+    except MissingExtraError as error:
+        return Verdict(name, "not run", str(error))
+    if leaks.mask.n_labels < 2:
+        return Verdict(name, "not run", leaks.mask.verdict)
+    worst = max((leaks.mask, leaks.length), key=lambda leak: (tells(leak, leaks), leak.score))
+    evidence = (f"{leaks.mask.n_masks:,} masks of {leaks.mask.n_labels} {target}s.", *leaks.verdicts)
+    return Verdict(name, "look here" if tells(worst, leaks) else "holds", worst.verdict, evidence)
+
+
+def tells(leak: Leak, leaks: Leaks) -> bool:
+    """Say whether something gives labels away better than the length of the document does, which nobody chose."""
+    return leak.found and not (leaks.document.found and leaks.document.score >= leak.score)
+
+
+def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]]) -> Verdict:
+    """See whether splits have documents in common."""
+    known = {name: part for name, part in others.items() if part}
+    if not known:
+        says = "Only one split is known, so that there is nothing to compare it with."
+        return Verdict("split hygiene", "not run", says)
+    found = find_twins_among({**known, AUDITED: examples})
+    lines = [overlap.sentence for overlap in found.overlaps]
+    lines += [
+        f"{pair.second_split} {pair.second!r} and {pair.first_split} {pair.first!r}: "
+        + ("the same" if pair.exact else f"{pair.similarity:.0%} alike")
+        + (", other labels" if pair.labels_differ else "")
+        for pair in found.pairs[:MOST_PAIRS]
+    ]
+    if found.clean:
+        says = "No document is in two splits, word for word or nearly."
+        return Verdict("split hygiene", "holds", says, tuple(lines))
+    says = f"{found.n_pairs:,} pairs of documents in different splits are the same or nearly."
+    return Verdict("split hygiene", "look here", says, tuple(lines))
+
+
+def degenerate(explained: Sequence[Explanation]) -> Verdict:
+    """See whether rationales say something to a reader."""
+    decisions = [item.prediction.label for item in explained]
+    found = find_degenerate([item.document for item in explained], [item.mask for item in explained], decisions)
+    bad = [finding for finding in found if finding.degenerate]
+    lines = [
+        f"{finding.sentence} See: {', '.join(map(repr, finding.ids))}." if finding.degenerate else finding.sentence
+        for finding in sorted(found, key=lambda finding: not finding.degenerate)
+    ]
+    if bad:
+        says = " ".join(finding.sentence for finding in bad)
+        return Verdict("degenerate rationales", "look here", says, tuple(lines))
+    says = "No sign of rationales that say nothing: stop words only, always the first words, one word for a class."
+    return Verdict("degenerate rationales", "holds", says, tuple(lines))

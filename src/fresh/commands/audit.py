@@ -1,0 +1,125 @@
+"""`fresh audit`."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fresh.commands.options import READS_LABELS, add_reading, data_given, settings_given
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fresh.auditing.audit import Audit
+    from fresh.data import Splits
+    from fresh.progress import Progress
+    from fresh.rationalizer import Rationalizer
+
+BROKEN = 3
+"""Exit status where the audit found that something does not hold."""
+SUMMARY = "try to break a model's guarantee, and look for what leaks past it"
+ABOUT = """\
+Try to break the guarantee of a model (answers are made from the rationale alone), and look for what leaks past it. Data
+is read and divided as for training, and the test part is audited: give the files that the model was trained with.
+
+  fresh audit my-model reviews.csv --text review --label sentiment --markdown audit.md
+  fresh audit my-model train.jsonl --dev dev.jsonl --test test.jsonl --trials 10000 --json audit.json
+  fresh audit sst-model sst --data-dir corpora
+
+Exit status: 0 if all holds, also where somebody should look; 3 if something is broken; 1 if the audit could not be run.
+"""
+READS_SPLITS = (*READS_LABELS, "dev", "test", "dev_share", "test_share")
+STYLES = {"holds": "bold green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
+
+
+def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh audit`."""
+    parser.usage = "fresh audit MODEL DATA [DATA ...] [options]"
+    parser.description = ABOUT
+    parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
+    parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
+    parser.add_argument("--trials", type=int, default=2000, metavar="N", help="changes tried (default: %(default)s)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="draws what is cut off for dev and test, and the trials (default: as trained)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="also write the verdicts to a file")
+    parser.add_argument("--markdown", metavar="FILE", help="the same for people")
+    if whole:
+        add_reading(parser, READS_SPLITS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Audit a saved model, show the verdicts, and write them down."""
+    from rich.console import Console
+
+    from fresh.auditing.audit import audit
+    from fresh.progress import Terminal
+    from fresh.rationalizer import Rationalizer
+
+    for name in filter(None, (args.json, args.markdown)):
+        if not Path(name).parent.is_dir():
+            raise ValueError(f"There is no folder {Path(name).parent} to write the verdicts to. Make it first.")
+    progress = Terminal()
+    model = Rationalizer.from_pretrained(args.model, device=args.device)
+    if args.seed is None:
+        args.seed = model.settings.get("train", {}).get("seed", 0)
+    splits = read(args, model, progress)
+    found = audit(model, splits.test, {"train": splits.train, "dev": splits.dev}, args.trials, args.seed, progress)
+    show(Console(), found)
+    for name, text in ((args.json, found.to_json()), (args.markdown, found.to_markdown())):
+        if name:
+            partial = Path(f"{name}.partial")
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(name)
+    return 0 if found.holds else BROKEN
+
+
+def read(args: argparse.Namespace, model: "Rationalizer", progress: "Progress") -> "Splits":
+    """Read and divide the data as training does, and leave out what the model cannot read if asked to."""
+    from dataclasses import replace
+
+    from fresh.data import BadRows
+    from fresh.extractor import HumanMarks
+    from fresh.lengths import fitting_examples
+    from fresh.methods.human import only_marked
+    from fresh.recipe import read_splits, resolve
+
+    settings = resolve(data_given(args), args.data_dir, None, settings_given(args))
+    splits = read_splits(data_given(args), args.data_dir, settings, progress)
+    if isinstance(model.extractor, HumanMarks):
+        splits = only_marked(splits, progress)
+    if not settings.config.data.skip_bad:
+        return splits
+    bad = BadRows(total=len(splits.test))
+    splits = replace(splits, test=tuple(fitting_examples(splits.test, model, bad)))
+    if bad.count:
+        progress.say(bad.summary())
+    return splits
+
+
+def show(console: "Console", audit: "Audit") -> None:
+    """Print the verdicts, each with its evidence, and what the guarantee covers."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from fresh.highlight import VISIBLE
+
+    def put(text: Text, indent: int = 0) -> None:
+        if console.is_terminal:
+            console.print(Padding(text, (0, 0, 0, indent), expand=False))
+        else:  # a file is no place to break lines
+            console.print(Text(" " * indent).append(text), soft_wrap=True)
+
+    for verdict in audit.verdicts:
+        head = Text.assemble((verdict.found, STYLES[verdict.found]), " ", (verdict.name, "bold"))
+        put(head.append(f": {verdict.says.translate(VISIBLE)}"))
+        for line in verdict.evidence:
+            put(Text(line.translate(VISIBLE), "dim"), 4)
+    put(Text(f"\n{audit.guarantee}\n"))
+    broken = [verdict.name for verdict in audit.verdicts if verdict.found == "broken"]
+    looks = [verdict.name for verdict in audit.verdicts if verdict.found == "look here"]
+    told = f"Broken: {', '.join(broken)}." if broken else "Nothing is broken."
+    put(Text(told + (f" Look at: {', '.join(looks)}." if looks else "")))
