@@ -18,13 +18,15 @@ from fresh.support import Support
 
 def settings(encoder: Path, **others: Any) -> dict[str, Any]:
     """Settings that train on some dozen documents in less than a second."""
-    quick = {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3, "device": "cpu"}
+    quick = {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3, "device": "cpu", "audit": False}
     return {"encoder": str(encoder), "layers": "all", "dropout": 0.0, **quick, **others}
 
 
 def options(encoder: Path, **others: Any) -> list[str]:
     """The same as options of the command."""
-    return [f"--{name.replace('_', '-')}={value}" for name, value in settings(encoder, **others).items()]
+    given = settings(encoder, **others)
+    flags = ["--audit" if given.pop("audit") else "--no-audit"]
+    return [*flags, *(f"--{name.replace('_', '-')}={value}" for name, value in given.items())]
 
 
 def some(splits: Splits, n_train: int = 48, n_rest: int = 16) -> Splits:

@@ -84,7 +84,8 @@ def test_the_test_part_is_the_one_that_training_left_out(
     saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", saved, reviews, *COLUMNS, *CPU]) == 0
-    [(model, examples, others, n_trials, seed, _progress)] = audited
+    [(model, examples, others, n_trials, seed, _progress, explained)] = audited
+    assert explained is None
     splits = load_splits(reviews, DataConfig(text="review", label="stars", id="name"), seed=5)
     assert ids(examples) == ids(splits.test)
     assert {name: ids(part) for name, part in others.items()} == {"train": ids(splits.train), "dev": ids(splits.dev)}
@@ -170,8 +171,8 @@ def test_the_help_names_the_statuses_and_the_columns(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write the verdicts to. Make it first."),
-        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write the verdicts to. Make it first."),
+        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Make it first."),
+        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Make it first."),
         (("--trials", "0"), "n_trials must be at least 1, got 0."),
         (("--test-share", "2"), "test_share must lie between 0 and 1, got 2.0."),
     ],

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from fresh.auditing.audit import audit
 from fresh.baselines import Baselines, most_frequent, train_baselines
 from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
@@ -17,10 +18,9 @@ from fresh.methods.human import only_marked
 from fresh.methods.named import find_method, owns, split_settings, train_method
 from fresh.methods.settings import NetworksConfig
 from fresh.model_folder import check_writable, drop_folder
-from fresh.page import render
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
-from fresh.report_page import check_report, page_of, report_of, write_text
+from fresh.report_page import check_report, report_of, write_page
 from fresh.scorers import ScorerFactory
 from fresh.team import team
 from fresh.training import Watch
@@ -28,6 +28,8 @@ from fresh.unfinished import begin, partial_of
 
 FREE = ("epochs", "patience", "device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that may change when a broken-off training goes on."""
+TRIALS = 1000
+"""Changes of dropped words that the audit after a training tries."""
 KEPT_EVERY = 5.0
 """Seconds between two states of a network that are kept, so that keeping never takes longer than training."""
 
@@ -42,6 +44,8 @@ class RunConfig:
     baseline: bool = True
     """Also train predictors to compare with: on random words, on what was dropped, and on full text where no support
     model is trained."""
+    audit: bool = True
+    """Try to break the guarantee of the finished model, and look for what leaks past it."""
     data: DataConfig = field(default_factory=DataConfig)
 
 
@@ -111,7 +115,7 @@ def train(
         model, found = train_and_measure(splits, run, watch, own)
         if folder is not None and members.leads:
             model.save_pretrained(folder, overwrite=overwrite)
-            write_text(report_of(folder), render(page_of(model, found, folder.name)))
+            write_page(report_of(folder), model, found, folder.name, "test documents")
             drop_folder(partial_of(folder))
     finally:
         if partial is not None and members.leads and not any(partial.glob("*.safetensors")):
@@ -128,8 +132,12 @@ def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFact
     else:
         beside = Baselines(trained.support, majority=most_frequent(splits.train))
     found = evaluate_whole(model, splits.test, watch.progress, beside)
-    report = replace(found.report, notes=tuple(watch.notes))
-    return Evaluated(replace(model, report=report), replace(found, report=report))
+    found = replace(found, report=replace(found.report, notes=tuple(watch.notes)))
+    if run.config.audit:
+        others = {"train": splits.train, "dev": splits.dev}
+        seed = run.method.train.seed
+        found = audit(model, splits.test, others, TRIALS, seed, watch.progress, found.explained).beside(found)
+    return Evaluated(replace(model, report=found.report), found)
 
 
 def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]) -> Run:

@@ -108,6 +108,8 @@ class Report:
     figures: Figures | None = None
     verdicts: tuple[Verdict, ...] = ()
     """What an audit found."""
+    guarantee: str = ""
+    """What the audit covers and what it does not."""
 
     def to_dict(self) -> dict[str, Any]:
         """Turn it into plain values, for JSON."""
@@ -124,6 +126,7 @@ class Report:
             tuple(record["notes"]),
             None if figures is None else Figures.from_dict(figures),
             tuple(Verdict(**{**item, "evidence": tuple(item["evidence"])}) for item in record.get("verdicts", ())),
+            record.get("guarantee", ""),
         )
 
     def to_json(self) -> str:

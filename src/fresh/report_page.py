@@ -19,6 +19,7 @@ from fresh.page import (
     LengthCurve,
     LengthPoint,
     View,
+    render,
 )
 from fresh.rationalizer import Rationalizer
 from fresh.report import Bounds, Figures, Measure, Report, Row
@@ -39,7 +40,6 @@ def page_of(
     found: Evaluation,
     title: str,
     data: str = "test documents",
-    guarantee: str = GUARANTEE,
 ) -> View:
     """Lay out all that is known of a model."""
     report = found.report
@@ -60,7 +60,7 @@ def page_of(
         less_read=() if report.figures is None else named(report.figures.faithfulness),
         agreement=() if report.figures is None else agreement_of(report.figures, own_name(report)),
         verdicts=report.verdicts,
-        guarantee=guarantee,
+        guarantee=report.guarantee or GUARANTEE,
         notes=report.remarks,
     )
 
@@ -140,6 +140,11 @@ def check_report(path: Path, overwrite: bool) -> None:
     """Refuse to replace a page unless asked to."""
     if path.exists() and not overwrite:
         raise ValueError(f"{path} is there already. Choose another folder for the model, or replace it: --overwrite.")
+
+
+def write_page(path: Path, model: Rationalizer, found: Evaluation, name: str, data: str) -> None:
+    """Write a page about a model and what it was measured on, by the names of their files."""
+    write_text(path, render(page_of(model, found, Path(name).name, Path(data).name)))
 
 
 def write_text(path: Path, text: str) -> None:

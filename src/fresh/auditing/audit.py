@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,12 +13,13 @@ from fresh.auditing.invariance import try_to_break
 from fresh.auditing.leaks import Leak, Leaks, find_leaks
 from fresh.auditing.replay import replay
 from fresh.document import Example, Explanation
-from fresh.evaluate import check_labels, explain_all
+from fresh.evaluate import Evaluation, check_labels, explain_all
 from fresh.extras import MissingExtraError
 from fresh.highlight import VISIBLE
 from fresh.page.view import Verdict
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
+from fresh.report import in_cell
 
 AUDITED = "test"
 """The name of the split that is audited."""
@@ -52,6 +53,11 @@ class Audit:
         """Whether nothing is broken."""
         return all(verdict.found != "broken" for verdict in self.verdicts)
 
+    def beside(self, measured: Evaluation) -> Evaluation:
+        """Put the verdicts into the report of what was measured."""
+        report = replace(measured.report, verdicts=self.verdicts, guarantee=self.guarantee)
+        return replace(measured, report=report)
+
     def to_dict(self) -> dict[str, Any]:
         """Turn it into plain values, for JSON."""
         return {"holds": self.holds, **asdict(self)}
@@ -66,11 +72,6 @@ class Audit:
         body = [f"| {item.name} | {item.found} | {in_cell(item.says)} |" for item in self.verdicts]
         proof = [line for item in self.verdicts if item.evidence for line in ("", f"## {item.name}", "", *block(item))]
         return "\n".join((*head, *body, *proof, "", "## What the guarantee covers", "", self.guarantee)) + "\n"
-
-
-def in_cell(text: str) -> str:
-    """Make a sentence fit into a cell of a table."""
-    return on_one_line(text).replace("|", "\\|")
 
 
 def block(verdict: Verdict) -> list[str]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.commands.options import READS_LABELS, add_reading, data_given, settings_given
+from fresh.commands.options import READS_LABELS, add_reading, check_output, data_given, settings_given
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +47,8 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     )
     parser.add_argument("--json", metavar="FILE", help="also write the verdicts to a file")
     parser.add_argument("--markdown", metavar="FILE", help="the same for people")
+    parser.add_argument("--html", metavar="FILE", help="write a page with verdicts, all figures and the documents")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
     if whole:
         add_reading(parser, READS_SPLITS)
 
@@ -56,24 +58,28 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh.auditing.audit import audit
+    from fresh.evaluate import evaluate_whole
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
+    from fresh.report_page import write_page, write_text
 
-    for name in filter(None, (args.json, args.markdown)):
-        if not Path(name).parent.is_dir():
-            raise ValueError(f"There is no folder {Path(name).parent} to write the verdicts to. Make it first.")
+    for name in filter(None, (args.json, args.markdown, args.html)):
+        check_output(name, args.data[0], args.overwrite)
     progress = Terminal()
     model = Rationalizer.from_pretrained(args.model, device=args.device)
     if args.seed is None:
         args.seed = model.settings.get("train", {}).get("seed", 0)
     splits = read(args, model, progress)
-    found = audit(model, splits.test, {"train": splits.train, "dev": splits.dev}, args.trials, args.seed, progress)
+    measured = evaluate_whole(model, splits.test, progress) if args.html else None
+    explained = None if measured is None else measured.explained
+    others = {"train": splits.train, "dev": splits.dev}
+    found = audit(model, splits.test, others, args.trials, args.seed, progress, explained)
     show(Console(), found)
     for name, text in ((args.json, found.to_json()), (args.markdown, found.to_markdown())):
         if name:
-            partial = Path(f"{name}.partial")
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(name)
+            write_text(Path(name), text)
+    if measured is not None:
+        write_page(Path(args.html), model, found.beside(measured), args.model, args.data[0])
     return 0 if found.holds else BROKEN
 
 

@@ -40,9 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh.evaluate import evaluate_whole
-    from fresh.page import render
     from fresh.progress import Terminal
-    from fresh.report_page import page_of, write_text
+    from fresh.report_page import write_page, write_text
     from fresh.show import show_report
 
     for name in FILES:
@@ -52,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
     found = evaluate_whole(model, examples, Terminal())
     show_report(Console(), found.report)
     if args.html:
-        page = page_of(model, found, Path(args.model).name, Path(args.data).name)
-        write_text(Path(args.html), render(page))
+        write_page(Path(args.html), model, found, args.model, args.data)
     if args.json:
         write_text(Path(args.json), found.report.to_json())
     if args.markdown:
