@@ -67,7 +67,9 @@ def test_every_check_has_a_verdict_with_evidence(found: Audit) -> None:
 
 def test_the_guarantee_says_what_it_does_not_cover() -> None:
     first, second, third = GUARANTEE.split("\n\n")
-    assert first.startswith("What is certain where replay and invariance hold: each answer is computed from the words of its rationale")
+    assert first.startswith(
+        "What is certain where replay and invariance hold: each answer is computed from the words of its rationale"
+    )
     assert second.startswith("What is not certain: why these words were chosen.")
     assert third.startswith("Nor does it say that the words are a good reason")
 
