@@ -191,3 +191,19 @@ def test_labels_that_were_never_learnt_are_refused(
     data = str(small.write_csv(tmp_path / "data.csv", table))
     assert main(["audit", saved, data, *CPU]) == 1
     assert "which this model was not trained for. It knows: neg, pos." in capsys.readouterr().err
+
+
+def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
+    saved: str, reviews: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "audit.html"
+    command = ["audit", saved, reviews, *COLUMNS, "--trials", "50", "--html", str(page), *CPU]
+    assert main(command) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "invariance" in text
+    assert "random words, same predictor" in text
+    capsys.readouterr()
+    assert main(command) == 1
+    message = f"fresh audit: {page} is there already. Choose another file, or replace it: --overwrite.\n"
+    assert capsys.readouterr().err == message
+    assert page.read_text(encoding="utf-8") == text

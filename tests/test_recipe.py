@@ -8,6 +8,7 @@ import pytest
 
 import fresh
 import small
+from fresh.auditing.audit import GUARANTEE, audit
 from fresh.baselines import most_frequent, train_baselines
 from fresh.config import ConfigError
 from fresh.data import DataError, Splits
@@ -19,7 +20,7 @@ from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.random_words import random_masks
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import identity, resolve, train
+from fresh.recipe import TRIALS, identity, resolve, train
 from fresh.support import Support
 from fresh.training import Watch
 
@@ -115,6 +116,20 @@ def test_without_baseline_the_same_predictor_reads_the_rest(splits: Splits, quic
     shown = ["random words, same predictor", "complement, same predictor", "majority class (neg)"]
     assert [row.name for row in report.rows][2:] == shown
     assert report.rows[1].kept == report.rows[2].kept
+
+
+def test_a_finished_model_is_audited_and_the_verdicts_stand_in_report_and_page(
+    splits: Splits, quick_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    model = train(splits, out=tmp_path / "model", **{**quick_settings, "audit": True})
+    report = small.reported(model.report)
+    others = {"train": splits.train, "dev": splits.dev}
+    assert report.verdicts == audit(model, splits.test, others, TRIALS).verdicts
+    assert {verdict.name: verdict.found for verdict in report.verdicts}["invariance"] == "holds"
+    assert report.guarantee == GUARANTEE
+    page = (tmp_path / "model-report.html").read_text(encoding="utf-8")
+    assert all(verdict.name in page for verdict in report.verdicts)
+    assert small.reported(train(splits, **quick_settings).report).verdicts == ()
 
 
 def fresh_config(*given: Any) -> FreshConfig:
