@@ -18,13 +18,18 @@ from fresh.support import Support
 
 def settings(encoder: Path, **others: Any) -> dict[str, Any]:
     """Settings that train on some dozen documents in less than a second."""
-    quick = {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3, "device": "cpu", "audit": False}
+    quick = {"epochs": 2, "batch_size": 8, "learning_rate": 5e-3, "device": "cpu"}
     return {"encoder": str(encoder), "layers": "all", "dropout": 0.0, **quick, **others}
+
+
+def run_settings(encoder: Path, **others: Any) -> dict[str, Any]:
+    """The same for a whole training run, without an audit, which takes longer than training."""
+    return {"audit": False, **settings(encoder, **others)}
 
 
 def options(encoder: Path, **others: Any) -> list[str]:
     """The same as options of the command."""
-    given = settings(encoder, **others)
+    given = run_settings(encoder, **others)
     flags = ["--audit" if given.pop("audit") else "--no-audit"]
     return [*flags, *(f"--{name.replace('_', '-')}={value}" for name, value in given.items())]
 

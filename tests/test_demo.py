@@ -21,7 +21,7 @@ def toy_demo(toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyP
     """Have the demo train on toy documents, one of which is labelled wrong."""
 
     def quickly(data: Splits, **settings: Any) -> Rationalizer:
-        return train(data, progress=SILENT, **{**small.settings(encoders["bert"], batch_size=16), **settings})
+        return train(data, progress=SILENT, **{**small.run_settings(encoders["bert"], batch_size=16), **settings})
 
     first, *rest = toy.test
     wrong = Example(first.document, "neg" if first.label == "pos" else "pos")

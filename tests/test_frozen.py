@@ -251,7 +251,7 @@ def test_what_is_kept_is_what_the_frozen_layers_put_out(
 
 @pytest.fixture
 def settings(encoders: dict[str, Path]) -> dict[str, Any]:
-    return {**small.settings(encoders["bert"], epochs=1, layers=1), "progress": SILENT}
+    return {**small.run_settings(encoders["bert"], epochs=1, layers=1), "progress": SILENT}
 
 
 def test_a_folder_spares_the_next_run_the_frozen_layers(

@@ -276,7 +276,7 @@ def test_a_collapsed_gate_stands_in_the_report(
     toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.methods.joint, "NOTHING", 10)
-    settings = small.settings(encoders["bert"], epochs=1, method="lei", baseline=False)
+    settings = small.run_settings(encoders["bert"], epochs=1, method="lei", baseline=False)
     with pytest.warns(RuntimeWarning, match=r"^The gate has collapsed: before the cut it keeps next to nothing"):
         model = train(small.some(toy, 16, 8), progress=SILENT, **settings)
     [note] = small.reported(model.report).notes

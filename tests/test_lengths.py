@@ -57,14 +57,14 @@ def test_a_document_that_is_too_long_is_named_before_any_training(
             with_monster(small.some(toy), part),
             out=tmp_path / "model",
             progress=SILENT,
-            **small.settings(encoders["bert"]),
+            **small.run_settings(encoders["bert"]),
         )
     assert not list(tmp_path.iterdir())
 
 
 def test_a_document_that_is_too_long_can_be_left_out(toy: Splits, encoders: dict[str, Path]) -> None:
     said, some = Saying(), small.some(toy)
-    settings = small.settings(encoders["bert"], epochs=1, baseline=False, skip_bad=True)
+    settings = small.run_settings(encoders["bert"], epochs=1, baseline=False, skip_bad=True)
     model = train(with_monster(some, "test"), progress=said, **settings)
     assert small.reported(model.report).n_documents == len(some.test)
     assert f"Left out 1 of 81 rows: {REASON}" in said.lines

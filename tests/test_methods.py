@@ -221,7 +221,7 @@ def test_people_must_have_marked_something(
 ) -> None:
     splits = unmarked(small.some(toy, 16, 8))
     with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
-        train(splits, progress=SILENT, method=method, **small.settings(encoders["bert"], epochs=1), **others)
+        train(splits, progress=SILENT, method=method, **small.run_settings(encoders["bert"], epochs=1), **others)
 
 
 # Names and settings
@@ -286,4 +286,4 @@ class First:
 
 def test_a_gate_takes_no_scorer(toy: Splits, encoders: dict[str, Path]) -> None:
     with pytest.raises(ConfigError, match=r"^scorer is a setting of fresh, not of the method lei\.$"):
-        train(toy, scorer=First, method="lei", progress=SILENT, **small.settings(encoders["bert"]))
+        train(toy, scorer=First, method="lei", progress=SILENT, **small.run_settings(encoders["bert"]))

@@ -161,7 +161,7 @@ def test_the_card_says_what_a_reader_must_know(support: Support, predictor: Pred
         "Labels: `neg`, `pos`. Each document comes with a query.",
         'explanation = model.explain("Some text.", query="A question?")',
         "On 32 test documents:",
-        "| FRESH (occlusion) | 0.910 | 0.920 | 21.3% |",
+        "| FRESH (occlusion) | .910 | .920 | 21.3% |",
         "- `train.epochs`: 8",
     ):
         assert line in card.text.splitlines()

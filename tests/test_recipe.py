@@ -27,7 +27,7 @@ from fresh.training import Watch
 
 @pytest.fixture(scope="module")
 def quick_settings(encoders: dict[str, Path]) -> dict[str, Any]:
-    return {**small.settings(encoders["bert"], epochs=1, baseline=False), "progress": SILENT}
+    return {**small.run_settings(encoders["bert"], epochs=1, baseline=False), "progress": SILENT}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def splits(toy: Splits) -> Splits:
 def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Rationalizer:
     """A model that was trained with all that training does, and saved."""
     place = tmp_path_factory.mktemp("full") / "model"
-    settings = small.settings(encoders["bert"], epochs=6, ratio=0.3)
+    settings = small.run_settings(encoders["bert"], epochs=6, ratio=0.3)
     model = train(splits, out=place, progress=SILENT, **settings)
     saved = Rationalizer.from_pretrained(place)
     assert small.reported(saved.report) == small.reported(model.report)
@@ -80,7 +80,7 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    config = resolve(splits, None, None, small.settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
+    config = resolve(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)

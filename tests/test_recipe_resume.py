@@ -46,7 +46,7 @@ def splits(toy: Splits) -> Splits:
 
 @pytest.fixture(scope="module")
 def settings(encoders: dict[str, Path]) -> dict[str, Any]:
-    return {**small.settings(encoders["bert"], epochs=EPOCHS, dropout=0.3), "progress": SILENT}
+    return {**small.run_settings(encoders["bert"], epochs=EPOCHS, dropout=0.3), "progress": SILENT}
 
 
 @pytest.fixture(scope="module")

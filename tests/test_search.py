@@ -37,7 +37,7 @@ def splits(toy: Splits) -> Splits:
 
 @pytest.fixture(scope="module")
 def settings(encoders: dict[str, Path]) -> dict[str, Any]:
-    return small.settings(encoders["bert"], epochs=1, method="lei")
+    return small.run_settings(encoders["bert"], epochs=1, method="lei")
 
 
 # What is searched

@@ -23,7 +23,7 @@ LONG = 150
 def model(request: pytest.FixtureRequest, toy: Splits, encoders: dict[str, Path]) -> Rationalizer:
     some = small.some(toy, 24, 8)
     long = tuple(Example(lengthened(item.document), item.label) for item in some.train)
-    settings: dict[str, Any] = small.settings(encoders["bert"], epochs=1, ratio=0.9, baseline=False)
+    settings: dict[str, Any] = small.run_settings(encoders["bert"], epochs=1, ratio=0.9, baseline=False)
     parts = Splits(long, some.dev, some.test)
     return train(parts, long="truncate", discretizer=request.param, progress=SILENT, **settings)
 
