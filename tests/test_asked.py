@@ -167,11 +167,21 @@ def test_answers_that_follow_the_choice_are_pointed_out(model: Rationalizer, toy
 
 
 def test_answers_that_stay_are_fine(model: Rationalizer, toy: Splits) -> None:
+    most = replace(model, extractor=replace(model.extractor, discretizer=TopK(0.8)))  # type: ignore[type-var]
+    explained = most.explain([example.document for example in toy.test])
+    found = asked_class(most, toy.test, explained)
+    assert found.found == "holds"
+    assert found.says.endswith(": most answers stay when words are chosen for another class.")
+
+
+def test_nothing_is_shown_where_words_for_another_class_are_the_same(model: Rationalizer, toy: Splits) -> None:
     whole = replace(model, extractor=replace(model.extractor, discretizer=TopK(1.0)))  # type: ignore[type-var]
     explained = whole.explain([example.document for example in toy.test])
     found = asked_class(whole, toy.test, explained)
-    assert found.found == "holds"
-    assert found.says.endswith(": most answers stay when words are chosen for another class.")
+    assert found.found == "not run"
+    assert found.says == (
+        "Words for another class are the same words, or none was asked about, so that nothing is shown."
+    )
     assert "0 (0.0%) change their answer to it; 32 of 32 rationales stay the same." in found.evidence[1]
 
 

@@ -238,7 +238,11 @@ def test_degenerate_rationales_are_named() -> None:
     assert (found.name, found.found) == ("degenerate rationales", "look here")
     assert found.says.startswith("12 of 12 rationales that leave words out are the first words of their document. ")
     assert found.evidence[0].endswith(" of their document. See: '0', '1', '2', '3', '4'.")
-    assert degenerate(items[:3]).found == "holds"
+    few = degenerate(items[:3])
+    assert few.found == "not run"
+    assert few.says == "There are 3 documents; at least 10 are needed to say something of all of them."
+    kept = [Mask.from_spans([(size % 3, size % 3 + 1 + size % 2)], size) for size in range(4, 16)]
+    assert degenerate(explanations(kept, ["pos", "neg"] * 6)).found == "holds"
 
 
 # What is refused

@@ -99,7 +99,7 @@ def test_training_ends_with_the_table_and_the_place(toy: Splits, encoders: dict[
     shown = ["full text (support model)", "FRESH (attention_gradient)", "random words", "complement"]
     assert names[:4] == shown
     assert names[4].startswith("majority class (")
-    assert table[-1] == f"All figures and documents: {out}-report.html"
+    assert table[-1] == f"Report: {out}-report.html"
     assert "FRESH (attention_gradient)" in Path(f"{out}-report.html").read_text(encoding="utf-8")
     settings = Rationalizer.from_pretrained(out).settings
     assert (settings["ratio"], settings["train"]["epochs"], settings["train"]["seed"]) == (0.5, 2, 4)

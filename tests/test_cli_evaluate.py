@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import small
+from eraser_oracle import score_files
 from fresh.cli import main
 from fresh.data import Splits
 from fresh.discretize import TopK
@@ -80,3 +82,43 @@ def test_a_folder_that_is_not_there_is_named_before_any_work(
     place = tmp_path / "none" / "a.html"
     assert main(["evaluate", saved, data, "--html", str(place), *CPU]) == 1
     assert capsys.readouterr().err == f"fresh evaluate: There is no folder {place.parent} to write to. Make it first.\n"
+
+
+def write_eraser(folder: Path, toy: Splits) -> None:
+    """Write the toy corpus as ERASER does, with touching spans."""
+    (folder / "docs").mkdir(parents=True)
+    for name, part in (("train", toy.train[:8]), ("val", toy.dev[:8]), ("test", toy.test)):
+        lines = []
+        for example in part:
+            docid = example.document.id
+            (folder / "docs" / docid).write_text(" ".join(example.document.words), encoding="utf-8")
+            spans = [(0, 1), (1, 2)]
+            evidences = [[{"docid": docid, "start_token": start, "end_token": end} for start, end in spans]]
+            lines.append({"annotation_id": docid, "classification": example.label, "evidences": evidences, "query": ""})
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def test_the_report_says_what_the_scorer_of_eraser_says_of_the_file_beside_it(
+    saved: str, toy: Splits, tmp_path: Path
+) -> None:
+    write_eraser(tmp_path / "toy", toy)
+    files = ["--json", str(tmp_path / "a.json"), "--eraser", str(tmp_path / "a.jsonl")]
+    assert main(["evaluate", saved, str(tmp_path / "toy"), *files, *CPU]) == 0
+    report = Report.from_dict(json.loads((tmp_path / "a.json").read_text(encoding="utf-8")))
+    assert report.n_documents == len(toy.test)
+    assert report.figures is not None
+    ours = {item.name: item.figure.value for item in (*report.figures.agreement, *report.figures.faithfulness)}
+    theirs = score_files(tmp_path / "toy", "test", tmp_path / "a.jsonl")
+    figures = {
+        "token precision": theirs["token"]["macro"][0],
+        "token recall": theirs["token"]["macro"][1],
+        "token F1": theirs["token"]["macro"][2],
+        "IoU-F1 at .5": theirs["iou"]["macro"][2],
+        "AUPRC of scores": np.mean(theirs["auprc"]),
+        "comprehensiveness (same predictor)": np.mean(theirs["comprehensiveness"]),
+        "sufficiency, AOPC": np.mean(theirs["sufficiency_aopc"]),
+        "comprehensiveness, AOPC (same predictor)": np.mean(theirs["comprehensiveness_aopc"]),
+    }
+    assert {name: ours[name] for name in figures} == pytest.approx(figures, abs=1e-9)
+    assert np.mean(theirs["sufficiency"]) == 0  # by construction

@@ -44,7 +44,7 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
     assert re.search(r"\[[a-z ]*(good|great|bad|awful)[a-z ]*\]", shown)
     place = tmp_path / "model"
     assert shown.splitlines()[-3:] == [
-        f"The model is saved in {place}, all figures and documents in {place}-report.html. Try next:",
+        f"The model is saved in {place}, its report in {place}-report.html. Try next:",
         f'  fresh explain {tmp_path / "model"} "A lovely, funny film with a dull ending."',
         "  fresh train your-data.csv --out your-model      # columns: text, label",
     ]

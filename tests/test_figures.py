@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 import small
 from fresh.agreement import compare
 from fresh.data import Splits
-from fresh.discretize import Threshold, TopK
+from fresh.discretize import GlobalTopK, Threshold, TopK
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor, at_ratio
 from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
@@ -31,9 +32,7 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
     explained, full = model.explain(documents), support.predict(documents)
     answers = [item.prediction for item in explained]
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = figures(
-        model, toy.test, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained, full)
-    )
+    found = figures(model, toy.test, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained))
     assert found.labels == LABELS
     assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
     assert found.bins == calibration(gold, answers).bins
@@ -41,11 +40,11 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
         "expected calibration error": pytest.approx(calibration(gold, answers).error),
         "Brier score": pytest.approx(brier_score(gold, answers)),
     }
-    by_ratio = {ratio: read_at(model, explained, full, ratio) for ratio in AOPC_RATIOS}
+    by_ratio = {ratio: read_at(model, explained, ratio) for ratio in AOPC_RATIOS}
     overall = aopc(by_ratio).overall
     assert {measure.name: measure.figure.value for measure in found.faithfulness} == {
-        "sufficiency": pytest.approx(drops(full, answers).mean()),
-        "comprehensiveness (same predictor)": pytest.approx(drops(full, dropped).mean()),
+        "from full text to rationale (two networks)": pytest.approx(drops(full, answers).mean()),
+        "comprehensiveness (same predictor)": pytest.approx(drops(answers, dropped).mean()),
         "sufficiency, AOPC": pytest.approx(overall.mean_sufficiency),
         "comprehensiveness, AOPC (same predictor)": pytest.approx(overall.mean_comprehensiveness),
     }
@@ -54,15 +53,13 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
     assert [score.macro_f1.value for score in found.lengths] == pytest.approx(scores)
 
 
-def read_at(
-    model: Rationalizer, explained: Sequence[Explanation], full: Sequence[Prediction], ratio: float
-) -> Readings:
+def read_at(model: Rationalizer, explained: Sequence[Explanation], ratio: float) -> Readings:
     """Read rationales of another length, and what they leave."""
     documents = [item.document for item in explained]
     masks = at_ratio(model.extractor, ratio).extract(documents)
     kept = model.predictor.predict(list(map(Document.cut, documents, masks)))
     left = model.predictor.predict([document.cut(~mask) for document, mask in zip(documents, masks, strict=True)])
-    return Readings(full, kept, left)
+    return Readings([item.prediction for item in explained], kept, left)
 
 
 def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, toy: Splits) -> None:
@@ -85,7 +82,7 @@ def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, to
 
 def test_without_people_scores_or_full_text_less_is_measured(predictor: Predictor, toy: Splits) -> None:
     examples = [Example(item.document, item.label) for item in toy.test]
-    for extractor in (KeepAll(), SaliencyExtractor(Random(), Threshold(0.5)), HumanMarks.of(toy.test)):
+    for extractor in (KeepAll(), HumanMarks.of(toy.test)):
         model = Rationalizer(extractor, predictor)
         explained = model.explain([item.document for item in examples])
         found = figures(model, examples, explained, by_ratio=read_at_lengths(model, explained))
@@ -128,3 +125,35 @@ def test_the_interval_of_the_calibration_error_is_that_of_resampled_answers() ->
     assert found.value == pytest.approx(0.75 - 0.3)
     assert found.low == pytest.approx(0.75 - 0.39, abs=0.02)  # the share of right answers varies by .046
     assert found.high == pytest.approx(0.75 - 0.21, abs=0.02)
+
+
+def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
+    generator = np.random.default_rng(1)
+    inside = 0
+    for _ in range(20):
+        sure = generator.uniform(0.5, 1, size=200)
+        gold = np.where(generator.random(200) < sure, "pos", "neg").tolist()
+        found = error_interval(gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure])
+        inside += found.low <= found.value <= found.high
+    assert inside == 20
+
+
+@pytest.mark.parametrize("cut", [Threshold(0.5), GlobalTopK(0.2)])
+def test_words_are_ranked_at_every_length_whatever_cuts_them(cut: Any, predictor: Predictor, toy: Splits) -> None:
+    model = Rationalizer(SaliencyExtractor(Random(), cut), predictor)
+    explained = model.explain([item.document for item in toy.test])
+    found = read_at_lengths(model, explained)
+    masks = TopK(0.2).select([item.saliency for item in explained if item.saliency is not None])
+    cuts = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
+    assert found[0.2].rationales == predictor.predict(cuts)
+
+
+def test_texts_that_were_joined_are_drawn_together() -> None:
+    """Two texts of each document agree wholly and not at all, so their mean never varies."""
+    human, kept = Mask.from_spans([(0, 2)], 4), Mask.from_spans([(0, 2)], 4)
+    document = Document("a b c d", ("a", "b", "c", "d"), ((0, 1), (2, 3), (4, 5), (6, 7)), joined=(("x", 2), ("y", 2)))
+    both = Mask.from_spans([(0, 4)], 4)
+    examples = [Example(document, "pos", human if number % 2 else both) for number in range(10)]
+    explained = [Explanation(document, kept, Prediction("pos", {"pos": 1.0})) for _ in examples]
+    found = {measure.name: measure.figure for measure in agreement_measures(compare(examples, explained))}
+    assert found["token recall"].low >= 0.5

@@ -12,7 +12,7 @@ from fresh.extractor import KeepAll
 from fresh.page import Estimate, Verdict, render
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.report_page import GUARANTEE, SHOWN, page_of, spread, write_text
+from fresh.report_page import GUARANTEE, SHOWN, UNAUDITED, choose, page_of, spread, write_text
 from fresh.support import Support
 
 
@@ -56,7 +56,9 @@ def test_the_page_shows_what_the_report_says(model: Rationalizer, found: Evaluat
     assert view.classes == found.report.rows[1].classes
     assert view.settings == (("method", "fresh"), ("network.encoder", "tiny"))
     assert view.verdicts == (verdict,)
-    assert view.guarantee == GUARANTEE
+    assert view.guarantee == f"{GUARANTEE}\n\n{UNAUDITED}"
+    sure = replace(found, report=replace(found.report, guarantee="It holds."))
+    assert page_of(model, sure, "my model").guarantee == "It holds."
     assert "When less is read" in render(view)
 
 
@@ -88,6 +90,23 @@ def test_of_many_documents_some_are_shown_evenly(predictor: Predictor) -> None:
     view = page_of(model, evaluate_whole(model, many), "many")
     assert len(view.documents) == SHOWN
     assert view.n_documents == SHOWN + 1
+
+
+def test_wrong_answers_are_shown_before_right_ones(found: Evaluation) -> None:
+    flipped = [
+        replace(example, label="pos" if example.label == "neg" else "neg") if number in (3, 30) else example
+        for number, example in enumerate(found.examples)
+    ]
+    wrong = [
+        number
+        for number, (example, item) in enumerate(zip(flipped, found.explained, strict=True))
+        if example.label != item.prediction.label
+    ]
+    chosen = choose(replace(found, examples=flipped), len(wrong) + 2)
+    assert {3, 30} & set(wrong)
+    assert set(wrong) <= set(chosen)
+    assert len(chosen) == len(wrong) + 2
+    assert chosen == sorted(chosen)
 
 
 def test_a_file_is_written_in_one_move(tmp_path: Path) -> None:

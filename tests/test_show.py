@@ -138,3 +138,12 @@ def test_no_label_can_steer_the_terminal() -> None:
     answer = Explanation(Document.from_text("film"), Mask.full(1), Prediction(label, {label: 1.0}))
     show_explanation(console, answer, gold="\x07")
     assert console.file.getvalue().startswith("\u241b[31mpos\ufffd (probability 1.00) wrong: it is \u2407")  # type: ignore[attr-defined]
+
+
+def test_a_label_in_the_name_of_a_row_cannot_steer_the_terminal() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    report = Report(1, (Row("majority class (\x1b]0;owned\x07a|b)", 0.9, 0.85, 0.0),))
+    show_report(console, report)
+    assert "\x1b" not in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "a\\|b" in report.to_markdown()
+    assert "\x1b" not in report.to_markdown()

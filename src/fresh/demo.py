@@ -17,7 +17,7 @@ from fresh.show import show_explanation, show_report
 RATIO = 0.3
 EPOCHS = 3
 NEXT = """\
-The model is saved in {out}, all figures and documents in {page}. Try next:
+The model is saved in {out}, its report in {page}. Try next:
   {fresh} explain {out} "A lovely, funny film with a dull ending."
   {fresh} train your-data.csv --out your-model      # columns: text, label"""
 LOOKED_AT = 50

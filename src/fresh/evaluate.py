@@ -10,7 +10,7 @@ import numpy as np
 from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.eraser_results import write_results
-from fresh.extractor import KeepAll, SaliencyExtractor
+from fresh.extractor import KeepAll, SaliencyExtractor, at_ratio, select_read
 from fresh.faithfulness import Readings
 from fresh.figures import figures, read_at_lengths
 from fresh.lengths import reader_of
@@ -49,8 +49,7 @@ class Evaluation:
         """
         own = [item.prediction for item in self.explained]
         readings = None if self.complements is None else Readings(own, own, self.complements)
-        at = {ratio: replace(read, full=own) for ratio, read in self.by_ratio.items()} if readings else {}
-        write_results(path, self.explained, readings, at or None)
+        write_results(path, self.explained, readings, (self.by_ratio or None) if readings else None)
 
 
 def evaluate(
@@ -86,14 +85,24 @@ def evaluate_whole(
     others = read_others(rationalizer, beside, explained, progress)
     rows = [] if full is None else [measured(full_text_name(beside), examples, labels, full, 1.0)]
     rows.append(replace(row(name_of(rationalizer), examples, labels, explained), own=True))
-    rows += [at_ratio(rationalizer, examples, ratio, progress) for ratio in rationalizer.ratios or ()]
+    rows += [row_at(rationalizer, examples, explained, ratio) for ratio in rationalizer.ratios or ()]
     rows += [measured(item.name, examples, labels, item.answers, item.kept) for item in others]
     rows.append(majority_row(examples, labels, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
-    by_ratio = read_at_lengths(rationalizer, explained, full, progress)
+    by_ratio = read_at_lengths(rationalizer, explained, progress)
     details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
-    report = Report(len(examples), tuple(rows), share_unread(rationalizer, documents), figures=details)
+    notes = asked_often(documents)
+    report = Report(len(examples), tuple(rows), share_unread(rationalizer, documents), notes, details)
     return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)
+
+
+def asked_often(documents: Sequence[Document]) -> tuple[str, ...]:
+    """Warn of intervals where many documents are one text with several queries."""
+    n_texts = len({document.words for document in documents})
+    if n_texts == len(documents):
+        return ()
+    told = f"{len(documents):,} documents are only {n_texts:,} different texts"
+    return (f"{told}. Intervals and tests take documents as independent, so they are too narrow here.",)
 
 
 class Other(NamedTuple):
@@ -163,11 +172,15 @@ def name_of(rationalizer: Rationalizer) -> str:
     return f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
 
 
-def at_ratio(rationalizer: Rationalizer, examples: Sequence[Example], ratio: float, progress: Progress) -> Row:
-    """Measure a rationalizer that serves many lengths at one of them."""
-    documents = [example.document for example in examples]
-    explained = explain_all(rationalizer, documents, progress, f"explaining at {ratio:g}", ratio)
-    return row(f"the same, at {ratio:g}", examples, rationalizer.labels, explained)
+def row_at(
+    rationalizer: Rationalizer, examples: Sequence[Example], explained: Sequence[Explanation], ratio: float
+) -> Row:
+    """Measure a rationalizer that serves many lengths at one of them, from the scores that are there."""
+    saliencies = [item.saliency for item in explained if item.saliency is not None]
+    masks = select_read(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
+    rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
+    answers = rationalizer.predictor.predict(rationales)
+    return measured(f"the same, at {ratio:g}", examples, rationalizer.labels, answers, share_kept(masks))
 
 
 def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> None:
@@ -185,12 +198,11 @@ def explain_all(
     documents: Sequence[Document],
     progress: Progress,
     name: str,
-    ratio: float | None = None,
 ) -> list[Explanation]:
     """Explain documents while somebody watches."""
     found: list[Explanation] = []
     with progress.task(name, len(documents)) as advance:
-        for explanation in rationalizer.explain_stream(iter(documents), ratio=ratio):
+        for explanation in rationalizer.explain_stream(iter(documents)):
             found.append(explanation)
             advance(1, "")
     return found

@@ -4,20 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from fresh.agreement import Agreement, Tally, agreement, compare
+from fresh.agreement import Agreement, agreement, compare
 from fresh.discretize import Contiguous, TopK
 from fresh.document import Example, Explanation
-from fresh.extractor import SaliencyExtractor, at_ratio, select_read
+from fresh.extractor import select_read
 from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
 from fresh.metrics import binned, brier_scores, calibration, calibration_error, confusion
 from fresh.progress import SILENT, Progress
+from fresh.random_words import is_contiguous
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.report import Figures, LengthScore, Measure
-from fresh.uncertainty import Interval, bootstrap, interval, macro_f1_interval, mean_interval, numbered
+from fresh.uncertainty import N_RESAMPLES, Interval, interval, macro_f1_interval, mean_interval, numbered
 
-N_RESAMPLES = 1_000
-"""How often documents are drawn anew for figures of agreement."""
 AGREEMENT = ("token precision", "token recall", "token F1", "IoU-F1 at .5", "AUPRC of scores")
 """Figures of agreement with people, in the order in which they are shown."""
 Answers = Sequence[Prediction]
@@ -62,26 +61,34 @@ def unzipped(pairs: Sequence[tuple[Example, Explanation]]) -> tuple[list[Example
 
 
 def error_interval(gold: Sequence[str], answers: Answers) -> Interval:
-    """Compute the expected calibration error and how far it may be off."""
+    """Compute the expected calibration error and how far it may be off.
+
+    Errors of resamples are larger than the error itself, since gaps add up whatever their sign: the mean excess is
+    taken off.
+    """
     places, confidences, right = binned(gold, answers)
-    gaps = confidences - right
-    return bootstrap(lambda rows: calibration_error(places[rows], gaps[rows]), len(gold))
+    gaps, generator = confidences - right, np.random.default_rng(0)
+    rows = (generator.integers(len(gold), size=len(gold)) for _ in range(N_RESAMPLES))
+    draws = np.array([calibration_error(places[drawn], gaps[drawn]) for drawn in rows])
+    value = calibration_error(places, gaps)
+    return interval(value, np.maximum(0, draws - max(0, draws.mean() - value)))
 
 
 def agreement_measures(found: Agreement) -> tuple[Measure, ...]:
-    """Name the figures of agreement, each with its interval."""
+    """Name the figures of agreement, each with its interval; texts that were joined to one document stay together."""
     generator = np.random.default_rng(0)
-    draws = [drawn(found.tally, generator) for _ in range(N_RESAMPLES)]
+    _, groups = np.unique(found.tally.example, return_inverse=True)
+    members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
+    draws: list[dict[str, float]] = []
+    for _ in range(N_RESAMPLES):
+        drawn = generator.integers(len(members), size=len(members))
+        rows = drawn if len(members) == len(groups) else np.concatenate([members[place] for place in drawn])
+        draws.append(named(agreement(found.tally.take(rows))))
     measures: list[Measure] = []
     for name, value in named(found).items():
         values = [draw[name] for draw in draws if name in draw]
         measures.append(Measure(name, interval(value, np.array(values))))
     return tuple(measures)
-
-
-def drawn(tally: Tally, generator: np.random.Generator) -> dict[str, float]:
-    """Work out the figures of a resample."""
-    return named(agreement(tally.take(generator.integers(len(tally), size=len(tally)))))
 
 
 def named(found: Agreement) -> dict[str, float]:
@@ -92,25 +99,25 @@ def named(found: Agreement) -> dict[str, float]:
 
 
 def read_at_lengths(
-    model: Rationalizer, explained: Sequence[Explanation], full: Answers | None = None, progress: Progress = SILENT
+    model: Rationalizer, explained: Sequence[Explanation], progress: Progress = SILENT
 ) -> dict[float, Readings]:
     """Have the predictor read rationales of several lengths, and what they leave, where words are ranked by scores.
 
-    :param full: Answers of a model of full text; those of the model itself if not given.
+    Words are ranked one by one, or in runs if the model keeps runs, whatever else decides on the length.
     """
-    extractor, saliencies = model.extractor, [item.saliency for item in explained if item.saliency is not None]
-    cuts_each = isinstance(extractor, SaliencyExtractor) and isinstance(extractor.discretizer, TopK | Contiguous)
-    if not cuts_each or not saliencies:
+    saliencies = [item.saliency for item in explained if item.saliency is not None]
+    if not saliencies:
         return {}
-    whole = full or [item.prediction for item in explained]
+    cut = Contiguous if is_contiguous(model.extractor) else TopK
+    answers = [item.prediction for item in explained]
     found: dict[float, Readings] = {}
     with progress.task("reading less", len(AOPC_RATIOS) * len(explained)) as advance:
         for ratio in AOPC_RATIOS:
-            masks = select_read(at_ratio(extractor, ratio).discretizer, saliencies)
+            masks = select_read(cut(ratio), saliencies)
             pairs = list(zip((item.document for item in explained), masks, strict=True))
             rationales = model.predictor.predict([item.cut(mask) for item, mask in pairs])
             complements = model.predictor.predict([item.cut(~mask) for item, mask in pairs])
-            found[ratio] = Readings(whole, rationales, complements)
+            found[ratio] = Readings(answers, rationales, complements)
             advance(len(explained), "")
     return found
 
@@ -126,9 +133,9 @@ def faithfulness_measures(
 ) -> Iterator[Measure]:
     """Name what less reading costs, each with its interval."""
     if full is not None:
-        yield Measure("sufficiency", mean_interval(drops(full, answers)))
+        yield Measure("from full text to rationale (two networks)", mean_interval(drops(full, answers)))
     for who, others in complements.items():
-        yield Measure(f"comprehensiveness ({who})", mean_interval(drops(full or answers, others)))
+        yield Measure(f"comprehensiveness ({who})", mean_interval(drops(answers, others)))
     if by_ratio:
         overall = aopc(by_ratio).overall
         yield Measure("sufficiency, AOPC", mean_interval(overall.sufficiency))

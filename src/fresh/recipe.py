@@ -132,7 +132,7 @@ def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFact
     else:
         beside = Baselines(trained.support, majority=most_frequent(splits.train))
     found = evaluate_whole(model, splits.test, watch.progress, beside)
-    found = replace(found, report=replace(found.report, notes=tuple(watch.notes)))
+    found = replace(found, report=replace(found.report, notes=(*found.report.notes, *watch.notes)))
     if run.config.audit:
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed

@@ -136,7 +136,7 @@ class Report:
     def to_markdown(self) -> str:
         """Lay it out as tables."""
         head = ["| what is read | macro-F1 | accuracy | words kept |", "| --- | --- | --- | --- |"]
-        body = [f"| {' | '.join(cells(row))} |" for row in self.rows]
+        body = [f"| {' | '.join(map(in_cell, cells(row)))} |" for row in self.rows]
         return "\n".join((*head, *body, *self.tables(), *(f"\n{line}" for line in self.remarks))) + "\n"
 
     def tables(self) -> list[str]:

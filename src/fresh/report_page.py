@@ -32,6 +32,7 @@ GUARANTEE = (
     "outside the rationale cannot influence it.\n\n"
     "Why these words were chosen is not covered: the extractor reads the whole document."
 )
+UNAUDITED = "That is how the model is built. It was not put to the test here: fresh audit does that."
 PACKAGES = ("fresh-rationales", "torch", "transformers", "numpy")
 
 
@@ -43,7 +44,7 @@ def page_of(
 ) -> View:
     """Lay out all that is known of a model."""
     report = found.report
-    chosen = spread(len(found.explained), SHOWN)
+    chosen = choose(found, SHOWN)
     return View(
         title=title,
         headline=tuple(map(headline_row, report.rows)),
@@ -60,9 +61,18 @@ def page_of(
         less_read=() if report.figures is None else named(report.figures.faithfulness),
         agreement=() if report.figures is None else agreement_of(report.figures, own_name(report)),
         verdicts=report.verdicts,
-        guarantee=report.guarantee or GUARANTEE,
+        guarantee=report.guarantee or f"{GUARANTEE}\n\n{UNAUDITED}",
         notes=report.remarks,
     )
+
+
+def choose(found: Evaluation, most: int) -> list[int]:
+    """Choose the documents to show: all, or the wrong answers and as many of the right ones as there is room for."""
+    pairs = list(zip(found.examples, found.explained, strict=True))
+    wrong = [number for number, (example, item) in enumerate(pairs) if example.label != item.prediction.label]
+    right = sorted(set(range(len(pairs))) - set(wrong))
+    first = [wrong[place] for place in spread(len(wrong), most)]
+    return sorted([*first, *(right[place] for place in spread(len(right), most - len(first)))])
 
 
 def spread(n: int, most: int) -> list[int]:

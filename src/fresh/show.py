@@ -69,7 +69,7 @@ def show_report(console: Console, report: Report) -> None:
     for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        table.add_row(*(Text(cell) for cell in cells(row)), style="bold" if row.own else None)
+        table.add_row(*(Text(cell.translate(VISIBLE)) for cell in cells(row)), style="bold" if row.own else None)
     console.print(table)
     if report.figures is not None:
         show_figures(console, report.figures)

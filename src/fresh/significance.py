@@ -127,6 +127,12 @@ def f1_difference(draws: Numbers, cells: Numbers, n_classes: int) -> Values:
     return one - macro_f1_of(draws, cells[:, 0], cells[:, 2], n_classes)
 
 
+def halves(n: int) -> Values:
+    """Compute how probable each number of heads is in n throws of a coin."""
+    logs = np.array([math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in range(n + 1)])
+    return np.asarray(np.exp(logs - n * math.log(2)))
+
+
 @dataclass(frozen=True, slots=True)
 class Swaps:
     """What the difference in macro-F1 becomes when the answers of two models are swapped on some documents.
@@ -143,7 +149,7 @@ class Swaps:
         """Try all outcomes, each with its probability."""
         counts = self.counts[self.discordant]
         outcomes = np.array(list(product(*(range(int(count) + 1) for count in counts))), dtype=np.int64)
-        chances = [np.array([math.comb(n, k) / 2**n for k in range(n + 1)]) for n in map(int, counts)]
+        chances = [halves(n) for n in map(int, counts)]
         weights = np.ones(len(outcomes))
         for place, chance in enumerate(chances):
             weights *= chance[outcomes[:, place]]

@@ -69,6 +69,9 @@ def asked_class(
         return Verdict("asked class", "not run", reason)
     own, *others = compare_classes(model, examples, explained, seed, progress)
     runner_up, random = others
+    if runner_up.n_same == runner_up.n_documents or not runner_up.n_other:
+        says = "Words for another class are the same words, or none was asked about, so that nothing is shown."
+        return Verdict("asked class", "not run", says, tuple(item.sentence for item in (own, *others)))
     gain = own.accuracy - random.accuracy
     share = (
         f"Choosing words for {PREDICTED}, and not for {RANDOM}, brings {gain:.3f} of the accuracy {own.accuracy:.3f}."

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fresh.auditing.asked import asked_class
-from fresh.auditing.degenerate import find_degenerate
+from fresh.auditing.degenerate import LEAST, find_degenerate
 from fresh.auditing.hygiene import find_twins_among
 from fresh.auditing.invariance import try_to_break
 from fresh.auditing.leaks import Leak, Leaks, find_leaks
@@ -204,6 +204,9 @@ def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]]
 
 def degenerate(explained: Sequence[Explanation]) -> Verdict:
     """See whether rationales say something to a reader."""
+    if len(explained) < LEAST:
+        says = f"There are {len(explained)} documents; at least {LEAST} are needed to say something of all of them."
+        return Verdict("degenerate rationales", "not run", says)
     decisions = [item.prediction.label for item in explained]
     found = find_degenerate([item.document for item in explained], [item.mask for item in explained], decisions)
     bad = [finding for finding in found if finding.degenerate]

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.commands.options import READS_LABELS, add_reading, check_output, reading
+from fresh.commands.options import READS_LABELS, add_data_dir, add_reading, check_output, read_for
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fresh.comparison.side_by_side import SideBySide
-    from fresh.document import Example
     from fresh.rationalizer import Rationalizer
 
 SUMMARY = "put models side by side on the same labelled text"
@@ -38,9 +37,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     about = "folder of a saved model, its name on the model hub, NAME=MODEL, or NAME=PATTERN for runs of several seeds"
     parser.add_argument("models", nargs="+", metavar="MODEL", help=about)
     parser.add_argument("--data", required=True, metavar="FILE", help="file with labelled texts, or name of a corpus")
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="folder with the files of a named corpus; its test part counts"
-    )
+    add_data_dir(parser)
     parser.add_argument("--against", metavar="MODEL", help="test all others against this one, not each pair")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to a file")
     parser.add_argument("--markdown", metavar="FILE", help="also write the tables to a file")
@@ -61,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     named = find_models(args.models)
     against = args.against and tidy(args.against)
     groups = {name: Saved({place: place for place in places}, args.device) for name, places in named.items()}
-    examples = read_data(args, (model for models in groups.values() for model in models.values()))
+    examples = read_for(args, lambda: (model for models in groups.values() for model in models.values()))
     if all(len(places) == 1 for places in named.values()):
         models = Saved({name: place for name, [place] in named.items()}, args.device)
         table = compare(models, examples, Terminal(), against)
@@ -143,26 +140,6 @@ def places_of(item: str, pattern: str) -> list[str]:
     if others:
         print(f"{item}: left out, since these are no saved models: {', '.join(others)}", file=sys.stderr)
     return places
-
-
-def read_data(args: argparse.Namespace, models: Iterable["Rationalizer"]) -> "list[Example]":
-    """Read labelled texts, or the test part of a corpus; leave out what a model cannot read if asked to, and say so."""
-    from fresh.corpora import find_corpus
-    from fresh.data import BadRows, read_examples
-    from fresh.lengths import fitting_examples
-    from fresh.recipe import named_corpus_needs_folder
-
-    reads, bad = reading(args), BadRows()
-    if args.data_dir is None:
-        examples = list(read_examples(named_corpus_needs_folder(args.data), reads, bad))
-    else:
-        examples = list(find_corpus(args.data).read(Path(args.data_dir)).test)
-        bad.total = len(examples)
-    for model in models if reads.skip_bad else ():
-        examples = fitting_examples(examples, model, bad)
-    if bad.count or bad.widened:
-        print(bad.summary(), file=sys.stderr)
-    return examples
 
 
 def show(console: "Console", table: "SideBySide") -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from fresh.commands.options import READS_LABELS, add_reading, check_output, load
+from fresh.commands.options import READS_LABELS, add_data_dir, add_reading, check_output, read_for
 
 SUMMARY = "measure a model on labelled text"
 ABOUT = """\
@@ -13,10 +13,11 @@ people marked words, how far rationales agree with them.
 
   fresh evaluate my-model more-reviews.csv --text review --label sentiment
   fresh evaluate my-model more-reviews.csv --text review --label sentiment --html report.html --json report.json
-  fresh evaluate my-model eraser-folder/test.jsonl --eraser results.jsonl
+  fresh evaluate my-model movies.tar.gz --eraser results.jsonl          # the test part, with people's own spans
+  fresh evaluate my-model movies --data-dir corpora
 """
 FILES = {
-    "html": "write a page to look at, with all documents",
+    "html": "write a page to look at, with the documents (at most 500)",
     "json": "write all figures as JSON",
     "markdown": "write the tables as Markdown",
     "eraser": "write answers and rationales as the scorer of the ERASER benchmark reads them",
@@ -27,7 +28,8 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     """Describe `fresh evaluate`."""
     parser.description = ABOUT
     parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
-    parser.add_argument("data", metavar="DATA", help="file with labelled texts")
+    parser.add_argument("data", metavar="DATA", help="file with labelled texts, ERASER folder or tar, or a corpus")
+    add_data_dir(parser)
     for name, text in FILES.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=text)
     parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
@@ -41,13 +43,21 @@ def run(args: argparse.Namespace) -> int:
 
     from fresh.evaluate import evaluate_whole
     from fresh.progress import Terminal
+    from fresh.rationalizer import Rationalizer
     from fresh.report_page import write_page, write_text
     from fresh.show import show_report
 
     for name in FILES:
         if getattr(args, name):
             check_output(getattr(args, name), args.data, args.overwrite)
-    [model], examples = load(args, [args.model])
+    models: list[Rationalizer] = []
+
+    def load() -> list[Rationalizer]:
+        models.append(Rationalizer.from_pretrained(args.model, device=args.device))
+        return models
+
+    examples = read_for(args, load)
+    [model] = models or load()
     found = evaluate_whole(model, examples, Terminal())
     show_report(Console(), found.report)
     if args.html:

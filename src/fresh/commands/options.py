@@ -2,14 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fresh.config import Setting
-    from fresh.data import DataConfig
+    from fresh.data import BadRows, DataConfig
     from fresh.document import Example
     from fresh.rationalizer import Rationalizer
 
@@ -80,20 +80,44 @@ def reading(args: argparse.Namespace) -> "DataConfig":
     return from_mapping(DataConfig, given)
 
 
-def load(args: argparse.Namespace, names: Sequence[str]) -> "tuple[list[Rationalizer], list[Example]]":
-    """Read labelled texts, load models, leave out what one of them cannot read if asked to, and say so."""
-    from fresh.data import BadRows, read_examples
-    from fresh.lengths import fitting_examples
-    from fresh.rationalizer import Rationalizer
+def add_data_dir(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of a named corpus."""
+    text = "folder with the files of a named corpus; its test part counts"
+    parser.add_argument("--data-dir", metavar="DIR", help=text)
 
-    reads, bad = reading(args), BadRows()
-    examples = list(read_examples(args.data, reads, bad))
-    models = [Rationalizer.from_pretrained(name, device=args.device) for name in names]
-    for model in models if reads.skip_bad else ():
+
+def read_labelled(args: argparse.Namespace, bad: "BadRows") -> "list[Example]":
+    """Read the labelled texts of a file, or the test part of a named corpus, of an ERASER folder or of its tar."""
+    from fresh.corpora import find_corpus
+    from fresh.data import load_splits, read_examples
+    from fresh.eraser import is_eraser
+    from fresh.recipe import named_corpus_needs_folder
+
+    if args.data_dir is not None:
+        examples = list(find_corpus(args.data).read(Path(args.data_dir)).test)
+    elif is_eraser(Path(named_corpus_needs_folder(args.data))) and Path(args.data).exists():
+        return list(load_splits(args.data, reading(args), 0, bad).test)
+    else:
+        return list(read_examples(args.data, reading(args), bad))
+    bad.total = len(examples)
+    return examples
+
+
+def read_for(args: argparse.Namespace, models: "Callable[[], Iterable[Rationalizer]]") -> "list[Example]":
+    """Read labelled texts, leave out what a model cannot read if asked to, and say so.
+
+    :param models: Loads the models; called when the texts have been read.
+    """
+    from fresh.data import BadRows
+    from fresh.lengths import fitting_examples
+
+    bad = BadRows()
+    examples = read_labelled(args, bad)
+    for model in models() if reading(args).skip_bad else ():
         examples = fitting_examples(examples, model, bad)
     if bad.count or bad.widened:
         print(bad.summary(), file=sys.stderr)
-    return models, examples
+    return examples
 
 
 def data_given(args: argparse.Namespace) -> str | list[str]:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if model.report is not None:
         show_report(Console(), model.report)
-    print(f"All figures and documents: {report_of(Path(args.out))}")
+    print(f"Report: {report_of(Path(args.out))}")
     asked = ' --query "A question?"' if model.asks else ""
     hint = "" if model.settings["method"] == "human" else f' Try: fresh explain {args.out} "Some text."{asked}'
     print(f"Saved in {args.out}.{hint}")
