@@ -96,8 +96,14 @@ def test_the_test_part_is_the_one_that_training_left_out(
     )
 
 
-def test_another_seed_leaves_out_other_documents(saved: str, reviews: str, audited: list[tuple[Any, ...]]) -> None:
+def test_another_seed_leaves_out_other_documents(
+    saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["audit", saved, reviews, *COLUMNS, "--seed", "6", *CPU]) == 0
+    assert (
+        "The model was trained with seed 5. With seed 6, what is cut off for test may have been trained on"
+        in " ".join(capsys.readouterr().err.split())
+    )
     splits = load_splits(reviews, DataConfig(text="review", label="stars", id="name"), seed=6)
     assert ids(audited[0][1]) == ids(splits.test)
     assert audited[0][4] == 6

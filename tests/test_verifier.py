@@ -179,3 +179,11 @@ def test_what_is_no_file_of_certificates_is_refused(folder: Path, tmp_path: Path
         with pytest.raises(CertificateError) as caught:
             verify(path, folder)
         assert str(caught.value) == reason
+
+
+def test_a_file_without_certificates_proves_nothing(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "none.jsonl"
+    certify(folder, [], target, device="cpu")
+    message = f"{target} holds no certificate, so that there is nothing to check."
+    with pytest.raises(CertificateError, match=f"^{re.escape(message)}$"):
+        verify(target, folder, device="cpu")

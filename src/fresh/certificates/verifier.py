@@ -96,7 +96,10 @@ def verify(path: str | Path, model: str | Path, *, device: str = "auto", progres
             f"There is no file {source}. Name the certificates that `fresh explain --certify` wrote."
         )
     place = find_predictor(find_folder(model, {}))
-    return check(source, predictor_digest(place), lambda: Predictor(Classifier.load(place, device)), progress)
+    found = check(source, predictor_digest(place), lambda: Predictor(Classifier.load(place, device)), progress)
+    if found.holds and not found.count:
+        raise CertificateError(f"{source} holds no certificate, so that there is nothing to check.")
+    return found
 
 
 def check(source: Path, predictor_sha256: str, load: Callable[[], Predictor], progress: Progress = SILENT) -> Verdict:

@@ -27,6 +27,10 @@ is read and divided as for training, and the test part is audited: give the file
 
 Exit status: 0 if all holds, also where somebody should look; 3 if something is broken; 1 if the audit could not be run.
 """
+OTHER_SEED = (
+    "The model was trained with seed {trained}. With seed {given}, what is cut off for test may have been trained on: "
+    "leave --seed out, or name the test file with --test."
+)
 READS_SPLITS = (*READS_LABELS, "dev", "test", "dev_share", "test_share")
 STYLES = {"holds": "bold green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
 
@@ -67,8 +71,11 @@ def run(args: argparse.Namespace) -> int:
         check_output(name, args.data[0], args.overwrite)
     progress = Terminal()
     model = Rationalizer.from_pretrained(args.model, device=args.device)
+    trained = model.settings.get("train", {}).get("seed", 0)
     if args.seed is None:
-        args.seed = model.settings.get("train", {}).get("seed", 0)
+        args.seed = trained
+    elif args.seed != trained and not getattr(args, "test", ""):
+        progress.say(OTHER_SEED.format(trained=trained, given=args.seed))
     splits = read(args, model, progress)
     measured = evaluate_whole(model, splits.test, progress) if args.html else None
     explained = None if measured is None else measured.explained
