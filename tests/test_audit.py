@@ -10,7 +10,7 @@ import pytest
 import cheats
 import small
 from fresh.auditing.audit import GUARANTEE, Audit, audit, degenerate, hygiene, leaks_of
-from fresh.data import Splits
+from fresh.data import Splits, digest_of
 from fresh.discretize import TopK
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.extras import MissingExtraError
@@ -243,6 +243,19 @@ def test_degenerate_rationales_are_named() -> None:
     assert few.says == "There are 3 documents; at least 10 are needed to say something of all of them."
     kept = [Mask.from_spans([(size % 3, size % 3 + 1 + size % 2)], size) for size in range(4, 16)]
     assert degenerate(explanations(kept, ["pos", "neg"] * 6)).found == "holds"
+
+
+def test_documents_that_training_did_not_leave_out_are_said_to_be_others(toy: Splits) -> None:
+    others = {"train": toy.train, "dev": toy.dev}
+    known = hygiene(toy.test, others, digest_of(toy.test))
+    assert known == hygiene(toy.test, others)
+    found = hygiene(toy.test[:-1], others, digest_of(toy.test))
+    assert found.found == "look here"
+    assert found.says == (
+        "These are not the documents that training left out for test: some of them may have been trained on. Give "
+        "the files of the training as they were, or, if all documents are new, say so (--whole)."
+    )
+    assert hygiene(toy.test[:-1], {}, digest_of(toy.test)).found == "not run"
 
 
 # What is refused

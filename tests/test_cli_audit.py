@@ -7,7 +7,7 @@ import pytest
 import small
 from fresh.auditing.audit import Audit
 from fresh.cli import main
-from fresh.data import Splits, load_splits
+from fresh.data import Splits, load_splits, read_examples
 from fresh.data_config import DataConfig
 from fresh.discretize import TopK
 from fresh.document import Example
@@ -213,3 +213,17 @@ def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
     message = f"fresh audit: {page} is there already. Choose another file, or replace it: --overwrite.\n"
     assert capsys.readouterr().err == message
     assert page.read_text(encoding="utf-8") == text
+
+
+def test_a_file_that_is_new_as_a_whole_is_audited_as_a_whole(
+    saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", saved, reviews, *COLUMNS, "--whole", *CPU]) == 0
+    [(_, examples, others, *_)] = audited
+    config = DataConfig(text="review", label="stars", id="name")
+    assert ids(examples) == ids(tuple(read_examples(reviews, config)))
+    assert others == {}
+    capsys.readouterr()
+    assert main(["audit", saved, reviews, reviews, *COLUMNS, "--whole", *CPU]) == 1
+    message = "--whole is for one file that the model has not seen: name it alone."
+    assert capsys.readouterr().err == f"fresh audit: {message}\n"

@@ -1,9 +1,10 @@
 """Examples divided into train, dev and test."""
 
+import hashlib
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,17 @@ from fresh.eraser import is_eraser, open_eraser
 from fresh.examples import BadRows, examples_in, read_documents, read_examples
 from fresh.readers import READERS, STEMS, DataError, Row, find_split_files, read_rows
 
-__all__ = ["BadRows", "DataConfig", "DataError", "Splits", "cut_off", "load_splits", "read_documents", "read_examples"]
+__all__ = [
+    "BadRows",
+    "DataConfig",
+    "DataError",
+    "Splits",
+    "cut_off",
+    "digest_of",
+    "load_splits",
+    "read_documents",
+    "read_examples",
+]
 
 Examples = tuple[Example, ...]
 
@@ -77,6 +88,16 @@ class Splits:
                 f"Document {asked.id!r} has a query and document {without.id!r} has none. "
                 "Give every row a query, or leave the column out with --query ''."
             )
+
+
+def digest_of(examples: Iterable[Example]) -> str:
+    """Digest words, queries, labels and people's rationales, in their order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        marked = "" if example.human is None else repr(example.human.spans)
+        words = (example.label, "", *example.document.words, "", *example.document.query, marked, "\n")
+        digest.update("\x00".join(words).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = None) -> Splits:

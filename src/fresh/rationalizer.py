@@ -33,7 +33,6 @@ Input = str | Document
 class Rationalizer(
     ModelHubMixin,
     library_name="fresh",
-    license="mit",
     pipeline_tag="text-classification",
     tags=["rationales", "faithful-explanations"],
 ):

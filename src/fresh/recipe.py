@@ -1,6 +1,6 @@
 """From data to a trained, measured and saved model: what `fresh train` and `fresh.train` do."""
 
-import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,8 +10,9 @@ from fresh.auditing.audit import audit
 from fresh.baselines import Baselines, most_frequent, train_baselines
 from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
-from fresh.data import BadRows, DataConfig, DataError, Splits, load_splits
+from fresh.data import BadRows, DataConfig, DataError, Splits, digest_of, load_splits
 from fresh.evaluate import Evaluation, evaluate_whole
+from fresh.highlight import VISIBLE
 from fresh.lengths import fitting
 from fresh.methods.fresh import name_of_factory
 from fresh.methods.human import only_marked
@@ -189,7 +190,7 @@ def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Prog
         if bad.count or bad.widened:
             progress.say(bad.summary())
     sizes = ", ".join(f"{len(getattr(splits, part)):,} {part}" for part in ("train", "dev", "test"))
-    progress.say(f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.")
+    progress.say(f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.".translate(VISIBLE))
     return splits
 
 
@@ -204,12 +205,7 @@ def named_corpus_needs_folder(data: Any) -> Any:
 
 def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
     """Write down what makes a training run the same as another."""
-    digest = hashlib.sha256()
-    for part in (splits.train, splits.dev, splits.test):
-        for example in part:
-            marked = "" if example.human is None else repr(example.human.spans)
-            words = (example.label, "", *example.document.words, "", *example.document.query, marked, "\n")
-            digest.update("\x00".join(words).encode("utf-8", "surrogatepass"))
+    digest = digest_of(itertools.chain(splits.train, splits.dev, splits.test))
     settings = {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
-    return {"method": run.config.method, **settings, **own, "data": digest.hexdigest()[:16]}
+    return {"method": run.config.method, **settings, **own, "data": digest[:16]}

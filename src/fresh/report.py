@@ -110,6 +110,8 @@ class Report:
     """What an audit found."""
     guarantee: str = ""
     """What the audit covers and what it does not."""
+    measured_on: str = ""
+    """Digest of the documents, so that one can tell later whether others are the same."""
 
     def to_dict(self) -> dict[str, Any]:
         """Turn it into plain values, for JSON."""
@@ -127,6 +129,7 @@ class Report:
             None if figures is None else Figures.from_dict(figures),
             tuple(Verdict(**{**item, "evidence": tuple(item["evidence"])}) for item in record.get("verdicts", ())),
             record.get("guarantee", ""),
+            record.get("measured_on", ""),
         )
 
     def to_json(self) -> str:

@@ -12,6 +12,7 @@ from fresh.auditing.hygiene import find_twins_among
 from fresh.auditing.invariance import try_to_break
 from fresh.auditing.leaks import Leak, Leaks, find_leaks
 from fresh.auditing.replay import replay
+from fresh.data import digest_of
 from fresh.document import Example, Explanation
 from fresh.evaluate import Evaluation, check_labels, explain_all
 from fresh.extras import MissingExtraError
@@ -110,7 +111,7 @@ def audit(
         try_to_break(model, explained, n_trials, seed, progress).verdict,
         *leaking(examples, explained, seed, progress),
         asked_class(model, examples, explained, seed, progress),
-        hygiene(examples, others),
+        hygiene(examples, others, "" if model.report is None else model.report.measured_on),
         degenerate(explained),
     )
     return Audit(verdicts)
@@ -181,9 +182,18 @@ def tells(leak: Leak, leaks: Leaks) -> bool:
     return leak.found and not (leaks.document.found and leaks.document.score >= leak.score)
 
 
-def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]]) -> Verdict:
-    """See whether splits have documents in common."""
+def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]], left_out: str = "") -> Verdict:
+    """See whether splits have documents in common, and whether they are the splits of the model.
+
+    :param left_out: Digest of the documents that training left out for test, if it is known.
+    """
     known = {name: part for name, part in others.items() if part}
+    if known and left_out and left_out != digest_of(examples):
+        says = (
+            "These are not the documents that training left out for test: some of them may have been trained on. Give "
+            "the files of the training as they were, or, if all documents are new, say so (--whole)."
+        )
+        return Verdict("split hygiene", "look here", says)
     if not known:
         says = "Only one split is known, so that there is nothing to compare it with."
         return Verdict("split hygiene", "not run", says)

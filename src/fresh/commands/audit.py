@@ -1,16 +1,17 @@
 """`fresh audit`."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.commands.options import READS_LABELS, add_reading, check_output, data_given, settings_given
+from fresh.commands.options import READS_LABELS, add_reading, check_output, data_given, reading, settings_given
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fresh.auditing.audit import Audit
-    from fresh.data import Splits
+    from fresh.document import Example
     from fresh.progress import Progress
     from fresh.rationalizer import Rationalizer
 
@@ -24,6 +25,7 @@ is read and divided as for training, and the test part is audited: give the file
   fresh audit my-model reviews.csv --text review --label sentiment --markdown audit.md
   fresh audit my-model train.jsonl --dev dev.jsonl --test test.jsonl --trials 10000 --json audit.json
   fresh audit sst-model sst --data-dir corpora
+  fresh audit my-model new-reviews.csv --text review --label sentiment --whole      # none of it was trained on
 
 Exit status: 0 if all holds, also where somebody should look; 3 if something is broken; 1 if the audit could not be run.
 """
@@ -42,6 +44,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("model", metavar="MODEL", help="folder of a saved model, or its name on the model hub")
     parser.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
     parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
+    parser.add_argument("--whole", action="store_true", help="all of DATA is new to the model: audit all of it")
     parser.add_argument("--trials", type=int, default=2000, metavar="N", help="changes tried (default: %(default)s)")
     parser.add_argument(
         "--seed",
@@ -76,11 +79,10 @@ def run(args: argparse.Namespace) -> int:
         args.seed = trained
     elif args.seed != trained and not getattr(args, "test", ""):
         progress.say(OTHER_SEED.format(trained=trained, given=args.seed))
-    splits = read(args, model, progress)
-    measured = evaluate_whole(model, splits.test, progress) if args.html else None
+    examples, others = read(args, model, progress)
+    measured = evaluate_whole(model, examples, progress) if args.html else None
     explained = None if measured is None else measured.explained
-    others = {"train": splits.train, "dev": splits.dev}
-    found = audit(model, splits.test, others, args.trials, args.seed, progress, explained)
+    found = audit(model, examples, others, args.trials, args.seed, progress, explained)
     show(Console(), found)
     for name, text in ((args.json, found.to_json()), (args.markdown, found.to_markdown())):
         if name:
@@ -90,27 +92,33 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found.holds else BROKEN
 
 
-def read(args: argparse.Namespace, model: "Rationalizer", progress: "Progress") -> "Splits":
-    """Read and divide the data as training does, and leave out what the model cannot read if asked to."""
-    from dataclasses import replace
-
-    from fresh.data import BadRows
+def read(
+    args: argparse.Namespace, model: "Rationalizer", progress: "Progress"
+) -> "tuple[Sequence[Example], dict[str, Sequence[Example]]]":
+    """Read and divide the data as training does, or not at all; leave out what the model cannot read if asked to."""
+    from fresh.data import BadRows, read_examples
     from fresh.extractor import HumanMarks
     from fresh.lengths import fitting_examples
     from fresh.methods.human import only_marked
     from fresh.recipe import read_splits, resolve
 
-    settings = resolve(data_given(args), args.data_dir, None, settings_given(args))
-    splits = read_splits(data_given(args), args.data_dir, settings, progress)
-    if isinstance(model.extractor, HumanMarks):
-        splits = only_marked(splits, progress)
-    if not settings.config.data.skip_bad:
-        return splits
-    bad = BadRows(total=len(splits.test))
-    splits = replace(splits, test=tuple(fitting_examples(splits.test, model, bad)))
+    bad, others = BadRows(), {}
+    examples: Sequence[Example]
+    if args.whole:
+        if len(args.data) > 1 or args.data_dir:
+            raise ValueError("--whole is for one file that the model has not seen: name it alone.")
+        examples = list(read_examples(args.data[0], reading(args), bad))
+    else:
+        settings = resolve(data_given(args), args.data_dir, None, settings_given(args))
+        splits = read_splits(data_given(args), args.data_dir, settings, progress)
+        splits = only_marked(splits, progress) if isinstance(model.extractor, HumanMarks) else splits
+        examples, others = splits.test, {"train": splits.train, "dev": splits.dev}
+        bad.total = len(examples)
+    if reading(args).skip_bad:
+        examples = fitting_examples(examples, model, bad)
     if bad.count:
         progress.say(bad.summary())
-    return splits
+    return examples, dict(others)
 
 
 def show(console: "Console", audit: "Audit") -> None:

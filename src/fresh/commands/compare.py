@@ -129,6 +129,7 @@ def tidy(place: str) -> str:
 def places_of(item: str, pattern: str) -> list[str]:
     """List the saved models that a pattern matches; what has no * is one model, here or on the hub."""
     from fresh.model_folder import MANIFEST
+    from fresh.report_page import report_of
 
     if Path(pattern).exists() or not glob.has_magic(pattern):
         return [pattern]
@@ -136,7 +137,8 @@ def places_of(item: str, pattern: str) -> list[str]:
     places = [place for place in matched if (Path(place) / MANIFEST).is_file()]
     if not places:
         raise ValueError(f"{item}: no saved model matches {pattern}. Look at the folder, or name the models.")
-    others = [place for place in matched if place not in places]
+    pages = {str(report_of(Path(place))) for place in places}
+    others = [place for place in matched if place not in places and place not in pages]
     if others:
         print(f"{item}: left out, since these are no saved models: {', '.join(others)}", file=sys.stderr)
     return places

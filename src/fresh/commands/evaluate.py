@@ -68,4 +68,7 @@ def run(args: argparse.Namespace) -> int:
         write_text(Path(args.markdown), found.report.to_markdown())
     if args.eraser:
         found.write_eraser(Path(args.eraser))
+    written = [getattr(args, name) for name in FILES if getattr(args, name)]
+    if written:
+        print(f"Written: {', '.join(written)}")
     return 0
