@@ -263,8 +263,8 @@ def test_masks_without_a_text_are_refused() -> None:
 
 
 def test_checks_are_imported_without_heavy_packages() -> None:
-    names = "uncertainty, significance, leaks, hygiene, degenerate"
-    command = f"import sys; from fresh import {names}; print({{'torch', 'sklearn', 'scipy'}} & sys.modules.keys())"
+    checks = "from fresh import uncertainty, significance; from fresh.auditing import leaks, hygiene, degenerate"
+    command = f"import sys; {checks}; print({{'torch', 'sklearn', 'scipy'}} & sys.modules.keys())"
     result = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
 
