@@ -12,14 +12,14 @@ import fresh
 import small
 from certified import Watched, read
 from fresh.certificates.certificate import CertificateError
-from fresh.certificates.certifier import AT_ONCE, certify, certifying
+from fresh.certificates.certifier import certify, certifying
 from fresh.certificates.verifier import verify
 from fresh.discretize import TopK
 from fresh.document import Document
 from fresh.extractor import KeepAll, SaliencyExtractor
 from fresh.model_folder import ModelError, predictor_digest
 from fresh.predictor import Predictor
-from fresh.rationalizer import Rationalizer
+from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.support import Support
 from test_model_folder import LongWords
 

@@ -12,8 +12,9 @@ from fresh.extractor import KeepAll
 from fresh.page import Estimate, Verdict, render
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.report_page import GUARANTEE, SHOWN, UNAUDITED, choose, page_of, spread, write_text
+from fresh.report_page import GUARANTEE, SHOWN, UNAUDITED, choose, page_of, spread
 from fresh.support import Support
+from fresh.whole_file import write_text, written_whole
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,17 @@ def test_wrong_answers_are_shown_before_right_ones(found: Evaluation) -> None:
     assert chosen == sorted(chosen)
 
 
+def break_off(path: Path) -> None:
+    with written_whole(path) as place:
+        place.write_text("half", encoding="utf-8")
+        raise KeyboardInterrupt
+
+
 def test_a_file_is_written_in_one_move(tmp_path: Path) -> None:
     write_text(tmp_path / "a.html", "é")
+    assert (tmp_path / "a.html").read_bytes() == "é".encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+    with pytest.raises(KeyboardInterrupt):
+        break_off(tmp_path / "a.html")
     assert (tmp_path / "a.html").read_bytes() == "é".encode()
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]

@@ -10,6 +10,7 @@ from typing import Any
 from fresh.document import Document, Explanation, Mask
 from fresh.faithfulness import Readings
 from fresh.rationale import Prediction
+from fresh.whole_file import write_text
 
 NUMBERED = re.compile(r"(?P<docid>.+):\d+:\d+", re.DOTALL)
 """Ids of annotations that ask many questions about one text: its name, the question, the answer."""
@@ -30,9 +31,7 @@ def write_results(
     :param by_ratio: The same at several lengths; the scorer wants ``readings`` too then.
     """
     lines = [json.dumps(result) for result in results(explanations, readings, by_ratio or {})]
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    partial.replace(path)
+    write_text(path, "\n".join([*lines, ""]))
 
 
 def results(

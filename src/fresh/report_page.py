@@ -24,6 +24,7 @@ from fresh.page import (
 from fresh.rationalizer import Rationalizer
 from fresh.report import Bounds, Figures, Measure, Report, Row
 from fresh.uncertainty import Interval
+from fresh.whole_file import write_text
 
 SHOWN = 500
 """Documents that a page shows, at most."""
@@ -155,10 +156,3 @@ def check_report(path: Path, overwrite: bool) -> None:
 def write_page(path: Path, model: Rationalizer, found: Evaluation, name: str, data: str) -> None:
     """Write a page about a model and what it was measured on, by the names of their files."""
     write_text(path, render(page_of(model, found, Path(name).name, Path(data).name)))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file in one move."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -52,7 +52,7 @@ def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> 
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(laid_out(seen.watched(itertools.chain([first], rest)), chosen))
         files = {target: partial, **written_settings(target, chosen, seen)}
-    except BaseException:
+    except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
         partial.unlink(missing_ok=True)
         raise
     for place, written in reversed(files.items()):  # the tasks last: when they are there, all is

@@ -11,12 +11,10 @@ from fresh.certificates.certificate import Certificate, CertificateError, Maker
 from fresh.document import Document, Explanation
 from fresh.model_folder import find_predictor, predictor_digest
 from fresh.progress import SILENT, Progress
-from fresh.rationalizer import Rationalizer, find_folder
+from fresh.rationalizer import AT_ONCE, Rationalizer, find_folder
 from fresh.scorers import ScorerFactory
 from fresh.sealed import START, seal
-
-AT_ONCE = 256
-"""How many documents are explained together."""
+from fresh.whole_file import written_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +94,10 @@ def certifying(
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
     version = importlib.metadata.version("fresh-rationales")
     maker = Maker(predictor_digest(find_predictor(folder)), version)
-    partial = target.with_name(f"{target.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            certifier = Certifier(loaded, maker, file, target)
-            yield certifier
-            certifier.close()
-        partial.replace(target)
-    except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
-        partial.unlink(missing_ok=True)
-        raise
+    with written_whole(target) as place, place.open("wb") as file:
+        certifier = Certifier(loaded, maker, file, target)
+        yield certifier
+        certifier.close()
 
 
 def check_target(target: Path, overwrite: bool) -> None:

@@ -34,7 +34,6 @@ OTHER_SEED = (
     "leave --seed out, or name the test file with --test."
 )
 READS_SPLITS = (*READS_LABELS, "dev", "test", "dev_share", "test_share")
-STYLES = {"holds": "bold green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
 
 
 def add(parser: argparse.ArgumentParser, whole: bool) -> None:
@@ -68,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     from fresh.evaluate import evaluate_whole
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
-    from fresh.report_page import write_page, write_text
+    from fresh.report_page import write_page
+    from fresh.whole_file import write_text
 
     for name in filter(None, (args.json, args.markdown, args.html)):
         check_output(name, args.data[0], args.overwrite)
@@ -127,6 +127,7 @@ def show(console: "Console", audit: "Audit") -> None:
     from rich.text import Text
 
     from fresh.highlight import VISIBLE
+    from fresh.show import STYLES
 
     def put(text: Text, indent: int = 0) -> None:
         if console.is_terminal:

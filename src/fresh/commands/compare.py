@@ -174,6 +174,8 @@ def print_table(console: "Console", title: str, heads: Sequence[str], rows: Iter
 
 def write(args: argparse.Namespace, table: "SideBySide") -> None:
     """Write the files that were asked for, each in one move."""
+    from fresh.whole_file import write_text
+
     made: dict[str, Callable[[], str]] = {
         "json": table.to_json,
         "markdown": table.to_markdown,
@@ -182,6 +184,4 @@ def write(args: argparse.Namespace, table: "SideBySide") -> None:
     for kind in OUTPUTS:
         name = getattr(args, kind)
         if name is not None:
-            partial = Path(f"{name}.partial")
-            partial.write_text(made[kind](), encoding="utf-8")
-            partial.replace(name)
+            write_text(Path(name), made[kind]())

@@ -44,8 +44,9 @@ def run(args: argparse.Namespace) -> int:
     from fresh.evaluate import evaluate_whole
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
-    from fresh.report_page import write_page, write_text
+    from fresh.report_page import write_page
     from fresh.show import show_report
+    from fresh.whole_file import write_text
 
     for name in FILES:
         if getattr(args, name):

@@ -1,0 +1,23 @@
+"""Files that are written whole or not at all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Give a place to write to; it becomes the file only when the block ends well."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text."""
+    with written_whole(path) as place:
+        place.write_text(text, encoding="utf-8")
