@@ -1,16 +1,20 @@
-"""How far the words that scorers choose are those that people marked, without any human rationale in training.
+"""How far the words that scorers choose are those that people marked.
 
 python benchmarks/agreement.py DATA_DIR CORPUS [--scorers attention,...] [--seeds 0,1] [--out FILE] [setting=value ...]
 
 One support model is trained for each seed; each scorer asks it, its scores are cut in each way, and the rationales of
 dev and test are compared with people's as the ERASER benchmark does. IoU-F1 is ERASER's only where DATA_DIR holds
-ERASER's own tar. `spread` takes the mean of each score and of so many before and after it, before the cut.
+ERASER's own tar. `spread` takes the mean of each score and of so many before and after it, before the cut. The scorer
+`people` is a tagger taught by people's rationales; all others never see one. `--scores DIR` keeps all scores there, as
+.npz files, so that other cuts can be tried without training again. Several seeds are also measured together;
+`--vote FILE.npz ...` lets models of such files vote, and trains nothing.
 """
 
 import argparse
+import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +22,24 @@ import numpy as np
 
 from fresh.agreement import compare
 from fresh.config import parse_assignments
+from fresh.data import Splits
 from fresh.discretize import Contiguous, Discretizer, TopK
 from fresh.document import Example, Explanation, Saliency
 from fresh.extractor import select_read
 from fresh.figures import named, unzipped
-from fresh.methods.marking import has_rationale
+from fresh.methods.marking import has_rationale, train_tagger
 from fresh.methods.settings import FreshConfig
 from fresh.metrics import accuracy
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
 from fresh.recipe import read_splits, resolve
-from fresh.scorers import make_scorer
+from fresh.scorers import SaliencyScorer, make_scorer
 from fresh.support import Support
+from fresh.training import Watch
 
 SPREADS = (0, 2, 5, 10, 20)
+PEOPLE = "people"
+Scores = Mapping[str, Sequence[Saliency]]
 SCORING = ("attention", "gradient", "attention_gradient", "integrated_gradients", "occlusion", "random")
 
 
@@ -58,21 +66,105 @@ def agreed(examples: Sequence[Example], saliencies: Sequence[Saliency], cut: Dis
     return named(compare(*unzipped(list(zip(examples, explained, strict=True)))))
 
 
-def measure(
-    support: Support, parts: Mapping[str, Sequence[Example]], scorer: str, config: FreshConfig
-) -> list[dict[str, Any]]:
+class Asked:
+    """Scorers of one seed, their support model trained when first asked for."""
+
+    def __init__(self, splits: Splits, config: FreshConfig) -> None:
+        self.splits, self.config = splits, config
+
+    @functools.cached_property
+    def support(self) -> Support:
+        """Train the support model."""
+        return Support.train(self.splits.train, self.splits.dev, self.config.classifier)
+
+    @functools.cached_property
+    def accuracy(self) -> float:
+        """Its share of right answers on test."""
+        answers = self.support.predict([example.document for example in self.splits.test])
+        return accuracy([example.label for example in self.splits.test], [answer.label for answer in answers])
+
+    def about(self, scorer: str) -> dict[str, float]:
+        """How good the model is that the scorer asks."""
+        return {} if scorer == PEOPLE else {"full text accuracy": self.accuracy}
+
+    def scorer(self, name: str) -> SaliencyScorer:
+        """Make a scorer, or the tagger that people teach."""
+        if name != PEOPLE:
+            return make_scorer(name, self.support, asdict(self.config.scoring))
+        taught = replace(self.config, tagging=replace(self.config.tagging, tagger=True, human=1.0))
+        return train_tagger(self.splits, taught, None, Watch())
+
+
+def measure(scores: Scores, parts: Mapping[str, Sequence[Example]], config: FreshConfig) -> list[dict[str, Any]]:
     """Try each cut of one scorer's scores."""
-    asks = make_scorer(scorer, support, asdict(config.scoring))
-    scores = {name: asks.score([example.document for example in part]) for name, part in parts.items()}
     rows: list[dict[str, Any]] = []
     for reach in SPREADS:
         for name, cut in (("top_k", TopK(config.one_ratio)), ("contiguous", Contiguous(config.one_ratio))):
-            row: dict[str, Any] = {"scorer": scorer, "cut": name, "spread": reach}
+            row: dict[str, Any] = {"cut": name, "spread": reach}
             for part, examples in parts.items():
                 wider = [spread_out(saliency, reach) for saliency in scores[part]]
                 row |= {f"{part} {figure}": round(value, 4) for figure, value in agreed(examples, wider, cut).items()}
             rows.append(row)
     return rows
+
+
+def together(seeds: Sequence[Scores]) -> Scores:
+    """Let several models vote: the mean of the places that each gives a word among those of its document."""
+    return {
+        part: [
+            replace(
+                of_seeds[0], scores=np.mean([np.argsort(np.argsort(saliency.scores)) for saliency in of_seeds], axis=0)
+            )
+            for of_seeds in zip(*(scores[part] for scores in seeds), strict=True)
+        ]
+        for part in seeds[0]
+    }
+
+
+def tell(args: argparse.Namespace, about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows, and add them to the file."""
+    for row in rows:
+        line = json.dumps({"corpus": args.corpus, "settings": args.settings, **about, **row})
+        print(line, flush=True)
+        if args.out:
+            with args.out.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+
+def keep_scores(path: Path, scores: Scores) -> None:
+    """Write all scores of one scorer to a file, one document after the other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dev, test = (np.concatenate([saliency.scores for saliency in scores[part]]) for part in ("dev", "test"))
+    np.savez_compressed(path, dev=dev.astype(np.float32), test=test.astype(np.float32))
+
+
+def vote(args: argparse.Namespace) -> None:
+    """Measure models of which the scores were kept, together."""
+    run = resolve(args.corpus, args.data_dir, None, parse_assignments(args.settings))
+    assert isinstance(run.method, FreshConfig)
+    splits = read_splits(args.corpus, args.data_dir, run, SILENT)
+    parts = marked_parts(splits)
+    scores = together([read_scores(path, parts) for path in args.vote])
+    tell(args, {"vote": [path.stem for path in args.vote]}, measure(scores, parts, run.method))
+
+
+def read_scores(path: Path, parts: Mapping[str, Sequence[Example]]) -> Scores:
+    """Read what :func:`keep_scores` wrote."""
+    kept = np.load(path)
+    return {
+        part: [
+            Saliency(scores.astype(np.float64), "", item.document.id)
+            for item, scores in zip(
+                items, np.split(kept[part], np.cumsum([len(item.document.words) for item in items])[:-1]), strict=True
+            )
+        ]
+        for part, items in parts.items()
+    }
+
+
+def marked_parts(splits: Splits) -> dict[str, list[Example]]:
+    """Take the documents of dev and test that people marked words of."""
+    return {"dev": list(filter(has_rationale, splits.dev)), "test": list(filter(has_rationale, splits.test))}
 
 
 def main() -> None:
@@ -84,23 +176,34 @@ def main() -> None:
     parser.add_argument("--scorers", default=",".join(SCORING))
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--scores", type=Path, metavar="DIR")
+    parser.add_argument("--vote", type=Path, nargs="+", metavar="FILE")
     args = parser.parse_intermixed_args()
+    if args.vote:
+        vote(args)
+    else:
+        train_and_measure(args)
+
+
+def train_and_measure(args: argparse.Namespace) -> None:
+    """Train for each seed, and measure each scorer."""
+    found: dict[str, list[Scores]] = {}
     for seed in map(int, args.seeds.split(",")):
         run = resolve(args.corpus, args.data_dir, None, {**parse_assignments(args.settings), "seed": seed})
         assert isinstance(run.method, FreshConfig)
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
-        support = Support.train(splits.train, splits.dev, run.method.classifier)
-        answers = support.predict([example.document for example in splits.test])
-        right = accuracy([example.label for example in splits.test], [answer.label for answer in answers])
-        parts = {name: [item for item in getattr(splits, name) if has_rationale(item)] for name in ("dev", "test")}
-        for scorer in args.scorers.split(","):
-            for row in measure(support, parts, scorer, run.method):
-                about = {"corpus": args.corpus, "settings": args.settings, "seed": seed, "full text accuracy": right}
-                line = json.dumps({**about, **row})
-                print(line, flush=True)
-                if args.out:
-                    with args.out.open("a", encoding="utf-8") as file:
-                        file.write(line + "\n")
+        parts = marked_parts(splits)
+        asked = Asked(splits, run.method)
+        for name in args.scorers.split(","):
+            scorer = asked.scorer(name)
+            scores = {part: scorer.score([item.document for item in items]) for part, items in parts.items()}
+            found.setdefault(name, []).append(scores)
+            if args.scores:
+                keep_scores(args.scores / f"{name}-{seed}.npz", scores)
+            tell(args, {"seed": seed, "scorer": name, **asked.about(name)}, measure(scores, parts, run.method))
+    for name, seeds in found.items():
+        if len(seeds) > 1:
+            tell(args, {"seeds together": args.seeds, "scorer": name}, measure(together(seeds), parts, asked.config))
 
 
 if __name__ == "__main__":
