@@ -97,6 +97,7 @@ def loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"
     with certifying(args.model, args.certify, device=args.device, overwrite=args.overwrite) as certifier:
         yield certifier.model, lambda documents: certifier.explain(documents, args.ratio)
     n_certificates = f"{certifier.count:,} certificate{'s' if certifier.count != 1 else ''}"
+    print(f"Predictor digest: {certifier.maker.predictor_sha256}", file=sys.stderr)
     print(f"{n_certificates} in {args.certify}. Final digest: {certifier.digest}", file=sys.stderr)
 
 
