@@ -60,20 +60,6 @@ def refused(folder: Path, message: str) -> None:
         Rationalizer.from_pretrained(folder)
 
 
-def test_there_is_no_such_folder(tmp_path: Path) -> None:
-    expected = f"There is no folder {tmp_path / 'none'}, and the model hub did not give it: "
-    with pytest.raises(ModelError, match=f"^{re.escape(expected)}."):
-        Rationalizer.from_pretrained(tmp_path / "none")
-
-
-def test_a_name_is_not_found_offline() -> None:
-    with pytest.raises(
-        ModelError, match=r"^There is no folder you/none, and the model hub did not give it: ."
-    ) as caught:
-        Rationalizer.from_pretrained("you/none")
-    assert "\n" not in str(caught.value)
-
-
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
     refused(
         tmp_path,

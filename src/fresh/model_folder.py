@@ -1,6 +1,7 @@
 """What the folder of a saved model holds: written in one move, checked when read."""
 
 import contextlib
+import difflib
 import hashlib
 import importlib.metadata
 import json
@@ -26,10 +27,13 @@ FORMAT = 2
 MANIFEST = "config.json"
 CARD = "README.md"
 MARKS = "rationales.json"
+SEEN = "trained_on.bin"
 NEEDED = ("format", "labels", "chosen_by", "asks", "settings", "report", "ratios", "files")
 """What a manifest says of a model."""
 HALVES = ("extractor/", "predictor/")
 """Folders in which nothing lies but what the manifest lists."""
+MOST_NEAR = 5
+"""Models that are named where one is missing."""
 COPY = "Copy the model again, or train it again."
 UNSEALED = (
     "{manifest} has no digest of itself, since an earlier version of fresh wrote it: a change of its settings or "
@@ -172,6 +176,18 @@ def check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
                     f"{folder} holds {half}{name}, which is not part of the model and might be read as if it were. "
                     "Take it out."
                 )
+
+
+def near(missing: Path) -> str:
+    """Say what there is near a folder that is not there: models of like names first."""
+    parent = next(place for place in missing.absolute().parents if place.is_dir())
+    if parent != missing.absolute().parent:
+        return f"Of its path, only {parent} is there. Look at the spelling."
+    models = sorted(place.name for place in parent.iterdir() if (place / MANIFEST).is_file())
+    alike = difflib.get_close_matches(missing.name, models, n=MOST_NEAR, cutoff=0.5) or models[:MOST_NEAR]
+    if not alike:
+        return f"There is no saved model in {parent}. Name the folder that `fresh train` wrote."
+    return f"Near it are: {', '.join(alike)}. Name one of them, or owner/name for a model on the hub."
 
 
 def find_predictor(folder: Path) -> Path:

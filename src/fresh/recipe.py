@@ -23,6 +23,7 @@ from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.report_page import check_report, report_of, write_page
 from fresh.scorers import ScorerFactory
+from fresh.seen import Seen
 from fresh.team import team
 from fresh.training import Watch
 from fresh.unfinished import begin, partial_of
@@ -138,7 +139,8 @@ def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFact
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, TRIALS, seed, watch.progress, found.explained).beside(found)
-    return Evaluated(replace(model, report=found.report), found)
+    seen = Seen.of(example.document for example in (*splits.train, *splits.dev))
+    return Evaluated(replace(model, report=found.report, seen=seen), found)
 
 
 def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]) -> Run:

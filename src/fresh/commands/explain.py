@@ -104,6 +104,7 @@ def loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"
 def explain_file(args: argparse.Namespace) -> int:
     """Explain the texts of a file one after the other; each line that is written is whole."""
     from fresh.data import BadRows, read_documents
+    from fresh.examples import count_rows
     from fresh.lengths import leave_out_too_long
     from fresh.progress import SILENT, Terminal
     from fresh.show import to_record
@@ -116,7 +117,8 @@ def explain_file(args: argparse.Namespace) -> int:
         with loaded(args) as (model, explain):
             fitting = leave_out_too_long(documents, model, bad) if reads.skip_bad else documents
             explanations = begun(explain(fitting))
-            with opened(args.output) as output, progress.task("explaining", None) as advance:
+            total = None if progress is SILENT else count_rows(args.input, reads)
+            with opened(args.output) as output, progress.task("explaining", total) as advance:
                 for explanation in explanations:
                     output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
                     done += 1
