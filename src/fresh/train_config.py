@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fresh.config import below, refuse
+from fresh.config import below, not_above, refuse
 from fresh.store import Place, Shelf
 
 
@@ -51,7 +51,7 @@ class TrainConfig:
     weight_decay: float = 0.01
     """Weight decay of AdamW, decoupled."""
     max_grad_norm: float = 5.0
-    """Gradients are clipped to this norm."""
+    """Gradients are clipped to this norm; inf to clip none."""
     patience: int = 10
     """Epochs without a better dev macro-F1 after which training stops."""
     seed: int = 0
@@ -61,9 +61,9 @@ class TrainConfig:
     engine: EngineConfig = field(default_factory=EngineConfig)
 
     def __post_init__(self) -> None:
-        above = {"learning_rate": self.learning_rate, "max_grad_norm": self.max_grad_norm}
         refuse(
             *below(1, epochs=self.epochs, batch_size=self.batch_size, patience=self.patience),
-            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
+            *not_above(0, learning_rate=self.learning_rate),
+            f"max_grad_norm must be above 0, got {self.max_grad_norm}." if not self.max_grad_norm > 0 else None,
             *below(0, weight_decay=self.weight_decay, seed=self.seed),
         )

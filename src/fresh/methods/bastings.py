@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fresh.config import below, refuse
+from fresh.config import below, not_above, refuse
 from fresh.data import Splits
 from fresh.hardkuma import HardKuma
 from fresh.methods.joint import Account, GateConfig, Gated, Joint, cross_entropies, train_joint
@@ -37,10 +37,9 @@ class BastingsConfig(GateConfig):
     FRESH paper."""
 
     def __post_init__(self) -> None:
-        above = {"lagrange_start": self.lagrange_start, "lagrange_rate": self.rate}
         refuse(
             *self.wrong_gate(),
-            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
+            *not_above(0, lagrange_start=self.lagrange_start, lagrange_rate=self.rate),
             *below(0, lagrange_square=self.lagrange_square),
             f"lagrange_decay must be at least 0 and below 1, got {self.lagrange_decay}."
             if not 0 <= self.lagrange_decay < 1

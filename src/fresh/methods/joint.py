@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from fresh.by_word import there_are
 from fresh.classifier import Classifier
+from fresh.config import below
 from fresh.data import Splits
 from fresh.document import Document
 from fresh.encoding import LongPolicy, WordEncoder
@@ -54,7 +55,7 @@ class GateConfig(CutConfig):
             self.wrong_cut(),
             one_length if isinstance(self.ratio, str) else None,
             cut if self.discretizer not in CUTS_EACH else None,
-            f"lambda_2 must be at least 0, got {self.lambda_2}." if not self.lambda_2 >= 0 else None,
+            *below(0, lambda_2=self.lambda_2),
             f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
         ]
 

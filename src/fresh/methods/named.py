@@ -1,15 +1,16 @@
 """All methods by their names, and settings for one of them out of what a user gives."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fresh.config import ConfigError, Setting, endings, flatten, settings_of, unknown
 from fresh.data import Splits
+from fresh.discretize import DISCRETIZERS
 from fresh.methods import bastings, fresh, full_text, human, lei, random
 from fresh.methods.outcome import Trained
-from fresh.methods.settings import FreshConfig, NetworksConfig
-from fresh.scorers import ScorerFactory
+from fresh.methods.settings import CutConfig, FreshConfig, NetworksConfig
+from fresh.scorers import SCORERS, ScorerConfig, ScorerFactory
 from fresh.training import Watch
 
 
@@ -61,7 +62,7 @@ def split_settings(
     """Tell the settings of a method from those of a run.
 
     :param others: The settings of a run beside those of a method.
-    :return: Those of the method, those of the run, and what is wrong with all that is neither.
+    :return: Those of the method, those of the run, and what is wrong: settings that are neither, or without effect.
     """
     own: dict[str, Any] = {}
     rest: dict[str, Any] = {}
@@ -80,7 +81,25 @@ def split_settings(
                 if owners
                 else unknown(key, "a setting", endings(known, key))
             )
-    return own, rest, problems
+    return own, rest, [*problems, *without_effect(own, config)]
+
+
+def without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iterator[str]:
+    """Name the settings that the chosen scorer or discretizer does not ask for, and those that do."""
+    given = {key.rpartition(".")[2]: value for key, value in own.items()}
+    usual = {setting.name: setting.default for setting in settings_of(config)}
+    kinds: tuple[tuple[str, Mapping[str, type], type], ...] = (
+        ("scorer", SCORERS, ScorerConfig),
+        ("discretizer", DISCRETIZERS, CutConfig),
+    )
+    for what, known, told in kinds:
+        chosen = given.get(what, usual.get(what))
+        takes = {name: {field.name for field in fields(kind)} for name, kind in known.items()}
+        concerned = {field.name for field in fields(told)} & given.keys()
+        for key in sorted(concerned) if isinstance(chosen, str) and chosen in known else ():
+            owners = [name for name in known if key in takes[name]]
+            if owners and chosen not in owners:
+                yield f"{key} is a setting of the {what} {' and '.join(owners)}, not of {chosen}."
 
 
 def train_method(
