@@ -9,9 +9,10 @@ from fresh.cli import main
 from fresh.config import settings_of
 from fresh.data import Splits
 from fresh.document import Example
-from fresh.methods.named import METHODS, settings_of_methods
+from fresh.methods.listed import settings_of_methods
+from fresh.methods.named import METHODS
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import RunConfig
+from fresh.run_config import RunConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
 

@@ -8,8 +8,8 @@ from fresh.config import ConfigError, from_mapping, help_texts, parse_assignment
 from fresh.data import DataConfig
 from fresh.methods.fresh import FreshConfig
 from fresh.methods.named import METHODS
-from fresh.network import NetworkConfig
-from fresh.recipe import RunConfig
+from fresh.network_config import NetworkConfig
+from fresh.run_config import RunConfig
 from fresh.train_config import TrainConfig
 
 

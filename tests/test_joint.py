@@ -20,9 +20,9 @@ from fresh.document import Document, Example, Mask
 from fresh.encoding import Text
 from fresh.extractor import SaliencyExtractor
 from fresh.methods import lei
-from fresh.methods.bastings import BastingsConfig
+from fresh.methods.gate_settings import BastingsConfig, LeiConfig
 from fresh.methods.joint import Gated, Joint, changes, collapse, finished
-from fresh.methods.lei import LeiConfig, draw, expected, regulariser
+from fresh.methods.lei import draw, expected, regulariser
 from fresh.pieces import NO_WORD
 from fresh.progress import SILENT
 from fresh.recipe import train

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fresh.config import ConfigError, below, from_mapping, not_above
-from fresh.methods.bastings import BastingsConfig
-from fresh.methods.lei import LeiConfig
+from fresh.methods.gate_settings import BastingsConfig, LeiConfig
 from fresh.methods.named import METHODS
 from fresh.methods.settings import FreshConfig
 from fresh.recipe import resolve

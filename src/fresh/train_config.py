@@ -1,10 +1,12 @@
 """Settings of a training, and of how the hardware is used for it."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fresh.config import below, not_above, refuse
-from fresh.store import Place, Shelf
+
+if TYPE_CHECKING:
+    from fresh.store import Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +15,7 @@ class EngineConfig:
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Numbers that training computes with: auto takes bf16 on an NVIDIA GPU and fp32 elsewhere."""
-    frozen: Place = "auto"
+    frozen: Literal["auto", "memory", "file", "off"] = "auto"
     """Where the output of frozen layers is kept, so that they run once: memory (of the GPU, if there is one), file, off
     (they run in each step), or auto: memory while it lasts, then a file."""
     frozen_gb: float | None = None
@@ -33,8 +35,10 @@ class EngineConfig:
             else None,
         )
 
-    def shelf(self) -> Shelf:
+    def shelf(self) -> "Shelf":
         """Make the place where frozen outputs are kept."""
+        from fresh.store import Shelf
+
         return Shelf(self.frozen, self.frozen_gb, self.frozen_folder)
 
 

@@ -1,16 +1,18 @@
 """All methods by their names, and settings for one of them out of what a user gives."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
-from fresh.config import ConfigError, Setting, endings, flatten, settings_of, unknown
+from fresh.config import ConfigError, endings, flatten, settings_of, unknown
 from fresh.data import Splits
 from fresh.discretize import DISCRETIZERS
 from fresh.methods import bastings, fresh, full_text, human, lei, random
+from fresh.methods.listed import CONFIGS
 from fresh.methods.outcome import Trained
 from fresh.methods.settings import CutConfig, FreshConfig, NetworksConfig
-from fresh.scorers import SCORERS, ScorerConfig, ScorerFactory
+from fresh.scorer_config import ScorerConfig
+from fresh.scorers import SCORERS, ScorerFactory
 from fresh.training import Watch
 
 
@@ -23,12 +25,12 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "fresh": Method(FreshConfig, fresh.train_and_mark),
-    "lei": Method(lei.LeiConfig, lei.train),
-    "bastings": Method(bastings.BastingsConfig, bastings.train),
-    "full_text": Method(full_text.FullTextConfig, full_text.train),
-    "random": Method(random.RandomConfig, random.train),
-    "human": Method(human.HumanConfig, human.train),
+    "fresh": Method(CONFIGS["fresh"], fresh.train_and_mark),
+    "lei": Method(CONFIGS["lei"], lei.train),
+    "bastings": Method(CONFIGS["bastings"], bastings.train),
+    "full_text": Method(CONFIGS["full_text"], full_text.train),
+    "random": Method(CONFIGS["random"], random.train),
+    "human": Method(CONFIGS["human"], human.train),
 }
 
 
@@ -42,18 +44,6 @@ def find_method(name: str) -> Method:
 def owns(config: type, name: str) -> bool:
     """Say whether a name, or the end of a path, is that of one of the settings of a class."""
     return any(f".{setting.path}".endswith(f".{name}") for setting in settings_of(config))
-
-
-def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
-    """List the settings of all methods by their names, each with the names of the methods it is for."""
-    found: dict[str, tuple[Setting, list[str]]] = {}
-    for method, about in METHODS.items():
-        for setting in settings_of(about.config):
-            known, owners = found.get(setting.name, (setting, []))
-            # What stands in different places for different methods is shown as if it stood in none.
-            shown = known if known.path == setting.path else replace(setting, path=setting.name)
-            found[setting.name] = shown, [*owners, method]
-    return found
 
 
 def split_settings(
