@@ -5,6 +5,7 @@ import difflib
 import hashlib
 import importlib.metadata
 import json
+import os
 import shutil
 import tempfile
 import warnings
@@ -183,7 +184,7 @@ def near(missing: Path) -> str:
     parent = next(place for place in missing.absolute().parents if place.is_dir())
     if parent != missing.absolute().parent:
         return f"Of its path, only {parent} is there. Look at the spelling."
-    models = sorted(place.name for place in parent.iterdir() if (place / MANIFEST).is_file())
+    models = sorted(place.name for place in parent.iterdir() if os.path.isfile(place / MANIFEST))  # noqa: PTH113
     alike = difflib.get_close_matches(missing.name, models, n=MOST_NEAR, cutoff=0.5) or models[:MOST_NEAR]
     if not alike:
         return f"There is no saved model in {parent}. Name the folder that `fresh train` wrote."
