@@ -83,6 +83,14 @@ def test_gradients_may_stay_as_they_are() -> None:
             {"method": "lei", "minimum": 0.1},
             "minimum is a setting of the discretizer global_top_k and global_contiguous",
         ),
+        (
+            {"method": "bastings", "two_sided": False, "lagrange_square": 2},
+            "lagrange_square has no effect with two_sided=false: leave it out, or take two_sided=true.",
+        ),
+        (
+            {"frozen": "off", "train.engine.frozen_gb": 2},
+            "frozen_gb has no effect with frozen=off: leave it out, or take frozen=auto.",
+        ),
         ({"method": "bastings", "samples": 50}, "samples is a setting of fresh, not of the method bastings."),
     ],
 )
@@ -98,6 +106,8 @@ def test_a_setting_that_nothing_asks_for_is_refused(settings: Mapping[str, Any],
         {"scorer": "lime", "samples": 50, "ratio": 0.3},
         {"scorer": "attention", "layer": -2},
         {"seed": 5},
+        {"frozen_gb": 2},
+        {"method": "bastings", "lagrange_square": 2},
         {"discretizer": "threshold", "cutoff": 0.5},
         {"discretizer": "global_top_k", "minimum": 0.1, "ratio": 0.3},
         {"method": "lei", "lambda_1": 0.1, "ratio": 0.3},

@@ -34,6 +34,10 @@ METHODS: dict[str, Method] = {
 }
 
 
+NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("auto", "memory")))
+"""Settings that have an effect only where another one has one of some values."""
+
+
 def find_method(name: str) -> Method:
     """Find a method by its name."""
     if name not in METHODS:
@@ -90,6 +94,10 @@ def without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iter
             owners = [name for name in known if key in takes[name]]
             if owners and chosen not in owners:
                 yield f"{key} is a setting of the {what} {' and '.join(owners)}, not of {chosen}."
+    for key, other, needed in NEEDS:
+        value = str(given.get(other, usual.get(other))).lower()
+        if key in given and value not in needed:
+            yield f"{key} has no effect with {other}={value}: leave it out, or take {other}={needed[0]}."
 
 
 def train_method(
