@@ -69,6 +69,15 @@ def test_each_pair_is_tested_and_all_tests_are_corrected_together() -> None:
     assert table.pairs[1].says == "a swap matters on 2 documents; all swaps were counted"
 
 
+def test_texts_that_documents_share_are_drawn_and_swapped_whole() -> None:
+    apart, shared = compare(SOME, examples(GOLD, 8)), compare(SOME, examples(GOLD, 8, n_asked=2))
+    assert (apart.n_texts, shared.n_texts) == (None, 4)
+    assert [row.accuracy.value for row in shared.rows] == [row.accuracy.value for row in apart.rows]
+    assert shared.rows[1].accuracy == Estimate(0.75, 0.25, 1)  # the second of four texts is wrong, both times
+    assert shared.pairs[1].says == "a swap matters on 1 whole texts; all swaps were counted"
+    assert [one.p for one in shared.pairs] == pytest.approx([1, 1, 2 / 2**4, 2 / 2**4, shared.pairs[4].p, 2 / 2**3])
+
+
 def test_all_are_tested_against_one() -> None:
     table = compare(SOME, examples(GOLD), against="right")
     assert [(one.first, one.second) for one in table.pairs] == [("fair", "right")] * 2 + [("wrong", "right")] * 2
@@ -111,7 +120,7 @@ def test_token_f1_is_that_of_the_benchmark(texts: list[Document], data: st.DataO
     found = measure(given_, explained)
     assert found.agreement == pytest.approx(agreement.compare(given_, explained).token_macro.f1)
     assert found.kept == pytest.approx(np.concatenate([explanation.mask.kept for explanation in explained]).mean())
-    assert len(found.n_texts) == sum(example.human is not None for example in given_)
+    assert len(found.marked) == sum(example.human is not None for example in given_)
 
 
 # Groups of runs

@@ -175,12 +175,17 @@ def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, to
     assert "comprehensiveness_classification_scores" not in first
 
 
-def test_documents_that_are_one_text_with_several_queries_are_warned_of(predictor: Predictor) -> None:
+def test_documents_that_share_a_text_are_drawn_with_it(predictor: Predictor) -> None:
     model = Rationalizer(KeepAll(), predictor)
-    once = [Example(Document.from_text(text, id=text), "neg") for text in ("a good film", "a bad film")]
+    texts = ("a good film", "a bad film", "a bad film of two")
+    once = [Example(Document.from_text(text, id=text), "neg") for text in texts]
     assert evaluate(model, once).notes == ()
-    again = Example(Document.from_text("a bad film", id="again"), "pos")
-    assert evaluate(model, [*once, again]).notes == (
-        "3 documents are only 2 different texts. Intervals and tests take documents as independent, so they are too "
-        "narrow here.",
-    )
+    more = [Example(Document.from_text("a bad film", id=str(number)), "pos") for number in range(4)]
+    report = evaluate(model, [*once, *more])
+    assert report.notes == ("7 documents share 3 texts. Intervals draw whole texts.",)
+    answers = numbered([item.prediction.label for item in model.explain([item.document for item in once])], LABELS)
+    given, gold = answers[[0, 1, 2, 1, 1, 1, 1]], [0, 0, 0, 1, 1, 1, 1]
+    expected = macro_f1_interval(gold, given, 2, texts=[0, 1, 2, 1, 1, 1, 1])
+    assert report.rows[0].macro_f1_between == (expected.low, expected.high)
+    alone = evaluate(model, more)
+    assert alone.notes == ("4 documents share 1 text. Intervals say nothing about other texts.",)

@@ -104,6 +104,7 @@ def test_json_holds_figures_and_tests_but_no_documents() -> None:
     about = {name: value for name, value in found.items() if name not in ("rows", "pairs")}
     assert about == {
         "n_documents": 1200,
+        "n_texts": None,
         "n_marked": 7,
         "labels": ["neg", "pos"],
         "ranges": "Ranges are 95 % bootstrap intervals over the documents.",
@@ -145,3 +146,10 @@ def test_many_models_make_a_short_title() -> None:
 def test_figures_in_few_signs() -> None:
     assert [signed(value) for value in (0.5, -0.5, 0.0, -0.0001)] == ["+.500", "-.500", "+.000", "+.000"]
     assert [p_value(p) for p in (None, 0.0, 0.0001, 1)] == ["–", "<0.0001", "0.0001", "1.0000"]
+
+
+def test_texts_that_documents_share_are_told() -> None:
+    shared = replace(MODELS, n_texts=83)
+    assert shared.ranges == "Ranges are 95 % bootstrap intervals over whole texts: 1,200 documents share 83 texts."
+    assert shared.test == "paired permutation test, on the same texts, swapped whole"
+    assert json.loads(shared.to_json())["n_texts"] == 83

@@ -8,16 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.metrics import accuracy, macro_f1
+from fresh.resampling import Kinds, resampled
 from fresh.uncertainty import (
     Interval,
     accuracy_interval,
     bootstrap,
     macro_f1_interval,
-    macro_f1_of,
     mean_interval,
     numbered,
     ratio_interval,
-    resampled,
 )
 
 LABELS = ("neg", "pos", "mixed")
@@ -65,7 +64,7 @@ def test_all_resamples_of_two_instances_are_as_probable_as_counted() -> None:
 def test_blocks_are_drawn_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = np.array([3, 4, 5])
     whole = np.concatenate(list(resampled(counts, 50, seed=1)))
-    monkeypatch.setattr("fresh.uncertainty.BLOCK", 21)
+    monkeypatch.setattr("fresh.resampling.BLOCK", 21)
     parts = list(resampled(counts, 50, seed=1))
     assert [len(part) for part in parts] == [7] * 7 + [1]
     assert np.array_equal(np.concatenate(parts), whole)
@@ -82,11 +81,11 @@ def test_figures_equal_those_of_the_metrics(pairs: list[tuple[str, str]]) -> Non
 @given(PAIRS, st.integers(0, 2**32))
 def test_every_resample_has_the_macro_f1_of_its_instances(pairs: list[tuple[str, str]], seed: int) -> None:
     drawn = [pairs[i] for i in np.random.default_rng(seed).integers(len(pairs), size=len(pairs))]
-    kinds = sorted(set(pairs))
-    counts = np.array([[drawn.count(kind) for kind in kinds]])
-    cells = np.array([[numbered([label], LABELS)[0] for label in kind] for kind in kinds])
+    kinds = Kinds.of(*(numbered(column, LABELS) for column in zip(*pairs, strict=True)))
+    cells = [tuple((*LABELS, "other")[place] for place in cell) for cell in kinds.cells]
+    counts = np.array([[drawn.count(cell) for cell in cells]])
     gold, predicted = zip(*drawn, strict=True)
-    assert macro_f1_of(counts, cells[:, 0], cells[:, 1], 3) == pytest.approx(macro_f1(gold, predicted, LABELS))
+    assert kinds.count_classes(3).times(counts).macro_f1 == pytest.approx(macro_f1(gold, predicted, LABELS))
 
 
 @given(PAIRS, st.permutations((0, 1, 2)))
@@ -151,7 +150,7 @@ def test_intervals_of_macro_f1_cover_what_they_promise() -> None:
         [0.3, 0.1, 0.05, 0.35, 0.05, 0.15]
     )  # of each pair of gold and predicted, two classes and another
     cells = np.array(list(product(range(2), range(3))))
-    [true] = macro_f1_of(chances[None] * 1e9, cells[:, 0], cells[:, 1], 2)
+    [true] = Kinds.of(*cells.T).count_classes(2).times(chances[None] * 1e9).macro_f1
     hits = 0
     for seed in range(400):
         gold, predicted = cells[generator.choice(6, size=300, p=chances)].T

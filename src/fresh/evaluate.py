@@ -20,6 +20,7 @@ from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
+from fresh.resampling import Numbers, number_texts, share_texts
 from fresh.scorers import scorer_to_dict
 from fresh.support import Support, text_of
 from fresh.tagger import Tagger
@@ -84,27 +85,63 @@ def evaluate_whole(
     explained = explain_all(rationalizer, documents, progress, "explaining")
     full = beside.read_all(documents, progress)
     others = read_others(rationalizer, beside, explained, progress)
-    rows = [] if full is None else [measured(full_text_name(beside), examples, labels, full, 1.0)]
-    rows.append(replace(row(name_of(rationalizer), examples, labels, explained), own=True))
-    rows += [row_at(rationalizer, examples, explained, ratio) for ratio in rationalizer.ratios or ()]
-    rows += [measured(item.name, examples, labels, item.answers, item.kept) for item in others]
-    rows.append(majority_row(examples, labels, beside.majority or most_frequent(examples)))
+    key = AnswerKey.of(examples, labels)
+    rows = [] if full is None else [key.row(full_text_name(beside), full, 1.0)]
+    rows.append(replace(own_row(rationalizer, key, explained), own=True))
+    rows += [row_at(rationalizer, key, explained, ratio) for ratio in rationalizer.ratios or ()]
+    rows += [key.row(item.name, item.answers, item.kept) for item in others]
+    rows.append(majority_row(key, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
     by_ratio = read_at_lengths(rationalizer, explained, progress)
     details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
-    notes = asked_often(documents)
     unread, digest = share_unread(rationalizer, documents), digest_of(examples)
-    report = Report(len(examples), tuple(rows), unread, notes, details, measured_on=digest)
+    report = Report(len(examples), tuple(rows), unread, asked_often(key.texts), details, measured_on=digest)
     return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)
 
 
-def asked_often(documents: Sequence[Document]) -> tuple[str, ...]:
-    """Warn of intervals where many documents are one text with several queries."""
-    n_texts = len({document.words for document in documents})
-    if n_texts == len(documents):
+def asked_often(texts: Numbers | None) -> tuple[str, ...]:
+    """Say what is drawn where several documents are one text, say with several queries."""
+    if texts is None:
         return ()
-    told = f"{len(documents):,} documents are only {n_texts:,} different texts"
-    return (f"{told}. Intervals and tests take documents as independent, so they are too narrow here.",)
+    n_texts = len(set(texts.tolist()))
+    drawn = "Intervals draw whole texts" if n_texts > 1 else "Intervals say nothing about other texts"
+    return (f"{share_texts(len(texts), n_texts)}. {drawn}.",)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerKey:
+    """What answers are held against."""
+
+    gold: Sequence[str]
+    labels: Sequence[str]
+    texts: Numbers | None
+    """Number of the text of each document, where several have one."""
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], labels: Sequence[str]) -> "AnswerKey":
+        """Take gold labels and texts from examples."""
+        texts = number_texts(example.document.words for example in examples)
+        return cls([example.label for example in examples], labels, texts)
+
+    def numbered(self, given: Sequence[str]) -> Numbers:
+        """Turn labels into their places."""
+        return numbered(given, self.labels)
+
+    def row(self, name: str, answers: Sequence[Prediction], kept: float) -> Row:
+        """Make a row of a table."""
+        given = [answer.label for answer in answers]
+        numbers = self.numbered(self.gold), self.numbered(given)
+        f1 = macro_f1_interval(*numbers, len(self.labels), texts=self.texts)
+        share = accuracy_interval(*numbers, texts=self.texts)
+        return Row(
+            name,
+            macro_f1(self.gold, given, self.labels),
+            accuracy(self.gold, given),
+            kept,
+            tuple(class_scores(self.gold, given, self.labels)),
+            (f1.low, f1.high),
+            (share.low, share.high),
+        )
 
 
 class Other(NamedTuple):
@@ -148,10 +185,10 @@ def full_text_name(beside: Baselines) -> str:
     return "full text (support model)" if isinstance(beside.full_text, Support) else "full text"
 
 
-def majority_row(examples: Sequence[Example], labels: Sequence[str], label: str) -> Row:
+def majority_row(key: AnswerKey, label: str) -> Row:
     """Measure what always giving one label, without reading, is worth."""
-    sure = Prediction(label, {name: float(name == label) for name in labels})
-    return measured(f"majority class ({label})", examples, labels, [sure] * len(examples), 0.0)
+    sure = Prediction(label, {name: float(name == label) for name in key.labels})
+    return key.row(f"majority class ({label})", [sure] * len(key.gold), 0.0)
 
 
 def share_unread(rationalizer: Rationalizer, documents: Sequence[Document]) -> float:
@@ -174,15 +211,13 @@ def name_of(rationalizer: Rationalizer) -> str:
     return f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
 
 
-def row_at(
-    rationalizer: Rationalizer, examples: Sequence[Example], explained: Sequence[Explanation], ratio: float
-) -> Row:
+def row_at(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Explanation], ratio: float) -> Row:
     """Measure a rationalizer that serves many lengths at one of them, from the scores that are there."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
     masks = select_read(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
     rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
     answers = rationalizer.predictor.predict(rationales)
-    return measured(f"the same, at {ratio:g}", examples, rationalizer.labels, answers, share_kept(masks))
+    return key.row(f"the same, at {ratio:g}", answers, share_kept(masks))
 
 
 def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> None:
@@ -210,30 +245,12 @@ def explain_all(
     return found
 
 
-def row(name: str, examples: Sequence[Example], labels: Sequence[str], explained: Sequence[Explanation]) -> Row:
-    """Compare answers with gold labels."""
-    kept = share_kept([explanation.mask for explanation in explained])
-    return measured(name, examples, labels, [explanation.prediction for explanation in explained], kept)
+def own_row(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Explanation]) -> Row:
+    """Measure the rationalizer itself."""
+    kept = share_kept([item.mask for item in explained])
+    return key.row(name_of(rationalizer), [item.prediction for item in explained], kept)
 
 
 def share_kept(masks: Sequence[Mask]) -> float:
     """Compute the share of all words that is kept."""
     return float(np.concatenate([mask.kept for mask in masks]).mean())
-
-
-def measured(
-    name: str, examples: Sequence[Example], labels: Sequence[str], answers: Sequence[Prediction], kept: float
-) -> Row:
-    """Make a row of a table."""
-    gold, given = [example.label for example in examples], [answer.label for answer in answers]
-    numbers = numbered(gold, labels), numbered(given, labels)
-    f1, share = macro_f1_interval(*numbers, len(labels)), accuracy_interval(*numbers)
-    return Row(
-        name,
-        macro_f1(gold, given, labels),
-        accuracy(gold, given),
-        kept,
-        tuple(class_scores(gold, given, labels)),
-        (f1.low, f1.high),
-        (share.low, share.high),
-    )

@@ -19,7 +19,7 @@ from fresh.comparison.measured import (
 from fresh.comparison.side_by_side import Pair, SideBySide
 from fresh.config import flatten, unknown
 from fresh.document import Example, Explanation
-from fresh.evaluate import explain_all
+from fresh.evaluate import AnswerKey, explain_all
 from fresh.extras import load_extra
 from fresh.page import DocumentView
 from fresh.progress import SILENT, Progress
@@ -45,14 +45,15 @@ def compare(
     labels = check_models(models.items(), examples)
     measured, views = measure_all(models.items(), examples, progress)
     found = dict(zip(models, measured, strict=True))
-    gold = [example.label for example in examples]
-    rows = tuple(model_row(name, gold, one, labels) for name, one in found.items())
+    key = AnswerKey.of(examples, labels)
+    rows = tuple(model_row(name, key, one) for name, one in found.items())
     tests: list[Pair] = []
     with progress.task("testing", len(pairs)) as advance:
         for first, second in pairs:
-            tests += paired_tests((first, second), gold, (found[first].answers, found[second].answers), labels)
+            tests += paired_tests((first, second), key, found[first], found[second])
             advance(1, "")
-    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views)
+    n_texts = None if key.texts is None else len(set(key.texts.tolist()))
+    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views, n_texts)
 
 
 def compare_groups(
@@ -81,8 +82,8 @@ def compare_groups(
     for name, runs in groups.items():
         check_runs(name, dict(zip(runs, islice(written, len(runs)), strict=True)))
     measured, views = measure_all(runs_of(groups), examples, progress)
-    gold, rest = [example.label for example in examples], iter(measured)
-    figures = {name: figures_of(gold, list(islice(rest, len(runs))), labels) for name, runs in groups.items()}
+    key, rest = AnswerKey.of(examples, labels), iter(measured)
+    figures = {name: figures_of(key, list(islice(rest, len(runs)))) for name, runs in groups.items()}
     rows = tuple(group_row(name, tuple(groups[name]), one) for name, one in figures.items())
     tests = [test for pair in pairs for test in seed_tests(pair, figures)]
     return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views)

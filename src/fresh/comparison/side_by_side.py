@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fresh.page import AgreementRow, Comparison, DocumentView, Estimate, HeadlineRow, View, render
+from fresh.resampling import share_texts
 from fresh.uncertainty import short
 
 HEADS = ("macro-F1", "accuracy", "words kept")
@@ -60,6 +61,8 @@ class SideBySide:
     pairs: tuple[Pair, ...]
     documents: tuple[DocumentView, ...]
     """What the first model read, in all documents or some of them."""
+    n_texts: int | None = None
+    """Different texts, where several documents have one: these are drawn and swapped whole."""
 
     @property
     def of_runs(self) -> bool:
@@ -79,14 +82,19 @@ class SideBySide:
     @property
     def test(self) -> str:
         """Name the test."""
-        return "Welch's t-test over seeds" if self.of_runs else "paired permutation test, on the same documents"
+        if self.of_runs:
+            return "Welch's t-test over seeds"
+        return f"paired permutation test, on the same {'documents' if self.n_texts is None else 'texts, swapped whole'}"
 
     @property
     def ranges(self) -> str:
         """Say what the ranges around figures are."""
         if self.of_runs:
             return "Figures are means over runs of several seeds, ranges go from the lowest run to the highest."
-        return "Ranges are 95 % bootstrap intervals over the documents."
+        if self.n_texts is None:
+            return "Ranges are 95 % bootstrap intervals over the documents."
+        shared = share_texts(self.n_documents, self.n_texts)
+        return f"Ranges are 95 % bootstrap intervals over whole texts: {shared}."
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -114,6 +122,7 @@ class SideBySide:
         """Turn it into plain values, for JSON; documents are for the page only."""
         return {
             "n_documents": self.n_documents,
+            "n_texts": self.n_texts,
             "n_marked": self.n_marked,
             "labels": list(self.labels),
             "rows": [asdict(row) for row in self.rows],
