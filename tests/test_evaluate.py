@@ -14,7 +14,7 @@ from fresh.discretize import TopK
 from fresh.document import Document, Example, Mask
 from fresh.evaluate import evaluate, evaluate_whole
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
-from fresh.metrics import accuracy, macro_f1
+from fresh.metrics import ClassScore, accuracy, class_scores, macro_f1
 from fresh.predictor import Predictor
 from fresh.random_words import random_masks
 from fresh.rationale import Rationale
@@ -22,7 +22,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.scorers.random import Random
 from fresh.support import Support
 from fresh.tagger import Tagger, build
-from fresh.uncertainty import accuracy_interval, macro_f1_interval, numbered
+from fresh.uncertainty import accuracy_interval, class_intervals, macro_f1_interval, numbered, ratio_interval
 
 LABELS = ("neg", "pos")
 
@@ -51,15 +51,26 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
     for row, given in zip(report.rows, answers.values(), strict=True):
         assert row.accuracy == accuracy(gold, given)
         assert row.macro_f1 == macro_f1(gold, given, LABELS)
-        assert [score.label for score in row.classes] == list(LABELS)
+        assert [bare(score) for score in row.classes] == class_scores(gold, given, LABELS)
         numbers = numbered(gold, LABELS), numbered(given, LABELS)
         expected = macro_f1_interval(*numbers, 2)
         assert row.macro_f1_between == (expected.low, expected.high)
-        assert row.accuracy_between == (accuracy_interval(*numbers).low, accuracy_interval(*numbers).high)
+        assert row.accuracy_between == accuracy_interval(*numbers).bounds
+        for score, found in zip(row.classes, class_intervals(*numbers, 2), strict=True):
+            assert (score.precision_between, score.recall_between) == (found.precision.bounds, found.recall.bounds)
+            assert score.f1_between == found.f1.bounds
     kept = sum(item.mask.kept.sum() for item in explained) / sum(len(item.mask) for item in explained)
     assert [row.kept for row in report.rows] == pytest.approx([1, kept, kept, 1 - kept, 0])
+    shares = [item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained]
+    between = ratio_interval(*shares).bounds
+    assert [row.kept_between for row in report.rows[:3]] == [None, between, between]  # all words are all words
     assert [row.own for row in report.rows] == [False, True, False, False, False]
     assert report.rows[1].macro_f1 > report.rows[2].macro_f1
+
+
+def bare(score: ClassScore) -> ClassScore:
+    """Leave the intervals out."""
+    return replace(score, precision_between=None, recall_between=None, f1_between=None)
 
 
 def read(predictor: Predictor, documents: Sequence[Document], masks: Sequence[Mask]) -> list[str]:
@@ -142,8 +153,8 @@ def test_a_tagger_is_called_by_its_method(
 def test_a_label_that_was_never_trained_is_refused(model: Rationalizer) -> None:
     strange = Example(Document.from_text("a good film", id="x"), "great")
     expected = (
-        "Document 'x' has the label 'great', which this model was not trained for. It knows: neg, pos. "
-        "Leave such documents out, or train a model for them."
+        "These labels of the data were never learned: great (1). The first such document is 'x'. "
+        "Learned were: neg, pos. Leave such documents out, or train a model for them."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         evaluate(model, [strange])

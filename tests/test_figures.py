@@ -10,16 +10,16 @@ from fresh.agreement import compare
 from fresh.data import Splits
 from fresh.discretize import GlobalTopK, Threshold, TopK
 from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.estimate import Interval
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor, at_ratio
 from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
-from fresh.figures import AGREEMENT, agreement_measures, error_interval, figures, read_at_lengths
+from fresh.figures import AGREEMENT, agreement_measures, bins_with_bounds, error_interval, figures, read_at_lengths
 from fresh.metrics import brier_score, calibration, confusion, macro_f1
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.scorers.random import Random
 from fresh.support import Support
-from fresh.uncertainty import Interval
 
 LABELS = ("neg", "pos")
 
@@ -37,7 +37,8 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
     found = figures(model, toy.test, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained))
     assert found.labels == LABELS
     assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
-    assert found.bins == calibration(gold, answers).bins
+    assert [replace(one, accuracy_between=None) for one in found.bins] == list(calibration(gold, answers).bins)
+    assert [one.accuracy_between is None for one in found.bins] == [one.count == 0 for one in found.bins]
     assert {measure.name: measure.figure.value for measure in found.calibration} == {
         "expected calibration error": pytest.approx(calibration(gold, answers).error),
         "Brier score": pytest.approx(brier_score(gold, answers)),
@@ -138,6 +139,16 @@ def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
         found = error_interval(gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure])
         inside += found.low <= found.value <= found.high
     assert inside == 20
+
+
+def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
+    gold = ["pos"] * 80 + ["neg"] * 20 + ["neg"]
+    sure, unsure = Prediction("pos", {"pos": 0.85, "neg": 0.15}), Prediction("pos", {"pos": 0.55, "neg": 0.45})
+    bins = [one for one in bins_with_bounds(gold, [*[sure] * 100, unsure]) if one.count]
+    assert [one.accuracy for one in bins] == [0, 0.8]
+    few, many = (one.accuracy_between for one in bins)
+    assert few == pytest.approx((0, 0))  # where it is in no resample, it is not measured
+    assert many == pytest.approx((0.8 - 1.96 * 0.04, 0.8 + 1.96 * 0.04), abs=0.015)
 
 
 @pytest.mark.parametrize("cut", [Threshold(0.5), GlobalTopK(0.2)])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fresh.estimate import Interval
 from fresh.metrics import class_scores
 from fresh.resampling import Kinds, Members, Numbers, draw_rows, number_texts, share_texts, sum_by_text
 from fresh.significance import Comparison, compare_accuracy, compare_macro_f1
 from fresh.uncertainty import (
-    Interval,
     accuracy_interval,
     bootstrap,
     macro_f1_interval,

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
+from fresh.answer_key import AnswerKey, check_labels
 from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent
 from fresh.data import digest_of
 from fresh.document import Document, Example, Explanation, Mask
@@ -15,16 +14,13 @@ from fresh.extractor import KeepAll, SaliencyExtractor, at_ratio, select_read
 from fresh.faithfulness import Readings
 from fresh.figures import figures, read_at_lengths
 from fresh.lengths import reader_of
-from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
-from fresh.resampling import Numbers, number_texts, share_texts
 from fresh.scorers import scorer_to_dict
 from fresh.support import Support, text_of
 from fresh.tagger import Tagger
-from fresh.uncertainty import accuracy_interval, macro_f1_interval, numbered
 
 TAGGED = {"lei": "Lei et al.", "bastings": "Bastings et al."}
 RANDOM, COMPLEMENT = "random words", "complement"
@@ -77,7 +73,7 @@ def evaluate_whole(
     """Measure as :func:`evaluate` does, and return the explanations too."""
     if not examples:
         raise ValueError("There are no documents to measure on. Give some that can be used.")
-    check_labels(rationalizer, examples)
+    check_labels(rationalizer.labels, examples)
     beside, labels = baselines or Baselines(), rationalizer.labels
     if beside.full_text is None:
         beside = replace(beside, full_text=own_support(rationalizer))
@@ -87,61 +83,16 @@ def evaluate_whole(
     others = read_others(rationalizer, beside, explained, progress)
     key = AnswerKey.of(examples, labels)
     rows = [] if full is None else [key.row(full_text_name(beside), full, 1.0)]
-    rows.append(replace(own_row(rationalizer, key, explained), own=True))
+    rows.append(own_row(rationalizer, key, explained))
     rows += [row_at(rationalizer, key, explained, ratio) for ratio in rationalizer.ratios or ()]
-    rows += [key.row(item.name, item.answers, item.kept) for item in others]
+    rows += [key.row_of(item.name, item.answers, item.masks) for item in others]
     rows.append(majority_row(key, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
     by_ratio = read_at_lengths(rationalizer, explained, progress)
     details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
     unread, digest = share_unread(rationalizer, documents), digest_of(examples)
-    report = Report(len(examples), tuple(rows), unread, asked_often(key.texts), details, measured_on=digest)
+    report = Report(len(examples), tuple(rows), unread, key.notes, details, measured_on=digest)
     return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)
-
-
-def asked_often(texts: Numbers | None) -> tuple[str, ...]:
-    """Say what is drawn where several documents are one text, say with several queries."""
-    if texts is None:
-        return ()
-    n_texts = len(set(texts.tolist()))
-    drawn = "Intervals draw whole texts" if n_texts > 1 else "Intervals say nothing about other texts"
-    return (f"{share_texts(len(texts), n_texts)}. {drawn}.",)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AnswerKey:
-    """What answers are held against."""
-
-    gold: Sequence[str]
-    labels: Sequence[str]
-    texts: Numbers | None
-    """Number of the text of each document, where several have one."""
-
-    @classmethod
-    def of(cls, examples: Sequence[Example], labels: Sequence[str]) -> "AnswerKey":
-        """Take gold labels and texts from examples."""
-        texts = number_texts(example.document.words for example in examples)
-        return cls([example.label for example in examples], labels, texts)
-
-    def numbered(self, given: Sequence[str]) -> Numbers:
-        """Turn labels into their places."""
-        return numbered(given, self.labels)
-
-    def row(self, name: str, answers: Sequence[Prediction], kept: float) -> Row:
-        """Make a row of a table."""
-        given = [answer.label for answer in answers]
-        numbers = self.numbered(self.gold), self.numbered(given)
-        f1 = macro_f1_interval(*numbers, len(self.labels), texts=self.texts)
-        share = accuracy_interval(*numbers, texts=self.texts)
-        return Row(
-            name,
-            macro_f1(self.gold, given, self.labels),
-            accuracy(self.gold, given),
-            kept,
-            tuple(class_scores(self.gold, given, self.labels)),
-            (f1.low, f1.high),
-            (share.low, share.high),
-        )
 
 
 class Other(NamedTuple):
@@ -150,7 +101,8 @@ class Other(NamedTuple):
     name: str
     reader: str
     """Who read it."""
-    kept: float
+    masks: Sequence[Mask]
+    """What was read."""
     answers: list[Prediction]
 
 
@@ -171,7 +123,7 @@ def read_others(
             advance(len(rationales), "")
         reader = SAME if trained is None else RETRAINED
         shown = f"{name}, {SAME}" if trained is None else name
-        found.append(Other(shown, reader, share_kept(given), answers))
+        found.append(Other(shown, reader, given, answers))
     return found
 
 
@@ -217,17 +169,7 @@ def row_at(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Expla
     masks = select_read(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
     rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
     answers = rationalizer.predictor.predict(rationales)
-    return key.row(f"the same, at {ratio:g}", answers, share_kept(masks))
-
-
-def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> None:
-    """Refuse labels that the model cannot give."""
-    for example in examples:
-        if example.label not in rationalizer.labels:
-            raise ValueError(
-                f"Document {example.document.id!r} has the label {example.label!r}, which this model was not trained "
-                f"for. It knows: {', '.join(rationalizer.labels)}. Leave such documents out, or train a model for them."
-            )
+    return key.row_of(f"the same, at {ratio:g}", answers, masks)
 
 
 def explain_all(
@@ -247,10 +189,5 @@ def explain_all(
 
 def own_row(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Explanation]) -> Row:
     """Measure the rationalizer itself."""
-    kept = share_kept([item.mask for item in explained])
-    return key.row(name_of(rationalizer), [item.prediction for item in explained], kept)
-
-
-def share_kept(masks: Sequence[Mask]) -> float:
-    """Compute the share of all words that is kept."""
-    return float(np.concatenate([mask.kept for mask in masks]).mean())
+    answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
+    return replace(key.row_of(name_of(rationalizer), answers, masks), own=True)

@@ -1,22 +1,24 @@
 """Figures of a model beside its row of the table: how sure it is, what people say, what less reading costs, lengths."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fresh.agreement import Agreement, agreement, compare
 from fresh.discretize import Contiguous, TopK
 from fresh.document import Example, Explanation
+from fresh.estimate import Interval, LengthScore, Measure
 from fresh.extractor import select_read
 from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
-from fresh.metrics import binned, brier_scores, calibration, calibration_error, confusion
+from fresh.metrics import Bin, binned, brier_scores, calibration, calibration_error, confusion
 from fresh.progress import SILENT, Progress
 from fresh.random_words import is_contiguous
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
-from fresh.report import Figures, LengthScore, Measure
-from fresh.resampling import Numbers, draw_rows, number_texts
-from fresh.uncertainty import N_RESAMPLES, Interval, interval, macro_f1_interval, mean_interval, numbered
+from fresh.report import Figures
+from fresh.resampling import Numbers, Values, draw_rows, number_texts
+from fresh.uncertainty import N_RESAMPLES, interval, intervals, macro_f1_interval, mean_interval, numbered
 
 AGREEMENT = ("token precision", "token recall", "token F1", "IoU-F1 at .5", "AUPRC of scores")
 """Figures of agreement with people, in the order in which they are shown."""
@@ -48,7 +50,7 @@ def figures(
             Measure("expected calibration error", error_interval(gold, answers, texts)),
             Measure("Brier score", mean_interval(brier_scores(gold, answers), texts=texts)),
         ),
-        bins=calibration(gold, answers).bins,
+        bins=tuple(bins_with_bounds(gold, answers, texts)),
         agreement=agreement_measures(*unzipped(marked)) if marked else (),
         n_marked=len(marked),
         faithfulness=tuple(faithfulness_measures(answers, full, complements or {}, by_ratio, texts)),
@@ -77,6 +79,23 @@ def error_interval(gold: Sequence[str], answers: Answers, texts: Numbers | None 
     draws = np.array([calibration_error(places[drawn], gaps[drawn]) for drawn in rows])
     value = calibration_error(places, gaps)
     return interval(value, np.maximum(0, draws - max(0, draws.mean() - value)))
+
+
+def bins_with_bounds(gold: Sequence[str], answers: Answers, texts: Numbers | None = None) -> Iterator[Bin]:
+    """Sort answers by how sure the model was, and say how far the share of right ones in each bin may be off."""
+    places, _, right = binned(gold, answers)
+    bins = calibration(gold, answers).bins
+    filled = np.flatnonzero([one.count for one in bins])
+
+    def shares(rows: Numbers) -> Values:
+        counts = np.bincount(places[rows], minlength=len(bins))[filled]
+        hits = np.bincount(places[rows], weights=right[rows], minlength=len(bins))[filled]
+        return np.asarray(np.divide(hits, counts, out=np.full(len(filled), np.nan), where=counts > 0))
+
+    draws = np.array([shares(rows) for rows in draw_rows(len(gold), N_RESAMPLES, 0, texts)])
+    found = dict(zip(filled.tolist(), intervals(shares(np.arange(len(gold))), draws), strict=True))
+    for place, one in enumerate(bins):
+        yield replace(one, accuracy_between=found[place].bounds) if place in found else one
 
 
 def agreement_measures(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[Measure, ...]:

@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fresh.estimate import Interval
 from fresh.extras import load_extra
 from fresh.resampling import ClassCounts, Kinds, Numbers, Values, check_sizes, resampled, shared
-from fresh.uncertainty import N_RESAMPLES, Interval, check_classes, check_numbered, interval
+from fresh.uncertainty import N_RESAMPLES, check_classes, check_numbered, interval
 
 N_PERMUTATIONS = 10_000
 """Random swaps where not all can be tried."""

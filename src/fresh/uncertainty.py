@@ -1,12 +1,12 @@
 """How far a figure may be off: bootstrap intervals over the documents it was measured on."""
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fresh.estimate import Interval
 from fresh.resampling import (
     ClassCounts,
     Kinds,
@@ -23,33 +23,6 @@ N_RESAMPLES = 2_000
 """How often documents are drawn anew."""
 LEVEL = 0.95
 """Share of the resamples that an interval holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A figure and the range that holds 95 % of its bootstrap resamples."""
-
-    value: float
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        if not all(map(math.isfinite, (self.value, self.low, self.high))):
-            raise ValueError(f"An interval needs finite numbers, got {self.value}, {self.low} and {self.high}.")
-        if self.low > self.high:
-            raise ValueError(f"The low end {self.low} of an interval is above its high end {self.high}.")
-
-    def __str__(self) -> str:
-        between = " to " if self.low < 0 else "–"
-        return f"{short(self.value)} ({short(self.low)}{between}{short(self.high)})"
-
-
-def short(value: float) -> str:
-    """Write a figure with three places and without the zero before the point."""
-    text = f"{value:.3f}"
-    if float(text) == 0:
-        return ".000"
-    return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
 def bootstrap(
@@ -152,6 +125,35 @@ def macro_f1_interval(
     return interval(float(measured.macro_f1[0]), np.concatenate([one.macro_f1 for one in drawn]))
 
 
+class ClassIntervals(NamedTuple):
+    """How far the scores of one class may be off."""
+
+    precision: Interval
+    recall: Interval
+    f1: Interval
+
+
+def class_intervals(
+    gold: ArrayLike,
+    predicted: ArrayLike,
+    n_classes: int,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+    texts: ArrayLike | None = None,
+) -> list[ClassIntervals]:
+    """Compute the intervals of precision, recall and F1 of each class, from numbered labels.
+
+    :param n_classes: Only classes below this number are scored.
+    :param texts: Number of the text of each instance, where several have one text; then whole texts are drawn.
+    """
+    measured, drawn = count_draws(gold, predicted, n_classes, n_resamples, seed, texts)
+    columns = [
+        intervals(getattr(measured, name)[0], np.concatenate([getattr(block, name) for block in drawn]))
+        for name in ClassIntervals._fields
+    ]
+    return [ClassIntervals(*scores) for scores in zip(*columns, strict=True)]
+
+
 def count_draws(
     gold: ArrayLike, predicted: ArrayLike, n_classes: int, n_resamples: int, seed: int, texts: ArrayLike | None
 ) -> tuple[ClassCounts, list[ClassCounts]]:
@@ -171,9 +173,19 @@ def numbered(given: Sequence[str], labels: Sequence[str]) -> Numbers:
 
 def interval(value: float, draws: Values) -> Interval:
     """Take the middle 95 % of some resamples."""
+    [found] = intervals(np.array([value]), draws[:, None])
+    return found
+
+
+def intervals(values: Values, draws: Values) -> list[Interval]:
+    """Take the middle 95 % of the resamples of several figures, leaving out those in which one could not be measured.
+
+    :param draws: Each figure in each resample; nan where it could not be measured. Shape: (resamples, figures).
+    """
     tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(draws, (tail, 100 - tail))
-    return Interval(float(value), float(low), float(high))
+    percentile = np.nanpercentile if np.isnan(draws).any() else np.percentile
+    lows, highs = percentile(draws, (tail, 100 - tail), axis=0).tolist()
+    return [Interval(*ends) for ends in zip(values.tolist(), lows, highs, strict=True)]
 
 
 def check_classes(n_classes: int) -> None:

@@ -23,7 +23,7 @@ Numbered = tuple[int, Certificate]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """What was found out about a file of certificates."""
 
     count: int
@@ -76,13 +76,13 @@ class Tally:
     n_exact: int = 0
     furthest: float = 0.0
 
-    def verdict(self, digest: str | None) -> Verdict:
+    def verdict(self, digest: str | None) -> Verification:
         """Put it together."""
         faults = self.faults
-        return Verdict(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
+        return Verification(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
 
 
-def verify(path: str | Path, model: str | Path, *, device: str = "auto", progress: Progress = SILENT) -> Verdict:
+def verify(path: str | Path, model: str | Path, *, device: str = "auto", progress: Progress = SILENT) -> Verification:
     """Check a file of certificates with the predictor of a model; nothing else of the model is needed.
 
     :param model: Folder of the model, of its predictor alone, or its name on the hub.
@@ -102,7 +102,9 @@ def verify(path: str | Path, model: str | Path, *, device: str = "auto", progres
     return found
 
 
-def check(source: Path, predictor_sha256: str, load: Callable[[], Predictor], progress: Progress = SILENT) -> Verdict:
+def check(
+    source: Path, predictor_sha256: str, load: Callable[[], Predictor], progress: Progress = SILENT
+) -> Verification:
     """Check a file with a predictor, which is loaded only if the certificates are its own."""
     tally = Tally()
     with source.open("rb") as file, progress.task("verifying", count_lines(source)) as advance:

@@ -1,10 +1,10 @@
 """Models measured on the same documents and tested against each other: single ones, or groups of runs."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Any
 
+from fresh.answer_key import AnswerKey, check_labels
 from fresh.comparison.measured import (
     Measured,
     corrected,
@@ -16,12 +16,12 @@ from fresh.comparison.measured import (
     seed_tests,
     shown,
 )
-from fresh.comparison.side_by_side import Pair, SideBySide
+from fresh.comparison.side_by_side import SideBySide
 from fresh.config import flatten, unknown
 from fresh.document import Example, Explanation
-from fresh.evaluate import AnswerKey, explain_all
+from fresh.evaluate import explain_all
 from fresh.extras import load_extra
-from fresh.page import DocumentView
+from fresh.page import DocumentView, Pair
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
 
@@ -52,8 +52,7 @@ def compare(
         for first, second in pairs:
             tests += paired_tests((first, second), key, found[first], found[second])
             advance(1, "")
-    n_texts = None if key.texts is None else len(set(key.texts.tolist()))
-    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views, n_texts)
+    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views, key.n_texts)
 
 
 def compare_groups(
@@ -131,18 +130,6 @@ def check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence[
     assert first is not None
     check_labels(first[1], examples)
     return first[1]
-
-
-def check_labels(labels: Sequence[str], examples: Sequence[Example]) -> None:
-    """Refuse labels that no model can give."""
-    strange = Counter(example.label for example in examples if example.label not in labels)
-    if strange:
-        named = ", ".join(f"{label} ({count:,})" for label, count in strange.items())
-        where = next(example.document.id for example in examples if example.label in strange)
-        raise ValueError(
-            f"The models were not trained for these labels of the data: {named}. The first such document is {where!r}. "
-            f"They know: {', '.join(labels)}. Leave such documents out, or compare models that were trained for them."
-        )
 
 
 def check_groups(groups: Mapping[str, Mapping[str, Rationalizer]]) -> None:

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fresh import agreement
-from fresh.comparison.side_by_side import ModelRow, Pair
+from fresh.answer_key import AnswerKey
+from fresh.comparison.side_by_side import ModelRow
 from fresh.document import Example, Explanation
-from fresh.evaluate import AnswerKey
+from fresh.estimate import Estimate
 from fresh.metrics import accuracy, macro_f1
-from fresh.page import DocumentView, Estimate
+from fresh.page import DocumentView, Pair
 from fresh.resampling import Numbers, Values
 from fresh.significance import N_PERMUTATIONS, Comparison, compare_accuracy, compare_macro_f1, holm, welch
-from fresh.uncertainty import Interval, accuracy_interval, macro_f1_interval, ratio_interval
+from fresh.uncertainty import accuracy_interval, macro_f1_interval, ratio_interval
 
 MOST_SHOWN = 1_000
 """Documents that a page shows at most."""
@@ -71,16 +72,11 @@ def model_row(name: str, key: AnswerKey, measured: Measured) -> ModelRow:
     people = ratio_interval(measured.token_f1, measured.n_parts, texts=marked) if len(measured.marked) else None
     return ModelRow(
         name,
-        estimate(macro_f1_interval(*numbers, len(key.labels), texts=key.texts)),
-        estimate(accuracy_interval(*numbers, texts=key.texts)),
-        estimate(ratio_interval(measured.n_kept, measured.n_words, texts=key.texts)),
-        None if people is None else estimate(people),
+        macro_f1_interval(*numbers, len(key.labels), texts=key.texts),
+        accuracy_interval(*numbers, texts=key.texts),
+        ratio_interval(measured.n_kept, measured.n_words, texts=key.texts),
+        people,
     )
-
-
-def estimate(interval: Interval) -> Estimate:
-    """Take over a figure and its interval."""
-    return Estimate(interval.value, interval.low, interval.high)
 
 
 Figures = Mapping[str, Sequence[float]]
@@ -111,7 +107,7 @@ def paired_tests(pair: tuple[str, str], key: AnswerKey, first: Measured, second:
         compare_macro_f1(gold, one, two, len(key.labels), texts=key.texts),
         compare_accuracy(gold, one, two, texts=key.texts),
     )
-    return [Pair(*pair, test.measure, estimate(test.difference), test.p, how_tested(test)) for test in found]
+    return [Pair(*pair, test.measure, test.difference, test.p, how_tested(test)) for test in found]
 
 
 def how_tested(comparison: Comparison) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fresh.page import AgreementRow, Comparison, DocumentView, Estimate, HeadlineRow, View, render
+from fresh.estimate import Estimate, short
+from fresh.page import AgreementRow, DocumentView, HeadlineRow, Pair, View, render
 from fresh.resampling import share_texts
-from fresh.uncertainty import short
 
 HEADS = ("macro-F1", "accuracy", "words kept")
 PAIR_HEADS = ("first − second", "measure", "difference", "p", "p (Holm)")
@@ -30,23 +30,6 @@ class ModelRow:
     """Agreement with people, where it is known what they marked."""
     runs: tuple[str, ...] = ()
     """The runs that the figures are means over; none if it is a single model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """How far two models are apart in one measure."""
-
-    first: str
-    second: str
-    measure: str
-    difference: Estimate
-    """The first less the second."""
-    p: float | None
-    """None where the test cannot be made."""
-    says: str
-    """How the test went, or why it cannot be made."""
-    adjusted: float | None = None
-    """The same after Holm's correction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +166,7 @@ class SideBySide:
             self.n_documents,
             settings=tuple((row.name, ", ".join(row.runs)) for row in self.rows if row.runs),
             agreement=tuple(AgreementRow(row.name, token_f1=row.token_f1) for row in self.rows if row.token_f1),
-            comparisons=tuple(
-                Comparison(pair.first, pair.second, pair.measure, pair.difference, pair.p, pair.adjusted)
-                for pair in self.pairs
-                if pair.p is not None
-            ),
+            pairs=self.pairs,
             notes=(read, *self.remarks),
             whiskers=f"{RUN_WHISKERS if self.of_runs else WHISKERS} {read}",
             tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: Holm's correction for {self.counted}",
