@@ -1,4 +1,4 @@
-"""The cards between table and audit: length against F1, calibration, confusion, each class, when less is read."""
+"""The cards between table and audit: length against F1, calibration, confusion, when less is read, each class."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from fresh.estimate import Estimate, Measure
 from fresh.highlight import plain
 from fresh.metrics import Bin, ClassScore
 from fresh.page.drawing import draw_calibration, draw_curve, filled
-from fresh.page.layout import card, figure, folded, numbers, row, section, small_print
+from fresh.page.layout import card, figure, folded, numbers, row, section, small_print, table
 from fresh.page.view import Confusion, LengthCurve, View
 
 NUMBERS = "As a table"
@@ -20,8 +20,8 @@ def charts(view: View) -> str:
         curve_card(view.curve) if view.curve is not None else "",
         calibration_card(view.bins, view.calibration) if view.bins else "",
         confusion_card(view.confusion) if view.confusion is not None else "",
-        classes_card(view.classes) if view.classes else "",
         less_read_card(view.less_read) if view.less_read else "",
+        classes_card(view.classes) if view.classes else "",
     )
     return section("figures", "Figures", f'<div class="cards">{"".join(cards)}</div>' if any(cards) else "")
 
@@ -87,7 +87,7 @@ def classes_card(classes: Sequence[ClassScore]) -> str:
     """Show how well each class was found."""
     names = ("precision", "recall", "F1", "documents")
     rows = [row(one.label, tuple(zip(names, class_cells(one), strict=True))) for one in classes]
-    return card("Each class", numbers(("class", *names), rows))
+    return card("Each class", table(("class", *names), rows, "How well each class was found"), whole=True)
 
 
 def class_cells(score: ClassScore) -> tuple[str, str, str, str]:
