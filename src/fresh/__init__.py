@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from fresh.rationalizer import Rationalizer
     from fresh.recipe import train
 
+__version__ = "0.1.0"
+
 __all__ = [
     "SILENT",
     "Document",
@@ -22,6 +24,7 @@ __all__ = [
     "Prediction",
     "Rationale",
     "Rationalizer",
+    "__version__",
     "certify",
     "train",
     "verify",

@@ -3,7 +3,6 @@
 import contextlib
 import difflib
 import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import fresh
 from fresh.classifier import ABOUT, Classifier
 from fresh.discretize import discretizer_from_dict, discretizer_to_dict
 from fresh.encoder import digest_of
@@ -95,7 +95,7 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
     manifest = {
         "library": "fresh",
         "format": FORMAT,
-        "version": importlib.metadata.version("fresh-rationales"),
+        "version": fresh.__version__,
         "labels": predictor.classifier.labels,
         "chosen_by": record,
         **about,

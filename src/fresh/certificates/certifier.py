@@ -1,12 +1,12 @@
 """Explains documents and certifies each answer; the file is there only when it is whole."""
 
-import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import fresh
 from fresh.certificates.certificate import Certificate, CertificateError, Maker
 from fresh.document import Document, Explanation
 from fresh.model_folder import find_predictor, predictor_digest
@@ -92,8 +92,7 @@ def certifying(
     check_target(target, overwrite)
     folder = find_folder(model, {})
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
-    version = importlib.metadata.version("fresh-rationales")
-    maker = Maker(predictor_digest(find_predictor(folder)), version)
+    maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
     with written_whole(target) as place, place.open("wb") as file:
         certifier = Certifier(loaded, maker, file, target)
         yield certifier
