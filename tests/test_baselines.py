@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fresh
 import small
 from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent, train_baselines
 from fresh.classifier import ClassifierConfig
@@ -88,10 +89,23 @@ def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, p
 
 def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: Support, predictor: Predictor) -> None:
     documents = [example.document for example in toy.test[:4]]
-    assert Baselines().read_all(documents) is None
-    assert Baselines(support).read_all(documents) == support.predict(documents)
-    whole = [document.cut(Mask.full(len(document.words))) for document in documents]
-    assert Baselines(predictor).read_all(documents) == predictor.predict(whole)
+    read = [Mask.full(len(document.words)) for document in documents]
+    assert Baselines().read_all(documents, read) is None
+    assert Baselines(support).read_all(documents, read) == support.predict(documents)
+    whole = [document.cut(mask) for document, mask in zip(documents, read, strict=True)]
+    assert Baselines(predictor).read_all(documents, read) == predictor.predict(whole)
+
+
+@pytest.mark.parametrize("method", ["fresh", "lei"])
+def test_what_truncating_leaves_unread_was_not_dropped(encoders: dict[str, Path], toy: Splits, method: str) -> None:
+    few = Splits(toy.train[:16], toy.dev[:8], toy.test[:8])
+    long = replace(few.train[0], document=Document.from_words(["film"] * 5000, id="long"), human=None)
+    splits = Splits((long, *few.train[1:]), few.dev, (replace(long, label=few.test[0].label), *few.test[1:]))
+    chosen = small.run_settings(encoders["bert"], epochs=1, method=method, long="truncate")
+    model = fresh.train(splits, progress=fresh.SILENT, **chosen)
+    assert model.report is not None
+    kept = {row.name: row.kept for row in model.report.rows}
+    assert kept["complement"] < 0.15  # 512 pieces of 5,000 words, and seven short documents
 
 
 def test_the_page_of_a_model_stands_beside_its_folder(tmp_path: Path) -> None:

@@ -29,12 +29,23 @@ def model(support: Support, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
+def whole(explained: list[Explanation]) -> list[Mask]:
+    return [Mask.full(len(item.mask)) for item in explained]
+
+
 def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: Support) -> None:
     documents, gold = [item.document for item in toy.test], [item.label for item in toy.test]
     explained, full = model.explain(documents), support.predict(documents)
     answers = [item.prediction for item in explained]
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = figures(model, toy.test, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained))
+    found = figures(
+        model,
+        toy.test,
+        explained,
+        full,
+        {"same predictor": dropped},
+        read_at_lengths(model, explained, whole(explained)),
+    )
     assert found.labels == LABELS
     assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
     assert [replace(one, accuracy_between=None) for one in found.bins] == list(calibration(gold, answers).bins)
@@ -88,7 +99,7 @@ def test_without_people_scores_or_full_text_less_is_measured(predictor: Predicto
     for extractor in (KeepAll(), HumanMarks.of(toy.test)):
         model = Rationalizer(extractor, predictor)
         explained = model.explain([item.document for item in examples])
-        found = figures(model, examples, explained, by_ratio=read_at_lengths(model, explained))
+        found = figures(model, examples, explained, by_ratio=read_at_lengths(model, explained, whole(explained)))
         assert (found.agreement, found.n_marked, found.faithfulness, found.lengths) == ((), 0, (), ())
 
 
@@ -155,7 +166,7 @@ def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
 def test_words_are_ranked_at_every_length_whatever_cuts_them(cut: Any, predictor: Predictor, toy: Splits) -> None:
     model = Rationalizer(SaliencyExtractor(Random(), cut), predictor)
     explained = model.explain([item.document for item in toy.test])
-    found = read_at_lengths(model, explained)
+    found = read_at_lengths(model, explained, whole(explained))
     masks = TopK(0.2).select([item.saliency for item in explained if item.saliency is not None])
     cuts = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
     assert found[0.2].rationales == predictor.predict(cuts)
@@ -193,7 +204,14 @@ def measured(model: Rationalizer, examples: Sequence[Example], support: Support)
     documents = [item.document for item in examples]
     explained, full = model.explain(documents), support.predict(documents)
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = figures(model, examples, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained))
+    found = figures(
+        model,
+        examples,
+        explained,
+        full,
+        {"same predictor": dropped},
+        read_at_lengths(model, explained, whole(explained)),
+    )
     measures = (*found.calibration, *found.agreement, *found.faithfulness)
     lengths = {f"at {score.ratio}": score.macro_f1 for score in found.lengths}
     return {measure.name: measure.figure for measure in measures} | lengths

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.document import Document, Example, Mask
@@ -30,10 +32,16 @@ class Baselines:
     majority: str | None = None
     """The most frequent label of the training documents."""
 
-    def read_all(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction] | None:
-        """Have the model of full text answer, if there is one."""
+    def read_all(
+        self, documents: Sequence[Document], read: Sequence[Mask], progress: Progress = SILENT
+    ) -> list[Prediction] | None:
+        """Have the model of full text answer, if there is one.
+
+        :param read: The words of each document that a model reads at all.
+        """
         if isinstance(self.full_text, Predictor):
-            return self.full_text.predict([item.cut(Mask.full(len(item.words))) for item in documents], progress)
+            cuts = [document.cut(mask) for document, mask in zip(documents, read, strict=True)]
+            return self.full_text.predict(cuts, progress)
         return None if self.full_text is None else self.full_text.predict(documents, progress)
 
 
@@ -44,8 +52,20 @@ def is_baseline(model: Rationalizer) -> bool:
 
 def drawn_masks(model: Rationalizer, documents: Sequence[Document], masks: Sequence[Mask]) -> list[Mask]:
     """Draw random words of each document: as many as its mask keeps, of those that the model has read."""
+    n_read = [int(mask.kept.sum()) for mask in read_masks(model, documents)]
+    return random_masks(documents, masks, is_contiguous(model.extractor), n_read)
+
+
+def read_masks(model: Rationalizer, documents: Sequence[Document]) -> list[Mask]:
+    """Take the words of each document that what chooses the words has read: all, or, where it truncates, the first."""
     n_read, _ = reader_of(model).measure([text_of(document) for document in documents])
-    return random_masks(documents, masks, is_contiguous(model.extractor), n_read.tolist())
+    lengths = [len(document.words) for document in documents]
+    return [Mask(np.arange(length) < read) for length, read in zip(lengths, n_read.tolist(), strict=True)]
+
+
+def dropped_masks(read: Sequence[Mask], masks: Sequence[Mask]) -> list[Mask]:
+    """Take the words that were read and dropped; a beginning of a long text is not held against all of it."""
+    return [Mask(seen.kept & ~mask.kept) for seen, mask in zip(read, masks, strict=True)]
 
 
 def train_baselines(
@@ -73,10 +93,11 @@ def train_baselines(
         return Predictor.train(pairs, dev_pairs, config, watch.named(name))
 
     random = teach("random words", [drawn_masks(model, *pair) for pair in zip(parts, masks, strict=True)])
-    complement = teach("complement", [[~mask for mask in given] for given in masks])
+    read = [read_masks(model, part) for part in parts]
+    complement = teach("complement", [dropped_masks(*pair) for pair in zip(read, masks, strict=True)])
     whole: Support | Predictor | None = full_text
     if whole is None:
-        whole = teach("full text", [[Mask.full(len(item.words)) for item in part] for part in parts])
+        whole = teach("full text", read)
     return Baselines(whole, random, complement, majority)
 
 

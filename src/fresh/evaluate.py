@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fresh.answer_key import AnswerKey, check_labels
-from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent
+from fresh.baselines import Baselines, drawn_masks, dropped_masks, is_baseline, most_frequent, read_masks
 from fresh.cautions import cautions
 from fresh.data import digest_of
 from fresh.document import Document, Example, Explanation, Mask
@@ -80,8 +80,9 @@ def evaluate_whole(
         beside = replace(beside, full_text=own_support(rationalizer))
     documents = [example.document for example in examples]
     explained = explain_all(rationalizer, documents, progress, "explaining")
-    full = beside.read_all(documents, progress)
-    others = read_others(rationalizer, beside, explained, progress)
+    read = read_masks(rationalizer, documents)
+    full = beside.read_all(documents, read, progress)
+    others = read_others(rationalizer, beside, explained, read, progress)
     key = AnswerKey.of(examples, labels)
     rows = [] if full is None else [key.row(full_text_name(beside), full, 1.0)]
     rows.append(own_row(rationalizer, key, explained))
@@ -89,7 +90,7 @@ def evaluate_whole(
     rows += [key.row_of(item.name, item.answers, item.masks) for item in others]
     rows.append(majority_row(key, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
-    by_ratio = read_at_lengths(rationalizer, explained, progress)
+    by_ratio = read_at_lengths(rationalizer, explained, read, progress)
     details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
     notes = (*key.notes, *cautions(rationalizer, examples))
     unread, digest = share_unread(rationalizer, documents), digest_of(examples)
@@ -109,14 +110,18 @@ class Other(NamedTuple):
 
 
 def read_others(
-    rationalizer: Rationalizer, beside: Baselines, explained: Sequence[Explanation], progress: Progress
+    rationalizer: Rationalizer,
+    beside: Baselines,
+    explained: Sequence[Explanation],
+    read: Sequence[Mask],
+    progress: Progress,
 ) -> list[Other]:
     """Have random words and what was dropped read, by predictors that were trained for it or by the one at hand."""
     if is_baseline(rationalizer):
         return []
     documents, masks = [item.document for item in explained], [item.mask for item in explained]
     drawn = drawn_masks(rationalizer, documents, masks)
-    dropped = [~mask for mask in masks]
+    dropped = dropped_masks(read, masks)
     found: list[Other] = []
     for name, given, trained in ((RANDOM, drawn, beside.random), (COMPLEMENT, dropped, beside.complement)):
         rationales = [document.cut(mask) for document, mask in zip(documents, given, strict=True)]

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from fresh.agreement import Agreement, agreement, compare
+from fresh.baselines import dropped_masks
 from fresh.discretize import Contiguous, TopK
-from fresh.document import Example, Explanation
+from fresh.document import Example, Explanation, Mask
 from fresh.estimate import Interval, LengthScore, Measure
 from fresh.extractor import select_read
 from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
@@ -120,11 +121,13 @@ def named(found: Agreement) -> dict[str, float]:
 
 
 def read_at_lengths(
-    model: Rationalizer, explained: Sequence[Explanation], progress: Progress = SILENT
+    model: Rationalizer, explained: Sequence[Explanation], read: Sequence[Mask], progress: Progress = SILENT
 ) -> dict[float, Readings]:
     """Have the predictor read rationales of several lengths, and what they leave, where words are ranked by scores.
 
     Words are ranked one by one, or in runs if the model keeps runs, whatever else decides on the length.
+
+    :param read: The words of each document that were read when they were scored.
     """
     saliencies = [item.saliency for item in explained if item.saliency is not None]
     if not saliencies:
@@ -135,9 +138,11 @@ def read_at_lengths(
     with progress.task("reading less", len(AOPC_RATIOS) * len(explained)) as advance:
         for ratio in AOPC_RATIOS:
             masks = select_read(cut(ratio), saliencies)
-            pairs = list(zip((item.document for item in explained), masks, strict=True))
-            rationales = model.predictor.predict([item.cut(mask) for item, mask in pairs])
-            complements = model.predictor.predict([item.cut(~mask) for item, mask in pairs])
+            documents = [item.document for item in explained]
+            rationales, complements = (
+                model.predictor.predict([item.cut(mask) for item, mask in zip(documents, given, strict=True)])
+                for given in (masks, dropped_masks(read, masks))
+            )
             found[ratio] = Readings(answers, rationales, complements)
             advance(len(explained), "")
     return found
