@@ -208,7 +208,7 @@ def test_twins_in_other_splits_are_named() -> None:
     train = [example("A good film of old", "neg", "r0")]
     found = hygiene(test, {"train": train})
     assert (found.name, found.found) == ("split hygiene", "look here")
-    assert found.says == "1 pairs of documents in different splits are the same or nearly."
+    assert found.says == "1 pair of documents in different splits: the same, or nearly."
     assert found.evidence == (
         "Of 2 examples of test, 1 have a duplicate in train and 0 a near-duplicate (50.0% together). "
         "In 1 of 1 such pairs the labels differ.",

@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from fresh.estimate import Interval, LengthScore
+from fresh.estimate import Estimate, Interval, LengthScore
 from fresh.metrics import Bin, ClassScore
 from fresh.page import Confusion, View, render
+from fresh.page.layout import figure
 from fresh.page.render import SCRIPTS, STYLES, read
 from pages import AGREEMENT, BINS, CALIBRATION, CURVE, HEADLINE, PAIRS, VERDICTS, hostile_view, movies_page, small_view
 
@@ -209,3 +210,8 @@ def test_the_report_of_movies_is_small(movies: View) -> None:
 
 def test_the_same_view_gives_the_same_page() -> None:
     assert render(hostile_view()) == render(hostile_view())
+
+
+def test_nothing_is_written_as_less_than_nothing() -> None:
+    assert "<b>0.000</b> <small>0.000 to 0.000</small>" in figure(Estimate(-0.0001, -0.0002, 0.0001))
+    assert "<b>-0.001</b>" in figure(Estimate(-0.0008))

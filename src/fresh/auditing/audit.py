@@ -209,7 +209,8 @@ def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]]
     if found.clean:
         says = "No document is in two splits, word for word or nearly."
         return Verdict("split hygiene", "holds", says, tuple(lines))
-    says = f"{found.n_pairs:,} pairs of documents in different splits are the same or nearly."
+    pairs = "1 pair" if found.n_pairs == 1 else f"{found.n_pairs:,} pairs"
+    says = f"{pairs} of documents in different splits: the same, or nearly."
     return Verdict("split hygiene", "look here", says, tuple(lines))
 
 

@@ -54,7 +54,7 @@ def folded(name: str, body: str) -> str:
     return f"<details><summary>{name}</summary>{body}</details>"
 
 
-def figure(estimate: Estimate | None, form: str = ".3f") -> str:
+def figure(estimate: Estimate | None, form: str = "z.3f") -> str:
     """Write a figure with its interval."""
     if estimate is None:
         return '<span class="muted" role="img" aria-label="not measured">–</span>'

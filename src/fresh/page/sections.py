@@ -91,7 +91,7 @@ def comparisons(pairs: Sequence[Pair], tests: str) -> str:
             f"{one.first} − {one.second}",
             (
                 ("measure", plain(one.measure)),
-                ("difference", figure(one.difference, "+.3f") + whisker(one.difference, between, 0.0)),
+                ("difference", figure(one.difference, "+z.3f") + whisker(one.difference, between, 0.0)),
                 ("p", p_value(p)),
                 ("p, corrected", "–" if one.adjusted is None else p_value(one.adjusted)),
             ),
