@@ -77,15 +77,37 @@ def test_all_that_was_saved_comes_out_again_to_the_bit(replayed: Replayed) -> No
 
 
 @pytest.mark.parametrize(
-    "change",
-    [lambda records: records[::-1], lambda records: records[3::2], lambda records: records[: AT_ONCE + 7]],
+    ("change", "expected"),
+    [
+        (lambda records: records[::-1], "holds"),
+        (lambda records: records[3::2], "look here"),
+        (lambda records: records[: AT_ONCE + 7], "look here"),
+    ],
 )
-def test_a_file_in_another_order_or_with_fewer_lines_holds_to_within_rounding(
-    change: Callable[[Records], Records], replayed: Replayed
+def test_a_file_in_another_order_or_with_fewer_lines_is_equal_to_within_rounding(
+    change: Callable[[Records], Records], expected: str, replayed: Replayed
 ) -> None:
     found = replayed(change)
-    assert found.found == "holds"
-    assert len(found.evidence) == 1 or (" differ from the saved ones in the last digits" in found.evidence[1])
+    assert found.found == expected
+    assert found.says.startswith("All ")
+    assert len(found.evidence) <= 2 or " differ from the saved ones in the last digits" in found.evidence[-1]
+
+
+def test_documents_without_an_answer_are_named(replayed: Replayed, many: list[Document]) -> None:
+    found = replayed(lambda records: records[:5] + records[6:])
+    assert found.found == "look here"
+    assert found.says.endswith(f" 1 of {N_MANY} documents of the data has no answer in the file.")
+    assert found.evidence[1] == f"Without an answer: {many[5].id!r}."
+    few = replayed(lambda records: records[:10])
+    assert few.says.endswith(f" {N_MANY - 10} of {N_MANY} documents of the data have no answer in the file.")
+    assert few.evidence[1].endswith(f"{many[29].id!r} and {N_MANY - 30} more.")
+
+
+def test_a_line_that_stands_there_twice_is_told_as_such(replayed: Replayed, many: list[Document]) -> None:
+    found = replayed(lambda records: [*records, records[0]])
+    assert found.found == "broken"
+    told = f"line {N_MANY + 1}, document {many[0].id!r}: an earlier line explains it already."
+    assert told in found.evidence
 
 
 def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_missing_later(
@@ -105,8 +127,8 @@ def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_mis
     assert first.found == "broken"
     assert ONLY_ROUNDING in first.evidence
     last = replayed(nudge(AT_ONCE + 2))
-    assert last.found == "holds"
-    assert last.evidence[1].partition(" of them ")[2] == OTHER_COMPANY.partition(" of them ")[2]
+    assert last.found == "look here"
+    assert last.evidence[2].partition(" of them ")[2] == OTHER_COMPANY.partition(" of them ")[2]
 
 
 def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:

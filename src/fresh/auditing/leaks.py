@@ -63,7 +63,8 @@ class Leak:
             f"at most {self.shuffled_high:.3f} in 95 % of the shufflings; p = {self.p:.2f}"
         )
         if not self.found:
-            return f"No clear sign that {self.source} gives the {self.target} away: {figures}."
+            says = f"No clear sign that {self.source} gives the {self.target} away: {figures}"
+            return f"{says}, and only up to {ALARM} is it clear."
         gain = (self.score - self.shuffled_mean) / (1 - self.shuffled_mean)
         how = "a little" if gain < 0.1 else "in part" if gain < 0.5 else "for the most part"
         return f"{self.source[0].upper()}{self.source[1:]} gives the {self.target} away {how}: {figures}."

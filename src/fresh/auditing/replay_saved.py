@@ -1,6 +1,6 @@
 """Replay of a file: saved answers are computed again from the saved rationales alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,13 +62,16 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
             f"of the data {documents[0].id!r}. Give the file that was explained, with the same --id."
         )
     tally = Tally()
-    explained = [explanation_of(item, document, tally) for item, document in zip(saved, found, strict=True)]
+    known = {document.id for document in documents}
+    explained = [explanation_of(item, document, known, tally) for item, document in zip(saved, found, strict=True)]
     for start in range(0, len(saved), AT_ONCE):  # in the same company, so that sums are rounded the same way
         part = slice(start, start + AT_ONCE)
         together = explained[part]
         whole = [item is not None and item.document for item in together] == list(documents[part])
         compare(model.predictor, list(zip(saved[part], together, strict=True)), whole, tally)
-    return verdict_of(tally, len(saved))
+    there = {id(document) for document in found}
+    missing = [document.id for document in documents if id(document) not in there]
+    return verdict_of(tally, len(saved), missing, len(documents))
 
 
 def check_labels(saved: Sequence[Saved], labels: Sequence[str], path: Path) -> None:
@@ -80,10 +83,14 @@ def check_labels(saved: Sequence[Saved], labels: Sequence[str], path: Path) -> N
         )
 
 
-def explanation_of(saved: Saved, document: Document | None, tally: Tally) -> Explanation | None:
-    """Make the explanation that was saved; note what does not fit the document or itself."""
+def explanation_of(saved: Saved, document: Document | None, known: Collection[str], tally: Tally) -> Explanation | None:
+    """Make the explanation that was saved; note what does not fit the document or itself.
+
+    :param known: Ids of all documents.
+    """
     if document is None:
-        tally.add(saved, "there is no such document in the data.")
+        again = "an earlier line explains it already."
+        tally.add(saved, again if saved.id in known else "there is no such document in the data.")
         return None
     if saved.words not in (None, document.words):
         tally.add(saved, "the saved words are not those of the text.")
@@ -144,9 +151,13 @@ def named(probabilities: Mapping[str, float]) -> str:
     return ", ".join(map(repr, probabilities))
 
 
-def verdict_of(tally: Tally, n_saved: int) -> Verdict:
-    """Put it in words."""
+def verdict_of(tally: Tally, n_saved: int, missing: Sequence[str], n_documents: int) -> Verdict:
+    """Put it in words.
+
+    :param missing: Ids of documents of the data that the file says nothing about.
+    """
     other_company = (OTHER_COMPANY.format(count=tally.n_near),) if tally.n_near else ()
+    left_out = tuple(without_answer(missing, n_documents))
     counted = f"{n_saved:,} saved predictions computed again, {len(tally.lines):,} differ."
     if not tally.differences:
         equal = "bit for bit" if not tally.n_near else f"bit for bit or to within {TOLERANCE}"
@@ -154,6 +165,8 @@ def verdict_of(tally: Tally, n_saved: int) -> Verdict:
             f"All {n_saved:,} saved predictions, computed again from the words of their rationales alone, equal those "
             f"in the file, {equal}."
         )
+        if left_out:
+            return Verdict("replay", "look here", f"{says} {left_out[0]}", (counted, *left_out[1:], *other_company))
         return Verdict("replay", "holds", says, (counted, *other_company))
     shown = tally.differences[:MOST_NAMED]
     left = len(tally.differences) - len(shown)
@@ -163,4 +176,14 @@ def verdict_of(tally: Tally, n_saved: int) -> Verdict:
         f"{len(tally.lines):,} of {n_saved:,} saved explanations are not what the model answers to the words of their "
         "rationales alone, or do not fit the data."
     )
-    return Verdict("replay", "broken", says, (counted, *rounding, *shown, *more, *other_company))
+    return Verdict("replay", "broken", says, (counted, *rounding, *shown, *more, *left_out, *other_company))
+
+
+def without_answer(missing: Sequence[str], n_documents: int) -> Iterator[str]:
+    """Name the documents of the data that a file of answers leaves out, if any."""
+    if missing:
+        has = "has" if len(missing) == 1 else "have"
+        yield f"{len(missing):,} of {n_documents:,} documents of the data {has} no answer in the file."
+        rest = len(missing) - MOST_NAMED
+        more = f" and {rest:,} more" if rest > 0 else ""
+        yield f"Without an answer: {', '.join(map(repr, missing[:MOST_NAMED]))}{more}."

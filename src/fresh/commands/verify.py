@@ -8,7 +8,7 @@ FAILED = 3
 ABOUT = """\
 Check certificates that `fresh explain --certify` wrote: every byte is as it was written, the model has the same
 predictor, and the predictor, given the certified words again, gives the certified answers. Exit status 3 if not; 1 if
-there is nothing to check.
+there is nothing to check, or nothing to check it with: files of the model are missing, changed or too many.
 
   fresh explain my-model --input reviews.csv --output explained.jsonl --certify certificates.jsonl
   fresh verify certificates.jsonl my-model

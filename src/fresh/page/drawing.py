@@ -77,7 +77,7 @@ def draw_curve(curve: LengthCurve) -> str:
         height = y.at(curve.full_text)
         parts.append(f'<line class="reference" x1="{LEFT}" x2="{RIGHT}" y1="{height}" y2="{height}"/>')
         below = height + 14 if height < TOP + 14 else height - 5
-        parts.append(f'<text class="muted" x="{LEFT + 4}" y="{below}">full text</text>')
+        parts.append(f'<text class="muted" x="{RIGHT - 4}" y="{below}" text-anchor="end">full text</text>')
     path = " ".join(f"{x.at(point.ratio)},{y.at(point.macro_f1.value)}" for point in points)
     parts.append(f'<polyline class="curve" points="{path}"/>')
     parts += [dot(x.at(point.ratio), y.at(point.macro_f1.value), 4) for point in points]
