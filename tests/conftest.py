@@ -53,7 +53,7 @@ def toy_pairs() -> "Splits":
 def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
     """Settings that train the tiny BERT to the end in two seconds."""
     from fresh.classifier import ClassifierConfig
-    from fresh.network import NetworkConfig
+    from fresh.network_config import NetworkConfig
     from fresh.train_config import TrainConfig
 
     network = NetworkConfig(str(encoders["bert"]), layers="all", dropout=0.0)

@@ -16,8 +16,8 @@ from fresh.frozen import Reading
 from fresh.learning import build as build_reader
 from fresh.learning import run_frozen
 from fresh.methods import bastings, lei
-from fresh.methods.bastings import BastingsConfig
-from fresh.methods.joint import Account, Cost, GateConfig, Gated, Joint, follow, make_loss
+from fresh.methods.gate_settings import BastingsConfig, GateConfig
+from fresh.methods.joint import Account, Cost, Gated, Joint, follow, make_loss
 from fresh.pieces import Batch
 from fresh.support import text_of
 from fresh.tagger import build as build_gate

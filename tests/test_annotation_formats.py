@@ -26,7 +26,11 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"text": "a", "label": [[0, 1, "X"]]},
     ],
     "prodigy": [TEXTCAT, {"text": "a", "spans": [], "answer": "ignore"}],
-    "potato": [{"id": "1", "text": "a", "predictions": {"label": "x"}}],
+    "potato": [
+        {"id": "1", "displayed_text": "a", "label_annotations": {}, "span_annotations": [], "behavioral_data": {}},
+        {"instance_id": "1", "user_id": "u", "labels": {}, "spans": {}, "links": {}},
+    ],
+    "tasks": [{"id": "1", "text": "a", "predictions": {"label": "x"}}],
     "explained": [{"id": "1", "label": "x", "probabilities": {"x": 1.0}, "rationale": [], "ratio": 0.0}],
     "annotations": [{"annotation_id": "1", "evidences": [], "classification": "x"}],
     "table": [
@@ -46,8 +50,8 @@ def test_a_file_is_recognised_by_its_content(kind: str, record: dict[str, Any]) 
 
 def test_what_is_exported_is_recognised(tmp_path: Path) -> None:
     given = [annotated.explanation(Document.from_text("Good film"), Mask.full(2))]
-    for tool in ("label_studio", "doccano", "potato"):
-        assert recognise(annotated.exported(given, tmp_path, tool)[0]) == tool
+    for tool, kind in (("label_studio", "label_studio"), ("doccano", "doccano"), ("potato", "tasks")):
+        assert recognise(annotated.exported(given, tmp_path, tool)[0]) == kind
 
 
 def fails(path: Path, asked: str) -> str:
@@ -90,9 +94,9 @@ def fails(path: Path, asked: str) -> str:
             "Say --format doccano, or leave --format out.",
         ),
         (
-            "potato",
+            "tasks",
             "doccano",
-            "reviews.json looks like Potato's JSON lines, not doccano's JSON lines. "
+            "reviews.json looks like tasks for Potato, not doccano's JSON lines. "
             "Give the file that the people's answers were exported to.",
         ),
         (

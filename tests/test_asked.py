@@ -16,7 +16,7 @@ from fresh.document import Document, Example, Saliency
 from fresh.encoder import load_encoder
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor, select_read
 from fresh.metrics import accuracy
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationale import Prediction

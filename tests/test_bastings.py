@@ -9,16 +9,8 @@ from torch import Tensor
 from fresh.data import Splits
 from fresh.document import Document, Example
 from fresh.hardkuma import HardKuma
-from fresh.methods.bastings import (
-    LEAST,
-    MOST,
-    BastingsConfig,
-    by_piece,
-    expected_changes,
-    length_cost,
-    multiplier,
-    through_gate,
-)
+from fresh.methods.bastings import LEAST, MOST, by_piece, expected_changes, length_cost, multiplier, through_gate
+from fresh.methods.gate_settings import BastingsConfig
 from fresh.methods.joint import Gated, Joint, changes, cross_entropies, kept_share
 from fresh.pieces import NO_WORD
 from fresh.support import text_of

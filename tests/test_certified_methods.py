@@ -13,7 +13,7 @@ from fresh.document import Document
 from fresh.encoding import LongPolicy
 from fresh.extractor import KeepAll
 from fresh.methods.named import train_method
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer

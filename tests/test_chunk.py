@@ -19,7 +19,7 @@ from fresh.by_word import WeighingHead
 from fresh.classifier import Classifier
 from fresh.encoder import load_encoder
 from fresh.encoding import LongPolicy, Text, TooLongError, WordEncoder
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.pieces import NO_WORD, Pieces, PieceTable
 from fresh.windows import WINDOW
 from test_encoding import FIRST_POSITION

@@ -12,7 +12,7 @@ from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.document import Document, Example
 from fresh.learning import train_classifiers
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.scorers import make_scorer
 from fresh.support import Support
 from fresh.train_config import TrainConfig

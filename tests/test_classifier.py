@@ -11,7 +11,7 @@ from fresh.classifier import Classifier, ClassifierConfig, eager_attention, pred
 from fresh.encoder import Pooling, load_encoder
 from fresh.encoding import Text
 from fresh.learning import Lesson, train_classifiers
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.training import Watch
 from test_scorers import last_matrix
 from tiny import ARCHITECTURES, ASKED, WORDS, build

@@ -13,14 +13,15 @@ import pytest
 
 import small
 from fresh.cli import main
+from fresh.commands import COMMANDS
 from fresh.config import settings_of
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document
-from fresh.methods.named import settings_of_methods
+from fresh.methods.listed import settings_of_methods
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import RunConfig
+from fresh.run_config import RunConfig
 from fresh.support import Support
 
 CPU = ("--device", "cpu")
@@ -61,6 +62,18 @@ def test_help_lists_the_commands_without_loading_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for command in ("train", "search", "explain", "evaluate", "compare", "export", "demo"):
         assert f"\n    {command} " in done.stdout
+    assert done.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_does_not_load_torch(command: str) -> None:
+    code = (
+        "import sys, contextlib\nfrom fresh.cli import main\n"
+        f"with contextlib.suppress(SystemExit):\n    main(['{command}', '--help'])\n"
+        "print({'torch', 'transformers', 'scipy', 'huggingface_hub'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"usage: fresh {command} ")
     assert done.stdout.endswith("set()\n")
 
 

@@ -9,9 +9,10 @@ from fresh.cli import main
 from fresh.config import settings_of
 from fresh.data import Splits
 from fresh.document import Example
-from fresh.methods.named import METHODS, settings_of_methods
+from fresh.methods.listed import settings_of_methods
+from fresh.methods.named import METHODS
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import RunConfig
+from fresh.run_config import RunConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
 
@@ -177,7 +178,8 @@ REFUSED = {
     "--ratio=0.1:much": "ratio must be a number, or two as in 0.05:0.5, got '0.1:much'.",
     "--ratio=0.1:1.5": "ratio must be above 0 and at most 1, got 1.5.",
     "--ratio=0.1:0.5 --discretizer=threshold": (
-        "A range of ratios needs the discretizer top_k or contiguous, got threshold."
+        "ratio is a setting of the discretizer top_k and contiguous and global_top_k and global_contiguous, not of "
+        "threshold.\nA range of ratios needs the discretizer top_k or contiguous, got threshold."
     ),
     "--folds=0": "folds must be at least 1, got 0.",
     "--long=chunk --layer=-2": "layer must be -1 with long=chunk: attention is there what the head weighs words by.",

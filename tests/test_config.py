@@ -8,8 +8,8 @@ from fresh.config import ConfigError, from_mapping, help_texts, parse_assignment
 from fresh.data import DataConfig
 from fresh.methods.fresh import FreshConfig
 from fresh.methods.named import METHODS
-from fresh.network import NetworkConfig
-from fresh.recipe import RunConfig
+from fresh.network_config import NetworkConfig
+from fresh.run_config import RunConfig
 from fresh.train_config import TrainConfig
 
 
@@ -157,7 +157,7 @@ def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
     ("config", "values", "message"),
     [
         (TrainConfig, {"epochs": 0}, "epochs must be at least 1, got 0."),
-        (TrainConfig, {"learning_rate": "nan"}, "learning_rate must be above 0, got nan."),
+        (TrainConfig, {"learning_rate": "nan"}, "learning_rate must be a finite number above 0, got nan."),
         (TrainConfig, {"weight_decay": -1}, "weight_decay must be at least 0, got -1.0."),
         (TrainConfig, {"seed": -1}, "seed must be at least 0, got -1."),
         (NetworkConfig, {"layers": -1}, "layers must be 0 or more, or all, got -1."),

@@ -178,9 +178,9 @@ def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, to
 def test_documents_that_are_one_text_with_several_queries_are_warned_of(predictor: Predictor) -> None:
     model = Rationalizer(KeepAll(), predictor)
     once = [Example(Document.from_text(text, id=text), "neg") for text in ("a good film", "a bad film")]
-    assert evaluate(model, once).notes == ()
+    assert not any("different texts" in note for note in evaluate(model, once).notes)
     again = Example(Document.from_text("a bad film", id="again"), "pos")
-    assert evaluate(model, [*once, again]).notes == (
+    assert evaluate(model, [*once, again]).notes[:1] == (
         "3 documents are only 2 different texts. Intervals and tests take documents as independent, so they are too "
         "narrow here.",
     )

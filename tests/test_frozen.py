@@ -18,7 +18,7 @@ from fresh.encoder import load_encoder
 from fresh.encoding import Text
 from fresh.frozen import Frozen, Reading
 from fresh.learning import Lesson, train_classifiers
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Ints
 from fresh.progress import SILENT
 from fresh.recipe import train

@@ -14,7 +14,7 @@ from fresh.encoder import Encoder, Pooling, load_encoder
 from fresh.encoding import Text, WordEncoder
 from fresh.halves import Halves, extras, halve
 from fresh.learning import Lesson, train_classifiers
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather
 from fresh.training import Watch
 from test_recipe_resume import Saying

@@ -20,9 +20,9 @@ from fresh.document import Document, Example, Mask
 from fresh.encoding import Text
 from fresh.extractor import SaliencyExtractor
 from fresh.methods import lei
-from fresh.methods.bastings import BastingsConfig
+from fresh.methods.gate_settings import BastingsConfig, LeiConfig
 from fresh.methods.joint import Gated, Joint, changes, collapse, finished
-from fresh.methods.lei import LeiConfig, draw, expected, regulariser
+from fresh.methods.lei import draw, expected, regulariser
 from fresh.pieces import NO_WORD
 from fresh.progress import SILENT
 from fresh.recipe import train
@@ -279,5 +279,5 @@ def test_a_collapsed_gate_stands_in_the_report(
     settings = small.run_settings(encoders["bert"], epochs=1, method="lei", baseline=False)
     with pytest.warns(RuntimeWarning, match=r"^The gate has collapsed: before the cut it keeps next to nothing"):
         model = train(small.some(toy, 16, 8), progress=SILENT, **settings)
-    [note] = small.reported(model.report).notes
+    *_, note = small.reported(model.report).notes
     assert note.startswith("The gate has collapsed: ")

@@ -14,6 +14,7 @@ from fresh.data import Splits
 from fresh.discretize import budget
 from fresh.extractor import SaliencyExtractor
 from fresh.methods import bastings, lei
+from fresh.methods.gate_settings import BastingsConfig, LeiConfig
 from fresh.methods.outcome import Trained
 from fresh.metrics import macro_f1
 from fresh.tagger import Tagger
@@ -21,8 +22,8 @@ from fresh.training import Watch
 from gates import configured
 
 METHODS: dict[str, tuple[Any, type[Any], dict[str, Any]]] = {
-    "lei": (lei.train, lei.LeiConfig, {"lambda_1": 0.02, "epochs": 12, "learning_rate": 3e-3}),
-    "bastings": (bastings.train, bastings.BastingsConfig, {"epochs": 12}),
+    "lei": (lei.train, LeiConfig, {"lambda_1": 0.02, "epochs": 12, "learning_rate": 3e-3}),
+    "bastings": (bastings.train, BastingsConfig, {"epochs": 12}),
 }
 
 

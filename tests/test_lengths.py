@@ -13,7 +13,7 @@ from fresh.document import Document, Example
 from fresh.encoding import TooLongError
 from fresh.extractor import KeepAll
 from fresh.lengths import fitting, leave_out_too_long
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Silent
 from fresh.rationalizer import Rationalizer

@@ -12,9 +12,9 @@ from fresh.document import Example
 from fresh.extractor import SaliencyExtractor
 from fresh.methods.fresh import train, train_and_mark
 from fresh.methods.settings import CutConfig, FreshConfig, TaggerConfig
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.rationalizer import Rationalizer
-from fresh.scorers import ScorerConfig
+from fresh.scorer_config import ScorerConfig
 from fresh.support import Support
 from fresh.tagger import Tagger
 from fresh.training import Watch

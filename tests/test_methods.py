@@ -15,11 +15,13 @@ from fresh.data import DataError, Splits
 from fresh.discretize import budget
 from fresh.document import Document, Example, Saliency
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
-from fresh.methods.named import METHODS, find_method, settings_of_methods, train_method
+from fresh.methods.listed import settings_of_methods
+from fresh.methods.named import METHODS, find_method, train_method
 from fresh.methods.outcome import Trained
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import RunConfig, resolve, train
+from fresh.recipe import resolve, train
+from fresh.run_config import RunConfig
 from fresh.support import Support
 from fresh.tagger import Tagger
 from fresh.training import Watch

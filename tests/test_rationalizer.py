@@ -147,7 +147,10 @@ def assert_same(one: Explanation, other: Explanation) -> None:
 
 
 def test_a_query_must_be_given_where_one_was_trained(asking: Rationalizer) -> None:
-    expected = "Document 'x' has no query, but this model was trained with queries: give one."
+    expected = (
+        "Document 'x' has no query, but this model was trained with queries. Give one: --query for a text; for a file, "
+        "the column query, or the one that --query names."
+    )
     with pytest.raises(ValueError, match=f"^{expected}$"):
         asking.explain(Document.from_text("a good film", id="x"))
 

@@ -15,11 +15,11 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fresh.data import find_split_files
 from fresh.extras import MissingExtraError
 from fresh.readers import (
     DataError,
     decode_lines,
-    find_split_files,
     parse_delimited,
     parse_json_lines,
     read_rows,

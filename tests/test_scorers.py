@@ -16,8 +16,9 @@ from fresh.discretize import TopK
 from fresh.document import Document, Saliency
 from fresh.encoder import Pooling, load_encoder
 from fresh.extras import MissingExtraError
-from fresh.network import NetworkConfig
-from fresh.scorers import SCORERS, SaliencyScorer, ScorerConfig, make_scorer, needs_support, scorer_to_dict
+from fresh.network_config import NetworkConfig
+from fresh.scorer_config import ScorerConfig
+from fresh.scorers import SCORERS, SaliencyScorer, make_scorer, needs_support, scorer_to_dict
 from fresh.scorers.attention import Attention
 from fresh.scorers.occlusion import grouped
 from fresh.support import Support

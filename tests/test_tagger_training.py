@@ -16,7 +16,7 @@ from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.document import Document, Mask
 from fresh.learning import run_frozen
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.pieces import Ints
 from fresh.store import Shelf
 from fresh.support import text_of

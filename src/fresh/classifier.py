@@ -15,7 +15,8 @@ from fresh.by_word import WeighingHead
 from fresh.dropout import QuickDropout
 from fresh.encoder import Encoder, quiet
 from fresh.encoding import Text
-from fresh.network import Network, NetworkConfig, load_parts
+from fresh.network import Network, load_parts
+from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Ints, Layout, PieceTable
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction

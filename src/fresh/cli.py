@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fresh.commands import COMMANDS
 from fresh.commands.options import INTERRUPTED
 from fresh.extras import MissingExtraError, explained
+from fresh.highlight import VISIBLE
 
 SHAPE = argparse.RawDescriptionHelpFormatter
 ABOUT = """\
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     name = " ".join(("fresh", *given[:1]))
-    warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n"
+    warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(VISIBLE)
     try:
         with explained(name):
             args = parse(build_parser(given), given)
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{name}: {error}".translate(VISIBLE), file=sys.stderr)
         return 1
 
 
@@ -67,6 +68,6 @@ def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Nam
     if rest:
         wrong = [unknown(item.partition("=")[0], "an option", args.options) for item in rest if item.startswith("--")]
         told = "\n".join(wrong) or f"{' '.join(rest)} was not expected."
-        print(f"fresh {args.command}: {told}\nSee: fresh {args.command} --help", file=sys.stderr)
+        print(f"fresh {args.command}: {told}\nSee: fresh {args.command} --help".translate(VISIBLE), file=sys.stderr)
         raise SystemExit(2)
     return args

@@ -122,8 +122,21 @@ def refuse(*problems: str | None) -> None:
 
 
 def below(least: float, **values: float) -> Iterator[str]:
-    """Name the values that are below the least that is allowed."""
-    return (f"{name} must be at least {least}, got {value}." for name, value in values.items() if not value >= least)
+    """Name the values that are below the least that is allowed, or endless, or no numbers."""
+    for name, value in values.items():
+        if not math.isfinite(value):
+            yield f"{name} must be a finite number of at least {least}, got {value}."
+        elif value < least:
+            yield f"{name} must be at least {least}, got {value}."
+
+
+def not_above(bound: float, **values: float) -> Iterator[str]:
+    """Name the values that are not above a bound, or endless, or no numbers."""
+    for name, value in values.items():
+        if not math.isfinite(value):
+            yield f"{name} must be a finite number above {bound}, got {value}."
+        elif value <= bound:
+            yield f"{name} must be above {bound}, got {value}."
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from fresh.data_config import DataConfig
 from fresh.document import Example
 from fresh.eraser import is_eraser, open_eraser
 from fresh.examples import BadRows, examples_in, read_documents, read_examples
-from fresh.readers import READERS, STEMS, DataError, Row, find_split_files, read_rows
+from fresh.readers import READERS, DataError, Row, read_rows
 
 __all__ = [
     "BadRows",
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 Examples = tuple[Example, ...]
+STEMS = (("train", "train"), ("dev", "dev"), ("dev", "val"), ("dev", "validation"), ("test", "test"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,20 @@ def parts_at(path: Path, config: DataConfig) -> dict[str, Part]:
             "Name a file, or a folder with such a file."
         )
     return {split: Part([read_rows(file)], config) for split, file in files.items()}
+
+
+def find_split_files(folder: Path) -> dict[str, Path]:
+    """Find the files that a folder holds for train, dev and test."""
+    found: dict[str, Path] = {}
+    for split, stem in STEMS:
+        for path in (folder / f"{stem}{ending}" for ending in READERS):
+            if path.is_file() and split in found:
+                raise DataError(
+                    f"{folder} holds two files for {split}: {found[split].name} and {path.name}. Keep one of them."
+                )
+            if path.is_file():
+                found[split] = path
+    return found
 
 
 def read_files(paths: Sequence[Path]) -> list[Iterator[Row]]:

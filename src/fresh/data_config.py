@@ -7,7 +7,7 @@ from typing import Literal
 
 from fresh.config import refuse
 
-Format = Literal["auto", "table", "label_studio", "doccano", "prodigy", "eraser"]
+Format = Literal["auto", "table", "label_studio", "doccano", "prodigy", "potato", "eraser"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class DataConfig:
     skip_bad: bool = False
     """Leave out rows that cannot be used, and count them."""
     format: Format = "auto"
-    """What the data is: a table, what an annotation tool exported (label_studio, doccano, prodigy), an eraser corpus,
-    or auto: what it looks like."""
+    """What the data is: a table, what an annotation tool exported (label_studio, doccano, prodigy, potato), an eraser
+    corpus, or auto: what it looks like."""
     agreement: float = 0.5
     """Share of a document's annotators who must have marked a word, where a tool had several; at least one."""
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent
+from fresh.cautions import cautions
 from fresh.data import digest_of
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.eraser_results import write_results
@@ -92,7 +93,7 @@ def evaluate_whole(
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
     by_ratio = read_at_lengths(rationalizer, explained, progress)
     details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
-    notes = asked_often(documents)
+    notes = (*asked_often(documents), *cautions(rationalizer, examples))
     unread, digest = share_unread(rationalizer, documents), digest_of(examples)
     report = Report(len(examples), tuple(rows), unread, notes, details, measured_on=digest)
     return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)

@@ -13,8 +13,9 @@ from fresh.annotation.formats import unified
 from fresh.annotation.marks import Marks, Unanswered, touched, vote
 from fresh.data_config import DataConfig
 from fresh.document import Document, Example, Mask, words_at
+from fresh.highlight import VISIBLE
 from fresh.rationale import Words
-from fresh.readers import DataError, Row, RowError, Source, check_span, read_rows
+from fresh.readers import STANDARD_INPUT, DataError, Row, RowError, Source, check_span, read_rows
 from fresh.tables import is_null
 from fresh.words import Spans, split_at_spaces, split_words
 
@@ -47,7 +48,9 @@ class BadRows:
             return f"All {self.total} rows were read.{widened}"
         more = self.count - len(self.messages)
         rest = f" (and {more} more)" if more else ""
-        return f"Left out {self.count} of {self.total} rows: {' '.join(self.messages)}{rest}{widened}"
+        return f"Left out {self.count} of {self.total} rows: {' '.join(self.messages)}{rest}{widened}".translate(
+            VISIBLE
+        )
 
 
 def read_documents(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Document]:
@@ -64,6 +67,16 @@ def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None
     :param bad: Collects the rows that are left out if the settings say ``skip_bad``.
     """
     return examples_in([read_rows(source)], config, bad)
+
+
+def count_rows(source: Source, config: DataConfig) -> int | None:
+    """Count the rows of a file beforehand; None where that cannot be known."""
+    if source == STANDARD_INPUT:
+        return None
+    try:
+        return sum(1 for _ in unified(read_rows(source), config))
+    except DataError:  # told when the rows are read in earnest
+        return None
 
 
 def examples_in(tables: Iterable[Iterator[Row]], config: DataConfig, bad: BadRows | None) -> Iterator[Example]:

@@ -7,7 +7,7 @@ from fresh.document import Document, Example
 from fresh.encoder import load_encoder
 from fresh.encoding import TooLongError, WordEncoder
 from fresh.extractor import SaliencyExtractor
-from fresh.network import NetworkConfig
+from fresh.network_config import NetworkConfig
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.support import text_of

@@ -1,10 +1,14 @@
 """What the folder of a saved model holds: written in one move, checked when read."""
 
 import contextlib
+import difflib
+import hashlib
 import importlib.metadata
 import json
+import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from fresh.encoder import digest_of
 from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
 from fresh.predictor import Predictor
 from fresh.scorers import CUSTOM, SCORERS, ScorerFactory, make_scorer, scorer_to_dict
-from fresh.sealed import sha256_of
+from fresh.sealed import OWN, sha256_of
 from fresh.support import Support
 from fresh.tagger import Tagger
 from fresh.tagging import Tags
@@ -24,8 +28,19 @@ FORMAT = 2
 MANIFEST = "config.json"
 CARD = "README.md"
 MARKS = "rationales.json"
+SEEN = "trained_on.bin"
 NEEDED = ("format", "labels", "chosen_by", "asks", "settings", "report", "ratios", "files")
 """What a manifest says of a model."""
+HALVES = ("extractor/", "predictor/")
+"""Folders in which nothing lies but what the manifest lists."""
+MOST_NEAR = 5
+"""Models that are named where one is missing."""
+COPY = "Copy the model again, or train it again."
+UNSEALED = (
+    "{manifest} has no digest of itself, since an earlier version of fresh wrote it: a change of its settings or "
+    "figures would not be seen. To mend it, load the model and save it again: "
+    "Rationalizer.from_pretrained(folder).save_pretrained(folder, overwrite=True)."
+)
 
 
 class ModelError(ValueError):
@@ -86,7 +101,14 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
         **about,
         "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
     }
+    manifest[OWN] = manifest_digest(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def manifest_digest(manifest: Mapping[str, Any]) -> str:
+    """Digest all that a manifest says but the digest itself; how it is laid out does not matter."""
+    said = json.loads(json.dumps({name: value for name, value in manifest.items() if name != OWN}))
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
@@ -96,7 +118,7 @@ def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tupl
         extractor = read_extractor(folder, manifest["chosen_by"], device, scorer)
     except (KeyError, TypeError, AttributeError) as error:
         reason = f"its {MANIFEST} is not as it was written"
-        raise ModelError(f"{folder} is damaged: {reason}. Copy the model again, or train it again.") from error
+        raise ModelError(f"{folder} is damaged: {reason}. {COPY}") from error
     return extractor, Predictor(Classifier.load(folder / "predictor", device)), manifest
 
 
@@ -120,19 +142,53 @@ def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
             f"{folder} was written by an older version of fresh (format {manifest['format']}, this one reads "
             f"{FORMAT}). Train it again."
         )
+    check_manifest(folder, manifest)
+    check_files(folder, {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}, part)
+    return manifest
+
+
+def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest that says other than what was written."""
     missing = [name for name in NEEDED if name not in manifest]
     if missing:
-        raise ModelError(
-            f"{folder / MANIFEST} is damaged: {missing[0]} is missing. Copy the model again, or train it again."
-        )
-    for name, digest in manifest["files"].items():
-        if not name.startswith(part):
-            continue
+        raise ModelError(f"{folder / MANIFEST} is damaged: {missing[0]} is missing. {COPY}")
+    if not manifest["files"]:
+        raise ModelError(f"{folder / MANIFEST} is damaged: it lists no files, so that none could be checked. {COPY}")
+    if OWN not in manifest:
+        warnings.warn(UNSEALED.format(manifest=folder / MANIFEST), stacklevel=2)
+    elif manifest[OWN] != manifest_digest(manifest):
+        raise ModelError(f"{folder} is damaged: {MANIFEST} has changed. {COPY}")
+
+
+def check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
+    """Refuse files that are missing, have changed, or do not belong to the model.
+
+    :param part: Other files are looked at only where their names begin so.
+    """
+    for name, digest in digests.items():
         if not (folder / name).is_file():
-            raise ModelError(f"{folder} is damaged: {name} is missing. Copy the model again, or train it again.")
+            raise ModelError(f"{folder} is damaged: {name} is missing. {COPY}")
         if digest_of(folder / name) != digest:
-            raise ModelError(f"{folder} is damaged: {name} has changed. Copy the model again, or train it again.")
-    return manifest
+            raise ModelError(f"{folder} is damaged: {name} has changed. {COPY}")
+    for half in HALVES:
+        for name in files_shown(folder / half) if half.startswith(part) else ():
+            if half + name not in digests:
+                raise ModelError(
+                    f"{folder} holds {half}{name}, which is not part of the model and might be read as if it were. "
+                    "Take it out."
+                )
+
+
+def near(missing: Path) -> str:
+    """Say what there is near a folder that is not there: models of like names first."""
+    parent = next(place for place in missing.absolute().parents if place.is_dir())
+    if parent != missing.absolute().parent:
+        return f"Of its path, only {parent} is there. Look at the spelling."
+    models = sorted(place.name for place in parent.iterdir() if os.path.isfile(place / MANIFEST))  # noqa: PTH113
+    alike = difflib.get_close_matches(missing.name, models, n=MOST_NEAR, cutoff=0.5) or models[:MOST_NEAR]
+    if not alike:
+        return f"There is no saved model in {parent}. Name the folder that `fresh train` wrote."
+    return f"Near it are: {', '.join(alike)}. Name one of them, or owner/name for a model on the hub."
 
 
 def find_predictor(folder: Path) -> Path:
@@ -145,9 +201,18 @@ def find_predictor(folder: Path) -> Path:
 
 def predictor_digest(place: Path) -> str:
     """Compute one digest over all files of a predictor and their names, hidden files left out."""
-    files = {path.relative_to(place).as_posix(): path for path in place.rglob("*") if path.is_file()}
-    shown = [name for name in sorted(files) if not any(part.startswith(".") for part in name.split("/"))]
-    return sha256_of([[name, digest_of(files[name])] for name in shown])
+    return digest_of_digests({name: digest_of(place / name) for name in files_shown(place)})
+
+
+def digest_of_digests(digests: Mapping[str, str]) -> str:
+    """Compute one digest of the digests of files, by their names in order."""
+    return sha256_of([[name, digest] for name, digest in digests.items()])
+
+
+def files_shown(place: Path) -> list[str]:
+    """Name all files below a folder, hidden ones left out."""
+    names = sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
+    return [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -155,9 +220,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is damaged: {error}. Copy the model again, or train it again.") from error
+        raise ModelError(f"{path} is damaged: {error}. {COPY}") from error
     if not isinstance(found, dict):
-        raise ModelError(f"{path} is damaged: it holds no object. Copy the model again, or train it again.")
+        raise ModelError(f"{path} is damaged: it holds no object. {COPY}")
     return found
 
 

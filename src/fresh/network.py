@@ -2,53 +2,24 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh.config import below, refuse
 from fresh.dropout import quicken
-from fresh.encoder import Encoder, load_encoder, misspelt_bundled, quiet
-from fresh.encoding import LongPolicy, Text, WordEncoder
+from fresh.encoder import Encoder, load_encoder, quiet
+from fresh.encoding import Text, WordEncoder
 from fresh.frozen import read_all
 from fresh.halves import extras, halve
+from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
 from fresh.windows import Windows
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkConfig:
-    """Which network is trained, and how much of it."""
-
-    encoder: str = "minilm"
-    """Pretrained encoder: minilm or mpnet (bundled), a folder, or a name on the Hugging Face hub."""
-    pooling: Literal["auto", "start", "mean"] = "start"
-    """What stands for a text: its start token, the mean of its pieces, or auto: as the encoder was trained."""
-    long: LongPolicy = "stagger"
-    """Texts beyond the encoder's length: stagger (positions repeat), chunk (windows, joined by a recurrent layer and
-    attention over words) or truncate (the rest is not read)."""
-    max_pieces: int = 4096
-    """Longest text, in pieces, that is read under stagger; time and memory grow with its square."""
-    layers: int | Literal["all"] = 2
-    """How many layers, from the top, are trained (with the pooler and the head), or all."""
-    dropout: float = 0.2
-    """Dropout before the head."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            misspelt_bundled(self.encoder),
-            f"layers must be 0 or more, or all, got {self.layers}."
-            if self.layers != "all" and self.layers < 0
-            else None,
-            f"dropout must be at least 0 and below 1, got {self.dropout}." if not 0 <= self.dropout < 1 else None,
-            *below(16, max_pieces=self.max_pieces),
-        )
 
 
 class Network(nn.Module):

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from fresh.highlight import VISIBLE
+
 Advance = Callable[[int, str], None]
 """Called with how many more are done and a short note on how it goes."""
 
@@ -43,8 +45,8 @@ class Terminal:
         self.console = Console(stderr=True)
 
     def say(self, line: str) -> None:
-        """Print a line."""
-        self.console.print(line, highlight=False, markup=False)
+        """Print a line, in which nothing can steer the terminal."""
+        self.console.print(line.translate(VISIBLE), highlight=False, markup=False)
 
     @contextmanager
     def task(self, name: str, total: int | None) -> Iterator[Advance]:

@@ -1,7 +1,8 @@
 """Rationalizer: an extractor and a predictor, frozen; explains, is saved and loaded."""
 
+import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, overload
@@ -16,10 +17,21 @@ from fresh.data import DataConfig, DataError, read_documents
 from fresh.discretize import is_number
 from fresh.document import Document, Explanation
 from fresh.extractor import Extractor, at_ratio, extract_with_scores, select_read
-from fresh.model_folder import CARD, ModelError, files_in, read_folder, write_files, write_folder, written_at_once
+from fresh.model_folder import (
+    CARD,
+    SEEN,
+    ModelError,
+    files_in,
+    near,
+    read_folder,
+    write_files,
+    write_folder,
+    written_at_once,
+)
 from fresh.predictor import Predictor
 from fresh.report import Report
 from fresh.scorers import ScorerFactory
+from fresh.seen import Seen
 
 AT_ONCE = 256
 """Documents that are explained together where there are many."""
@@ -48,6 +60,8 @@ class Rationalizer(
     """What was measured after training."""
     ratios: tuple[float, float] | None = None
     """Lowest and highest share of words that the predictor was trained for, if not one alone."""
+    seen: Seen | None = None
+    """Which texts it was trained with, if that is known."""
 
     def __setattr__(self, name: str, value: object) -> None:
         # Frozen by hand, since the hub's mixin writes down its own part.
@@ -79,6 +93,8 @@ class Rationalizer(
         """
         if isinstance(documents, str | Document):
             return self.explain([documents], query, ratio)[0]
+        if not isinstance(documents, Iterable):
+            raise TypeError(f"Texts and documents can be explained, got {type(documents).__name__}.")
         extractor = self.extractor if ratio is None else at_ratio(self.extractor, self.served(ratio))
         read = [Document.from_text(item, query) if isinstance(item, str) else item for item in documents]
         for document in read:
@@ -115,7 +131,8 @@ class Rationalizer(
         """Refuse a query where none was trained, and the other way round."""
         if self.asks and not document.query:
             raise ValueError(
-                f"Document {document.id!r} has no query, but this model was trained with queries: give one."
+                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: --query "
+                "for a text; for a file, the column query, or the one that --query names."
             )
         if document.query and not self.asks:
             raise ValueError(f"Document {document.id!r} has a query, but this model was trained without: leave it out.")
@@ -161,6 +178,8 @@ class Rationalizer(
         report = None if self.report is None else self.report.to_dict()
         about = {"asks": self.asks, "settings": dict(self.settings), "report": report, "ratios": self.ratios}
         with written_at_once(folder, overwrite) as place:
+            if self.seen is not None:
+                self.seen.save(place / SEEN)
             write_folder(place, self.extractor, self.predictor, about)
             self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
 
@@ -202,7 +221,8 @@ class Rationalizer(
         extractor, predictor, about = read_folder(folder, device, scorer)
         report = None if about["report"] is None else Report.from_dict(about["report"])
         ratios = None if about["ratios"] is None else tuple(about["ratios"])
-        return cls(extractor, predictor, about["settings"], about["asks"], report, ratios)
+        seen = Seen.load(folder / SEEN) if SEEN in about["files"] else None
+        return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen)
 
 
 def unpacked(files: Mapping[str, bytes], device: str) -> Rationalizer:
@@ -213,9 +233,11 @@ def unpacked(files: Mapping[str, bytes], device: str) -> Rationalizer:
 
 
 def find_folder(name: str | Path, hub: Mapping[str, Any]) -> Path:
-    """Find a model on this machine, or else on the hub."""
+    """Find a model on this machine, or else on the hub if it is called as models are there: owner/name."""
     if Path(name).exists():
         return Path(name)
+    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", str(name)) is None or Path(name).parent.exists():
+        raise ModelError(f"There is no folder {name}. {near(Path(name))}")
     try:
         return Path(snapshot_download(str(name), **hub))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:

@@ -21,6 +21,7 @@ Source = str | os.PathLike[str] | Iterable[Any]
 """A file, a pandas frame, a datasets.Dataset, or dicts or (text, label) pairs."""
 
 STANDARD_INPUT = "-"
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 LARGEST_FIELD = 2**31 - 1  # the most that the csv module takes on every system
 
 
@@ -213,7 +214,7 @@ def read_delimited(path: Path, name: str) -> Iterator[Row]:
         records = parse_delimited(decode_lines(file, name), name, delimiter)
         _, header = next(records, (0, []))
         columns = [column.strip() for column in header]
-        check_header(columns, name)
+        check_header(columns, name, delimiter)
         for number, (line_number, cells) in enumerate(records, start=1):
             yield delimited_row(columns, cells, name, line_number, number)
 
@@ -234,8 +235,14 @@ def parse_delimited(lines: Iterable[str], name: str, delimiter: str) -> Iterator
         ) from error
 
 
-def check_header(columns: list[str], name: str) -> None:
-    """Refuse two columns of one name: it would be a guess which one is meant."""
+def check_header(columns: list[str], name: str, delimiter: str) -> None:
+    """Refuse columns that something else stands between, and two of one name: it would be a guess which is meant."""
+    other = next((sign for sign in DELIMITERS if len(columns) == 1 and sign in columns[0]), None)
+    if other is not None:
+        raise DataError(
+            f"{name}, line 1: {DELIMITERS[other]} stand between the columns, where {DELIMITERS[delimiter]} are read: "
+            f"{columns[0]!r:.60}. Save it with commas as .csv, or with tabs as .tsv."
+        )
     twice = next((column for column in columns if columns.count(column) > 1), None)
     if twice is not None:
         raise DataError(f"{name}, line 1: two columns have the name {twice!r}. Give each column a name of its own.")
@@ -269,22 +276,6 @@ def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:
         problem = f"the rationale span ({start}, {end}) does not fit a document of {size} {unit}."
         raise RowError(place, problem, f"Spans count {unit} from 0 and exclude their end.")
 
-
-def find_split_files(folder: Path) -> dict[str, Path]:
-    """Find the files that a folder holds for train, dev and test."""
-    found: dict[str, Path] = {}
-    for split, stem in STEMS:
-        for path in (folder / f"{stem}{ending}" for ending in READERS):
-            if path.is_file() and split in found:
-                raise DataError(
-                    f"{folder} holds two files for {split}: {found[split].name} and {path.name}. Keep one of them."
-                )
-            if path.is_file():
-                found[split] = path
-    return found
-
-
-STEMS = (("train", "train"), ("dev", "dev"), ("dev", "val"), ("dev", "validation"), ("test", "test"))
 
 READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
     ".jsonl": read_json_lines,

@@ -2,15 +2,15 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from fresh.auditing.audit import audit
 from fresh.baselines import Baselines, most_frequent, train_baselines
 from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
-from fresh.data import BadRows, DataConfig, DataError, Splits, digest_of, load_splits
+from fresh.data import BadRows, DataError, Splits, digest_of, load_splits
 from fresh.evaluate import Evaluation, evaluate_whole
 from fresh.highlight import VISIBLE
 from fresh.lengths import fitting
@@ -22,7 +22,9 @@ from fresh.model_folder import check_writable, drop_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.report_page import check_report, report_of, write_page
+from fresh.run_config import RunConfig
 from fresh.scorers import ScorerFactory
+from fresh.seen import Seen
 from fresh.team import team
 from fresh.training import Watch
 from fresh.unfinished import begin, partial_of
@@ -33,21 +35,6 @@ TRIALS = 1000
 """Changes of dropped words that the audit after a training tries."""
 KEPT_EVERY = 5.0
 """Seconds between two states of a network that are kept, so that keeping never takes longer than training."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunConfig:
-    """Settings of a training run that are the same for all methods."""
-
-    method: Literal["fresh", "lei", "bastings", "full_text", "random", "human"] = "fresh"
-    """How words are chosen: by a support model's scores (fresh), by a gate that is trained along (lei, bastings), not
-    at all (full_text), by lot (random), or by people (human)."""
-    baseline: bool = True
-    """Also train predictors to compare with: on random words, on what was dropped, and on full text where no support
-    model is trained."""
-    audit: bool = True
-    """Try to break the guarantee of the finished model, and look for what leaks past it."""
-    data: DataConfig = field(default_factory=DataConfig)
 
 
 class Evaluated(NamedTuple):
@@ -138,7 +125,8 @@ def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFact
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, TRIALS, seed, watch.progress, found.explained).beside(found)
-    return Evaluated(replace(model, report=found.report), found)
+    seen = Seen.of(example.document for example in (*splits.train, *splits.dev))
+    return Evaluated(replace(model, report=found.report, seen=seen), found)
 
 
 def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]) -> Run:

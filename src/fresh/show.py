@@ -55,7 +55,12 @@ def show_curve(console: Console, curve: Curve) -> None:
     table.add_column("probability", justify="right")
     for point in curve.points:
         n_kept, prediction = int(point.mask.kept.sum()), point.prediction
-        table.add_row(str(n_kept), f"{point.ratio:.0%}", Text(prediction.label), f"{prediction.probability:.2f}")
+        table.add_row(
+            str(n_kept),
+            f"{point.ratio:.0%}",
+            Text(prediction.label.translate(VISIBLE)),
+            f"{prediction.probability:.2f}",
+        )
     console.print(table)
     console.print("From these words on, the answer stays the same:")
     show_explanation(console, curve.minimal)
@@ -76,7 +81,7 @@ def show_report(console: Console, report: Report) -> None:
     if report.verdicts:
         show_verdicts(console, report.verdicts)
     for line in report.remarks:
-        console.print(line, highlight=False, markup=False)
+        console.print(line.translate(VISIBLE), highlight=False, markup=False)
 
 
 def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:

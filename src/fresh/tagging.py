@@ -14,7 +14,8 @@ from fresh.by_word import TaggingHead, there_are
 from fresh.chain import Chain
 from fresh.encoder import Encoder
 from fresh.hardkuma import HardKuma
-from fresh.network import Network, NetworkConfig, load_parts
+from fresh.network import Network, load_parts
+from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Layout
 from fresh.training import choose_device
 

@@ -1,10 +1,12 @@
 """Settings of a training, and of how the hardware is used for it."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from fresh.config import below, refuse
-from fresh.store import Place, Shelf
+from fresh.config import below, not_above, refuse
+
+if TYPE_CHECKING:
+    from fresh.store import Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +15,7 @@ class EngineConfig:
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Numbers that training computes with: auto takes bf16 on an NVIDIA GPU and fp32 elsewhere."""
-    frozen: Place = "auto"
+    frozen: Literal["auto", "memory", "file", "off"] = "auto"
     """Where the output of frozen layers is kept, so that they run once: memory (of the GPU, if there is one), file, off
     (they run in each step), or auto: memory while it lasts, then a file."""
     frozen_gb: float | None = None
@@ -33,8 +35,10 @@ class EngineConfig:
             else None,
         )
 
-    def shelf(self) -> Shelf:
+    def shelf(self) -> "Shelf":
         """Make the place where frozen outputs are kept."""
+        from fresh.store import Shelf
+
         return Shelf(self.frozen, self.frozen_gb, self.frozen_folder)
 
 
@@ -51,7 +55,7 @@ class TrainConfig:
     weight_decay: float = 0.01
     """Weight decay of AdamW, decoupled."""
     max_grad_norm: float = 5.0
-    """Gradients are clipped to this norm."""
+    """Gradients are clipped to this norm; inf to clip none."""
     patience: int = 10
     """Epochs without a better dev macro-F1 after which training stops."""
     seed: int = 0
@@ -61,9 +65,9 @@ class TrainConfig:
     engine: EngineConfig = field(default_factory=EngineConfig)
 
     def __post_init__(self) -> None:
-        above = {"learning_rate": self.learning_rate, "max_grad_norm": self.max_grad_norm}
         refuse(
             *below(1, epochs=self.epochs, batch_size=self.batch_size, patience=self.patience),
-            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
+            *not_above(0, learning_rate=self.learning_rate),
+            f"max_grad_norm must be above 0, got {self.max_grad_norm}." if not self.max_grad_norm > 0 else None,
             *below(0, weight_decay=self.weight_decay, seed=self.seed),
         )

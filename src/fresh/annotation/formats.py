@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from fresh.annotation import doccano, label_studio, prodigy
+from fresh.annotation import doccano, label_studio, potato_answers, prodigy
 from fresh.data_config import DataConfig
 from fresh.readers import DataError, Row
 
@@ -12,7 +12,8 @@ KINDS = {
     "label_studio": "Label Studio's JSON",
     "prodigy": "Prodigy's JSON lines",
     "doccano": "doccano's JSON lines",
-    "potato": "Potato's JSON lines",
+    "potato": "Potato's annotations",
+    "tasks": "tasks for Potato",
     "explained": "what fresh explain writes",
     "annotations": "the annotations of an ERASER corpus",
     "eraser": "an ERASER corpus",
@@ -50,7 +51,7 @@ def wrong_kind(name: str, found: str, asked: str) -> str:
     """Say that a file is of another kind than was asked for, and what to do."""
     if found == "annotations":
         way_out = "Give the folder or tar that it is in, with its documents."
-    elif found in ("potato", "explained"):
+    elif found in ("tasks", "explained"):
         way_out = "Give the file that the people's answers were exported to."
     else:
         way_out = f"Say --format {found}, or leave --format out."
@@ -61,7 +62,8 @@ SIGNS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "label_studio": label_studio.looks_like,
     "prodigy": prodigy.looks_like,
     "doccano": doccano.looks_like,
-    "potato": lambda values: "text" in values and isinstance(values.get("predictions"), Mapping),
+    "potato": potato_answers.looks_like,
+    "tasks": lambda values: "text" in values and isinstance(values.get("predictions"), Mapping),
     "explained": lambda values: {"rationale", "probabilities", "ratio"} <= values.keys(),
     "annotations": lambda values: {"annotation_id", "evidences"} <= values.keys(),
 }
@@ -70,4 +72,5 @@ READERS: dict[str, Callable[[Iterable[Row], DataConfig], Iterator[Row]]] = {
     "label_studio": label_studio.read,
     "prodigy": prodigy.read,
     "doccano": doccano.read,
+    "potato": potato_answers.read,
 }

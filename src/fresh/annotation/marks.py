@@ -136,6 +136,14 @@ def cuts(span: tuple[int, int], run: tuple[int, int], document: Document) -> boo
     return document.spans[run[0]][0] < span[0] or span[1] < document.spans[run[1] - 1][1]
 
 
+def place_of(row: Row, span: Mapping[str, Any]) -> tuple[int, int]:
+    """Take start and end of a span."""
+    start, end = span.get("start"), span.get("end")
+    if type(start) is not int or type(end) is not int:
+        raise RowError(row.place, f"a span needs start and end, got {dict(span)!r:.60}.", MEND)
+    return start, end
+
+
 def check_texts(row: Row, text: str, spans: Sequence[tuple[int, int]], given: Sequence[str | None]) -> None:
     """Refuse spans that do not hold the text that the tool wrote beside them."""
     wrong = (

@@ -8,9 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from fresh.annotation.marks import MEND, Answer, Unanswered, check_texts, guarded, joined, one_of, refuse_bad, wants
+from fresh.annotation.marks import (
+    Answer,
+    Unanswered,
+    check_texts,
+    guarded,
+    joined,
+    one_of,
+    place_of,
+    refuse_bad,
+    wants,
+)
 from fresh.data_config import DataConfig
-from fresh.readers import Row, RowError
+from fresh.readers import Row
 
 ANSWERS = {"accept": "accepted", "reject": "rejected", "ignore": "ignored"}
 SIGNS = ("_input_hash", "_task_hash", "_view_id", "spans", "tokens", "options", "accept")
@@ -72,14 +82,6 @@ def spans_of(row: Row, config: DataConfig) -> tuple[tuple[int, int], ...] | None
     if isinstance(text, str):
         check_texts(row, text, spans, [span.get("text") for span in given])
     return tuple(spans)
-
-
-def place_of(row: Row, span: Mapping[str, Any]) -> tuple[int, int]:
-    """Take start and end of a span."""
-    start, end = span.get("start"), span.get("end")
-    if type(start) is not int or type(end) is not int:
-        raise RowError(row.place, f"a span needs start and end, got {dict(span)!r:.60}.", MEND)
-    return start, end
 
 
 def token_problems(row: Row, span: Mapping[str, Any]) -> Iterator[str]:

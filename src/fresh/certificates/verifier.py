@@ -1,5 +1,6 @@
 """Checks certificates: to the byte as they were written, and the answers those that the predictor gives."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 from fresh.certificates.certificate import Certificate, CertificateError
 from fresh.certificates.file import Fault, Faults, Reader
 from fresh.classifier import Classifier
-from fresh.model_folder import find_predictor, predictor_digest
+from fresh.encoder import digest_of
+from fresh.model_folder import digest_of_digests, files_shown, find_predictor, predictor_digest
 from fresh.predictor import Predictor, text_of
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
@@ -17,6 +19,10 @@ TOLERANCE = 1e-5
 """How far a probability may be from the certified one, since other machines add up in another order."""
 MOST_AT_ONCE = 4096
 """Answers that are computed together at most, whatever a file says."""
+
+WAY_OUT = "Name the certificates that `fresh explain --certify` wrote."
+MARKS = (b'"predictor_sha256"', b'"previous_sha256"')
+"""Of these, one at least stands in the first line of certificates, also where a byte of it was changed."""
 
 Numbered = tuple[int, Certificate]
 """A certificate and its line."""
@@ -82,38 +88,70 @@ class Tally:
         return Verdict(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
 
 
-def verify(path: str | Path, model: str | Path, *, device: str = "auto", progress: Progress = SILENT) -> Verdict:
+def verify(
+    path: str | Path,
+    model: str | Path,
+    *,
+    digest: str | None = None,
+    device: str = "auto",
+    progress: Progress = SILENT,
+) -> Verdict:
     """Check a file of certificates with the predictor of a model; nothing else of the model is needed.
 
     :param model: Folder of the model, of its predictor alone, or its name on the hub.
+    :param digest: The predictor's digest as you know it from elsewhere; without it, a pair of a model and certificates
+        that were both swapped for others is not found out.
     :param device: Where to compute: auto, cpu, cuda, ...
     """
     source = Path(path)
-    if source.is_dir():
-        raise CertificateError(f"{source} is a folder. Name the certificates first, then the model.")
-    if not source.is_file():
-        raise CertificateError(
-            f"There is no file {source}. Name the certificates that `fresh explain --certify` wrote."
-        )
+    check_source(source)
+    if digest is not None and re.fullmatch(r"[0-9a-fA-F]{64}", digest) is None:
+        raise CertificateError(f"A digest is 64 hexadecimal digits, got {digest!r}. Take that of the predictor.")
     place = find_predictor(find_folder(model, {}))
-    found = check(source, predictor_digest(place), lambda: Predictor(Classifier.load(place, device)), progress)
+    own = predictor_digest(place)
+    if digest is not None and digest.lower() != own:
+        tally = Tally()
+        tally.faults.add(1, f"the model is not the expected one: the digest of its predictor is {own}.")
+        return tally.verdict(None)
+    found = check(source, own, lambda: Predictor(Classifier.load(place, device)), progress, place)
     if found.holds and not found.count:
         raise CertificateError(f"{source} holds no certificate, so that there is nothing to check.")
     return found
 
 
-def check(source: Path, predictor_sha256: str, load: Callable[[], Predictor], progress: Progress = SILENT) -> Verdict:
-    """Check a file with a predictor, which is loaded only if the certificates are its own."""
+def check_source(source: Path) -> None:
+    """Refuse what is no file of certificates; a damaged one is."""
+    if source.is_dir():
+        raise CertificateError(f"{source} is a folder. Name the certificates first, then the model.")
+    if not source.is_file():
+        raise CertificateError(f"There is no file {source}. {WAY_OUT}")
+    with source.open("rb") as file:
+        first = file.readline()
+    if not first.strip():
+        raise CertificateError(f"{source} is no file of certificates: it is empty, or its first line is. {WAY_OUT}")
+    if not any(mark in first for mark in MARKS):
+        raise CertificateError(
+            f"{source} is no file of certificates: its first line has none of their fields. {WAY_OUT}"
+        )
+
+
+def check(
+    source: Path,
+    predictor_sha256: str,
+    load: Callable[[], Predictor],
+    progress: Progress = SILENT,
+    place: Path | None = None,
+) -> Verdict:
+    """Check a file with a predictor, which is loaded only if the certificates are its own.
+
+    :param place: The predictor's folder, to say more of one that does not fit.
+    """
     tally = Tally()
     with source.open("rb") as file, progress.task("verifying", count_lines(source)) as advance:
         reader = Reader(file, tally.faults)
         maker = reader.read_header()
         if maker is not None and maker.predictor_sha256 != predictor_sha256:
-            tally.faults.add(
-                1,
-                f"the certificates are of another predictor. Its digest is {maker.predictor_sha256}, "
-                f"that of this model {predictor_sha256}.",
-            )
+            tally.faults.add(1, other_predictor(maker.predictor_sha256, predictor_sha256, place))
         elif maker is not None:
             predictor = load()
             advance(1, "")
@@ -122,6 +160,15 @@ def check(source: Path, predictor_sha256: str, load: Callable[[], Predictor], pr
                 advance(len(group), "")
             advance(1, "")
     return tally.verdict(reader.digest)
+
+
+def other_predictor(certified: str, own: str, place: Path | None) -> str:
+    """Say that a predictor is not the certified one, or which file makes it another."""
+    digests = {} if place is None else {name: digest_of(place / name) for name in files_shown(place)}
+    for stray in digests:
+        if digest_of_digests({name: digest for name, digest in digests.items() if name != stray}) == certified:
+            return f"the predictor is the certified one but for a file that was not there: {stray}. Take it out."
+    return f"the certificates are of another predictor. Its digest is {certified}, that of this model {own}."
 
 
 def count_lines(source: Path) -> int:

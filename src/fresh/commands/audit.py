@@ -26,12 +26,20 @@ is read and divided as for training, and the test part is audited: give the file
   fresh audit my-model train.jsonl --dev dev.jsonl --test test.jsonl --trials 10000 --json audit.json
   fresh audit sst-model sst --data-dir corpora
   fresh audit my-model new-reviews.csv --text review --label sentiment --whole      # none of it was trained on
+  fresh audit my-model reviews.csv --text review --explained explained.jsonl        # what fresh explain saved earlier
 
 Exit status: 0 if all holds, also where somebody should look; 3 if something is broken; 1 if the audit could not be run.
 """
 OTHER_SEED = (
     "The model was trained with seed {trained}. With seed {given}, what is cut off for test may have been trained on: "
     "leave --seed out, or name the test file with --test."
+)
+TRIALS = 2000
+FOR_EXPLAINED = ("html", "whole", "trials", "seed", "data_dir", "dev", "test", "dev_share", "test_share")
+"""Options that a replay of saved explanations has no use for."""
+REPLAYED = (
+    "Where replay holds, the saved answers are those that the model gives to the saved words and nothing else. The "
+    "other checks of the audit were not run: leave --explained out for them."
 )
 READS_SPLITS = (*READS_LABELS, "dev", "test", "dev_share", "test_share")
 
@@ -44,7 +52,10 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("data", nargs="+", metavar="DATA", help="a file or several, a folder, or the name of a corpus")
     parser.add_argument("--data-dir", metavar="DIR", help="folder with the files of a named corpus")
     parser.add_argument("--whole", action="store_true", help="all of DATA is new to the model: audit all of it")
-    parser.add_argument("--trials", type=int, default=2000, metavar="N", help="changes tried (default: %(default)s)")
+    parser.add_argument(
+        "--explained", metavar="FILE", help="only replay what fresh explain saved for all of DATA; needs no labels"
+    )
+    parser.add_argument("--trials", type=int, metavar="N", help=f"changes tried (default: {TRIALS})")
     parser.add_argument(
         "--seed",
         type=int,
@@ -68,11 +79,15 @@ def run(args: argparse.Namespace) -> int:
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
     from fresh.report_page import write_page
-    from fresh.whole_file import write_text
 
     for name in filter(None, (args.json, args.markdown, args.html)):
-        check_output(name, args.data[0], args.overwrite)
+        for source in filter(None, (args.data[0], args.explained)):
+            check_output(name, source, args.overwrite)
     progress = Terminal()
+    if args.explained is not None:
+        found = replay(args, progress)
+        show(Console(), found)
+        return finish(args, found)
     model = Rationalizer.from_pretrained(args.model, device=args.device)
     trained = model.settings.get("train", {}).get("seed", 0)
     if args.seed is None:
@@ -80,16 +95,50 @@ def run(args: argparse.Namespace) -> int:
     elif args.seed != trained and not getattr(args, "test", ""):
         progress.say(OTHER_SEED.format(trained=trained, given=args.seed))
     examples, others = read(args, model, progress)
+    n_trials = TRIALS if args.trials is None else args.trials
     measured = evaluate_whole(model, examples, progress) if args.html else None
     explained = None if measured is None else measured.explained
-    found = audit(model, examples, others, args.trials, args.seed, progress, explained)
+    found = audit(model, examples, others, n_trials, args.seed, progress, explained)
     show(Console(), found)
+    if measured is not None:
+        write_page(Path(args.html), model, found.beside(measured), args.model, args.data[0])
+    return finish(args, found)
+
+
+def finish(args: argparse.Namespace, found: "Audit") -> int:
+    """Write the verdicts to the files that were asked for, and turn them into the exit status."""
+    from fresh.whole_file import write_text
+
     for name, text in ((args.json, found.to_json()), (args.markdown, found.to_markdown())):
         if name:
             write_text(Path(name), text)
-    if measured is not None:
-        write_page(Path(args.html), model, found.beside(measured), args.model, args.data[0])
     return 0 if found.holds else BROKEN
+
+
+def replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
+    """Compute answers again that were saved, from the saved rationales alone."""
+    from fresh.auditing.audit import Audit
+    from fresh.auditing.replay_saved import replay_saved
+    from fresh.data import BadRows, read_documents
+    from fresh.lengths import leave_out_too_long
+    from fresh.rationalizer import Rationalizer
+
+    useless = [name for name in FOR_EXPLAINED if getattr(args, name, None) not in (None, False)]
+    if useless:
+        flag = f"--{useless[0].replace('_', '-')}"
+        raise ValueError(f"--explained only computes saved answers again, for which {flag} is of no use: leave it out.")
+    if len(args.data) > 1:
+        raise ValueError("--explained is for the one file that was explained: name it alone.")
+    if not Path(args.explained).exists():
+        raise ValueError(f"There is no file {args.explained}. Name a file that `fresh explain --output` wrote.")
+    model, bad = Rationalizer.from_pretrained(args.model, device=args.device), BadRows()
+    documents = read_documents(args.data[0], reading(args), bad)
+    if reading(args).skip_bad:
+        documents = leave_out_too_long(documents, model, bad)
+    found = replay_saved(model, list(documents), Path(args.explained))
+    if bad.count:
+        progress.say(bad.summary())
+    return Audit((found,), REPLAYED)
 
 
 def read(

@@ -97,12 +97,14 @@ def loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"
     with certifying(args.model, args.certify, device=args.device, overwrite=args.overwrite) as certifier:
         yield certifier.model, lambda documents: certifier.explain(documents, args.ratio)
     n_certificates = f"{certifier.count:,} certificate{'s' if certifier.count != 1 else ''}"
+    print(f"Predictor digest: {certifier.maker.predictor_sha256}", file=sys.stderr)
     print(f"{n_certificates} in {args.certify}. Final digest: {certifier.digest}", file=sys.stderr)
 
 
 def explain_file(args: argparse.Namespace) -> int:
     """Explain the texts of a file one after the other; each line that is written is whole."""
     from fresh.data import BadRows, read_documents
+    from fresh.examples import count_rows
     from fresh.lengths import leave_out_too_long
     from fresh.progress import SILENT, Terminal
     from fresh.show import to_record
@@ -115,7 +117,8 @@ def explain_file(args: argparse.Namespace) -> int:
         with loaded(args) as (model, explain):
             fitting = leave_out_too_long(documents, model, bad) if reads.skip_bad else documents
             explanations = begun(explain(fitting))
-            with opened(args.output) as output, progress.task("explaining", None) as advance:
+            total = None if progress is SILENT else count_rows(args.input, reads)
+            with opened(args.output) as output, progress.task("explaining", total) as advance:
                 for explanation in explanations:
                     output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
                     done += 1

@@ -36,8 +36,8 @@ def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add an option for every setting, section by section; those of single methods under their names."""
     from fresh.config import settings_of
-    from fresh.methods.named import METHODS, settings_of_methods
-    from fresh.recipe import RunConfig
+    from fresh.methods.listed import CONFIGS, settings_of_methods
+    from fresh.run_config import RunConfig
 
     groups: dict[str, Any] = {}
 
@@ -50,7 +50,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         place(setting, setting.path.rpartition(".")[0] or "method")
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         section = setting.path.rpartition(".")[0].rpartition(".")[2]
-        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
+        owners = "" if len(methods) == len(CONFIGS) else f" ({', '.join(methods)})"
         place(setting, f"{section or 'rationales'}{owners}")
 
 
@@ -129,8 +129,8 @@ def data_given(args: argparse.Namespace) -> str | list[str]:
 def settings_given(args: argparse.Namespace) -> dict[str, Any]:
     """Take the settings of a training run out of all that was given."""
     from fresh.config import settings_of
-    from fresh.methods.named import settings_of_methods
-    from fresh.recipe import RunConfig
+    from fresh.methods.listed import settings_of_methods
+    from fresh.run_config import RunConfig
 
     names = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
     return {name: value for name, value in vars(args).items() if name in names}

@@ -1,15 +1,14 @@
 """Bastings et al. (2019): a gate of HardKuma numbers, through which the reader's errors pass back to it."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fresh.config import below, refuse
 from fresh.data import Splits
 from fresh.hardkuma import HardKuma
-from fresh.methods.joint import Account, GateConfig, Gated, Joint, cross_entropies, train_joint
+from fresh.methods.gate_settings import BastingsConfig
+from fresh.methods.joint import Account, Gated, Joint, cross_entropies, train_joint
 from fresh.methods.outcome import Trained
 from fresh.pieces import NO_WORD, Batch
 from fresh.scorers.gradient import replaced
@@ -17,41 +16,6 @@ from fresh.training import Watch
 
 LEAST, MOST = 1e-12, 5.0
 """Between which the Lagrange multiplier stays."""
-
-
-@dataclass(frozen=True, slots=True)
-class BastingsConfig(GateConfig):
-    """How the gate is held to its length."""
-
-    lagrange_start: float = 1e-5
-    """Lagrange multiplier of the length at the beginning."""
-    lagrange_rate: float | None = None
-    """How fast it grows while too much is kept, and shrinks while too little is; 0.001 if not given, or 0.01 if it can
-    only grow."""
-    lagrange_square: float = 5.0
-    """Weight of the square of what is kept beyond or below the ratio, which keeps the multiplier from swinging."""
-    lagrange_decay: float = 0.9
-    """Share of the moving mean of what is kept beyond the ratio that stays in each step."""
-    two_sided: bool = True
-    """Hold the gate to its length from both sides; off, only too much costs, and more and more, as in the code of the
-    FRESH paper."""
-
-    def __post_init__(self) -> None:
-        above = {"lagrange_start": self.lagrange_start, "lagrange_rate": self.rate}
-        refuse(
-            *self.wrong_gate(),
-            *(f"{name} must be above 0, got {value}." for name, value in above.items() if not value > 0),
-            *below(0, lagrange_square=self.lagrange_square),
-            f"lagrange_decay must be at least 0 and below 1, got {self.lagrange_decay}."
-            if not 0 <= self.lagrange_decay < 1
-            else None,
-        )
-
-    @property
-    def rate(self) -> float:
-        """How fast the multiplier moves."""
-        usual = 0.001 if self.two_sided else 0.01
-        return usual if self.lagrange_rate is None else self.lagrange_rate
 
 
 def train(splits: Splits, config: BastingsConfig, watch: Watch | None = None) -> Trained:

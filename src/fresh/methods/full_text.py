@@ -1,26 +1,13 @@
 """Full text: a predictor that reads every word, for comparison."""
 
-from dataclasses import dataclass
-
-from fresh.config import refuse
 from fresh.data import Splits
 from fresh.document import Mask
 from fresh.extractor import KeepAll
 from fresh.methods.outcome import Trained, cut_all, written_down
-from fresh.methods.settings import NetworksConfig
+from fresh.methods.settings import FullTextConfig
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.training import Watch
-
-
-@dataclass(frozen=True, slots=True)
-class FullTextConfig(NetworksConfig):
-    """How a predictor of whole documents is trained."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            "full_text reads every word: take long=stagger or long=chunk." if self.network.long == "truncate" else None
-        )
 
 
 def train(splits: Splits, config: FullTextConfig, watch: Watch | None = None) -> Trained:

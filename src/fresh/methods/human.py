@@ -1,30 +1,15 @@
 """Human rationales: a predictor that reads what people marked, the upper line for plausibility."""
 
-from dataclasses import dataclass
-
-from fresh.config import refuse
 from fresh.data import DataError, Splits
 from fresh.document import Example
 from fresh.extractor import HumanMarks
 from fresh.methods.marking import has_rationale
 from fresh.methods.outcome import Trained, cut_all, written_down
-from fresh.methods.settings import NetworksConfig
+from fresh.methods.settings import HumanConfig
 from fresh.predictor import Predictor
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.training import Watch
-
-
-@dataclass(frozen=True, slots=True)
-class HumanConfig(NetworksConfig):
-    """How a predictor of people's rationales is trained."""
-
-    def __post_init__(self) -> None:
-        refuse(
-            "human reads all that people marked: take long=stagger or long=chunk."
-            if self.network.long == "truncate"
-            else None
-        )
 
 
 def only_marked(splits: Splits, progress: Progress) -> Splits:

@@ -18,9 +18,9 @@ from fresh.extractor import SaliencyExtractor, select_read
 from fresh.frozen import Reading
 from fresh.learning import build as build_reader
 from fresh.learning import describe, half_precision, run_frozen
+from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import check_rationales, targets
 from fresh.methods.outcome import Trained, written_down
-from fresh.methods.settings import CUTS_EACH, CutConfig
 from fresh.metrics import macro_f1
 from fresh.pieces import NO_WORD, Batch, Gather, Ints
 from fresh.predictor import Predictor
@@ -35,28 +35,6 @@ from fresh.update import Loss, Tally
 
 NOTHING, EVERYTHING = 0.1, 0.95
 """Share of the ratio, and of all words, below and above which a gate has collapsed."""
-
-
-@dataclass(frozen=True, slots=True)
-class GateConfig(CutConfig):
-    """What all methods with a gate have in common."""
-
-    lambda_2: float = 0.0
-    """How much is paid for each beginning and end of a run of kept words."""
-    human: float = 0.0
-    """Share of the training documents with people's rationales from which tagger or gate learn."""
-
-    def wrong_gate(self) -> list[str | None]:
-        """Say what is wrong with the settings of a gate, if anything."""
-        one_length = "A gate is trained for one ratio; a range is for --method fresh."
-        cut = f"A gate is cut by top_k or contiguous, got {self.discretizer}."
-        return [
-            self.wrong_cut(),
-            one_length if isinstance(self.ratio, str) else None,
-            cut if self.discretizer not in CUTS_EACH else None,
-            f"lambda_2 must be at least 0, got {self.lambda_2}." if not self.lambda_2 >= 0 else None,
-            f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
-        ]
 
 
 class Joint(nn.Module):

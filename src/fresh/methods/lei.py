@@ -1,35 +1,18 @@
 """Lei et al. (2016), as the paper has it: a gate draws words and learns by REINFORCE what it should have drawn."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from fresh.by_word import there_are
-from fresh.config import below, refuse
 from fresh.data import Splits
-from fresh.methods.joint import Account, GateConfig, Gated, Joint, changes, cross_entropies, train_joint
+from fresh.methods.gate_settings import LeiConfig
+from fresh.methods.joint import Account, Gated, Joint, changes, cross_entropies, train_joint
 from fresh.methods.outcome import Trained
 from fresh.training import Watch
 
 DECAY = 0.9
 """Share of a moving mean that stays in each step."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeiConfig(GateConfig):
-    """How the gate pays for its draws."""
-
-    lambda_1: float = 0.3
-    """How much is paid for the share of words that is kept beyond the ratio."""
-    draws: int = 1
-    """How often words are drawn from each document in a step."""
-    reward_baseline: bool = True
-    """Compare what a draw costs with the moving mean of costs, so that learning is steadier; off is the original."""
-
-    def __post_init__(self) -> None:
-        refuse(*self.wrong_gate(), *below(0, lambda_1=self.lambda_1), *below(1, draws=self.draws))
 
 
 def train(splits: Splits, config: LeiConfig, watch: Watch | None = None) -> Trained:

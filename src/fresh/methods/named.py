@@ -1,15 +1,18 @@
 """All methods by their names, and settings for one of them out of what a user gives."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
-from fresh.config import ConfigError, Setting, endings, flatten, settings_of, unknown
+from fresh.config import ConfigError, endings, flatten, settings_of, unknown
 from fresh.data import Splits
+from fresh.discretize import DISCRETIZERS
 from fresh.methods import bastings, fresh, full_text, human, lei, random
+from fresh.methods.listed import CONFIGS
 from fresh.methods.outcome import Trained
-from fresh.methods.settings import FreshConfig, NetworksConfig
-from fresh.scorers import ScorerFactory
+from fresh.methods.settings import CutConfig, FreshConfig, NetworksConfig
+from fresh.scorer_config import ScorerConfig
+from fresh.scorers import SCORERS, ScorerFactory
 from fresh.training import Watch
 
 
@@ -22,13 +25,17 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "fresh": Method(FreshConfig, fresh.train_and_mark),
-    "lei": Method(lei.LeiConfig, lei.train),
-    "bastings": Method(bastings.BastingsConfig, bastings.train),
-    "full_text": Method(full_text.FullTextConfig, full_text.train),
-    "random": Method(random.RandomConfig, random.train),
-    "human": Method(human.HumanConfig, human.train),
+    "fresh": Method(CONFIGS["fresh"], fresh.train_and_mark),
+    "lei": Method(CONFIGS["lei"], lei.train),
+    "bastings": Method(CONFIGS["bastings"], bastings.train),
+    "full_text": Method(CONFIGS["full_text"], full_text.train),
+    "random": Method(CONFIGS["random"], random.train),
+    "human": Method(CONFIGS["human"], human.train),
 }
+
+
+NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("auto", "memory")))
+"""Settings that have an effect only where another one has one of some values."""
 
 
 def find_method(name: str) -> Method:
@@ -43,25 +50,13 @@ def owns(config: type, name: str) -> bool:
     return any(f".{setting.path}".endswith(f".{name}") for setting in settings_of(config))
 
 
-def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
-    """List the settings of all methods by their names, each with the names of the methods it is for."""
-    found: dict[str, tuple[Setting, list[str]]] = {}
-    for method, about in METHODS.items():
-        for setting in settings_of(about.config):
-            known, owners = found.get(setting.name, (setting, []))
-            # What stands in different places for different methods is shown as if it stood in none.
-            shown = known if known.path == setting.path else replace(setting, path=setting.name)
-            found[setting.name] = shown, [*owners, method]
-    return found
-
-
 def split_settings(
     name: str, values: Mapping[str, Any], others: type
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Tell the settings of a method from those of a run.
 
     :param others: The settings of a run beside those of a method.
-    :return: Those of the method, those of the run, and what is wrong with all that is neither.
+    :return: Those of the method, those of the run, and what is wrong: settings that are neither, or without effect.
     """
     own: dict[str, Any] = {}
     rest: dict[str, Any] = {}
@@ -80,7 +75,29 @@ def split_settings(
                 if owners
                 else unknown(key, "a setting", endings(known, key))
             )
-    return own, rest, problems
+    return own, rest, [*problems, *without_effect(own, config)]
+
+
+def without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iterator[str]:
+    """Name the settings that the chosen scorer or discretizer does not ask for, and those that do."""
+    given = {key.rpartition(".")[2]: value for key, value in own.items()}
+    usual = {setting.name: setting.default for setting in settings_of(config)}
+    kinds: tuple[tuple[str, Mapping[str, type], type], ...] = (
+        ("scorer", SCORERS, ScorerConfig),
+        ("discretizer", DISCRETIZERS, CutConfig),
+    )
+    for what, known, told in kinds:
+        chosen = given.get(what, usual.get(what))
+        takes = {name: {field.name for field in fields(kind)} for name, kind in known.items()}
+        concerned = {field.name for field in fields(told)} & given.keys()
+        for key in sorted(concerned) if isinstance(chosen, str) and chosen in known else ():
+            owners = [name for name in known if key in takes[name]]
+            if owners and chosen not in owners:
+                yield f"{key} is a setting of the {what} {' and '.join(owners)}, not of {chosen}."
+    for key, other, needed in NEEDS:
+        value = str(given.get(other, usual.get(other))).lower()
+        if key in given and value not in needed:
+            yield f"{key} has no effect with {other}={value}: leave it out, or take {other}={needed[0]}."
 
 
 def train_method(

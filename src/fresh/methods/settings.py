@@ -2,14 +2,19 @@
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from fresh.classifier import ClassifierConfig
 from fresh.config import below, refuse, unknown
 from fresh.discretize import DISCRETIZERS, Discretizer, TopK
-from fresh.network import NetworkConfig
-from fresh.scorers import ScorerConfig, unknown_scorer
+from fresh.network_config import NetworkConfig
+from fresh.scorer_config import ScorerConfig
 from fresh.train_config import TrainConfig
+
+if TYPE_CHECKING:
+    from fresh.classifier import ClassifierConfig
+
+CUTS_EACH = ("top_k", "contiguous")
+"""Discretizers that keep the ratio in each document."""
 
 
 class Range(NamedTuple):
@@ -41,8 +46,10 @@ class NetworksConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     @property
-    def classifier(self) -> ClassifierConfig:
+    def classifier(self) -> "ClassifierConfig":
         """The same, for one network."""
+        from fresh.classifier import ClassifierConfig
+
         return ClassifierConfig(self.network, self.train)
 
 
@@ -149,6 +156,8 @@ class FreshConfig(CutConfig):
     tagging: TaggerConfig = field(default_factory=TaggerConfig)
 
     def __post_init__(self) -> None:
+        from fresh.scorers import unknown_scorer
+
         refuse(
             unknown_scorer(self.scorer),
             self.wrong_cut(),
@@ -176,5 +185,34 @@ class FreshConfig(CutConfig):
         return replace(self, train=replace(self.train, seed=seed))
 
 
-CUTS_EACH = ("top_k", "contiguous")
-"""Discretizers that keep the ratio in each document."""
+@dataclass(frozen=True, slots=True)
+class FullTextConfig(NetworksConfig):
+    """How a predictor of whole documents is trained."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            "full_text reads every word: take long=stagger or long=chunk." if self.network.long == "truncate" else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RandomConfig(CutConfig):
+    """How many words are drawn, and how a predictor of them is trained."""
+
+    def __post_init__(self) -> None:
+        alone = f"Random words are cut by top_k or contiguous, got {self.discretizer}."
+        whole = "Random words are drawn from whole documents: take long=stagger or long=chunk."
+        refuse(whole if self.network.long == "truncate" else None)
+        refuse(self.wrong_cut(), alone if self.discretizer not in CUTS_EACH else None)
+
+
+@dataclass(frozen=True, slots=True)
+class HumanConfig(NetworksConfig):
+    """How a predictor of people's rationales is trained."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            "human reads all that people marked: take long=stagger or long=chunk."
+            if self.network.long == "truncate"
+            else None
+        )

@@ -1,14 +1,14 @@
 """Ways to say how much each word mattered to a support model, one file a method."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
-from fresh.config import below, refuse, unknown
+from fresh.config import refuse, unknown
 from fresh.document import Document, Saliency
 from fresh.scorers.attention import Attention
 from fresh.scorers.attention_gradient import AttentionGradient
-from fresh.scorers.gradient import Embeddings, Gradient
+from fresh.scorers.gradient import Gradient
 from fresh.scorers.integrated_gradients import IntegratedGradients
 from fresh.scorers.occlusion import Occlusion
 from fresh.scorers.perturbation import KernelShap, Lime
@@ -29,24 +29,6 @@ ScorerFactory = Callable[[Support], SaliencyScorer]
 
 Targeted = Gradient | AttentionGradient | IntegratedGradients | Occlusion | Lime | KernelShap
 """Scorers whose scores depend on the label that is explained; attention and random numbers do not."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScorerConfig:
-    """What the scorers can be told; each takes what concerns it."""
-
-    embeddings: Embeddings = "words"
-    """What gradient differentiates by: the words' own embeddings, or the whole of them with positions and types, as the
-    authors' code has it."""
-    layer: int = -1
-    """Layer whose attention is read: -1 is the last, -2 the one before it, as the paper's text has it."""
-    steps: int = 20
-    """Points at which integrated gradients are taken."""
-    samples: int = 200
-    """Variants of a document that lime and kernel_shap read."""
-
-    def __post_init__(self) -> None:
-        refuse(*below(1, steps=self.steps, samples=self.samples))
 
 
 def unknown_scorer(name: str) -> str | None:

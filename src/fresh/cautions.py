@@ -1,0 +1,43 @@
+"""What to know of the test documents before relying on what is measured on them."""
+
+from collections.abc import Iterator, Sequence
+
+from fresh.document import Example
+from fresh.rationalizer import Rationalizer
+
+FEW = 30
+"""Documents below which intervals are too wide to say much, and not wide enough."""
+
+
+def cautions(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:
+    """Say what is wrong with documents to measure a model on: few, of one class, or trained on."""
+    return (*trained_on(model, examples), *of_one_class(examples), *few(examples))
+
+
+def trained_on(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
+    """Warn of documents that the model was trained with."""
+    n_seen = 0 if model.seen is None else model.seen.count(example.document for example in examples)
+    if n_seen:
+        yield (
+            f"{n_seen:,} of {len(examples):,} documents were in the data that the model was trained with (train or "
+            "dev), so the figures are too good. Measure on documents that are new to it."
+        )
+
+
+def of_one_class(examples: Sequence[Example]) -> Iterator[str]:
+    """Warn of documents that all have one label."""
+    labels = {example.label for example in examples}
+    if len(labels) == 1:
+        yield (
+            f"All documents have the label {labels.pop()!r}: macro-F1 counts classes of which there are none as 0, and "
+            "nothing here tells how often other labels are given wrongly. Measure on documents of all classes."
+        )
+
+
+def few(examples: Sequence[Example]) -> Iterator[str]:
+    """Warn of too few documents."""
+    if len(examples) < FEW:
+        count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"
+        yield (
+            f"{count} few: with less than {FEW}, one answer more or less moves every figure, and intervals are rough."
+        )
