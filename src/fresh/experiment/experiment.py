@@ -27,7 +27,6 @@ def run_grid(
     *,
     data_dir: Path | None = None,
     engine: Engine | None = None,
-    n_workers: int | None = None,
     retry: bool = False,
     documents: int | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -37,7 +36,7 @@ def run_grid(
     :param path: The grid file.
     :param out: Folder of runs, which several experiments may share; runs that are there are not done again.
     :param data_dir: Folder with the files of the paper's corpora.
-    :param engine: Who does the work; processes on this machine if not given.
+    :param engine: Who does the work; processes on this machine, as many as suit it, if not given.
     :param retry: Try again what failed before.
     :param documents: How many documents of each split to use, at most.
     :param overrides: Settings that go before those of the file.
@@ -47,7 +46,7 @@ def run_grid(
     if retry:
         for task in tasks:
             runs.forget_failure(task.key)
-    workers = engine or Local(out, data_dir, n_workers)
+    workers = engine or Local(out, data_dir)
     try:
         with LiveView(runs, grid.name, tasks, workers.n_workers) as view:
             failed = Schedule(runs, workers, view).carry_out(tasks)

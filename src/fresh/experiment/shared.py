@@ -10,6 +10,7 @@ from fresh.data import Splits
 from fresh.document import Document, Saliency
 from fresh.methods.marking import SUPPORT, build_scorer
 from fresh.methods.settings import FreshConfig
+from fresh.rationale import Words
 from fresh.support import Support
 from fresh.training import Watch
 from fresh.whole_file import written_whole
@@ -22,11 +23,16 @@ SCORES = "scores.npz"
 class Known:
     """A scorer that only says again what another one said."""
 
-    scores: Mapping[Document, Saliency]
+    scores: Mapping[tuple[str, Words, Words], Saliency]
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return what is known of each document."""
-        return [self.scores[document] for document in documents]
+        return [self.scores[told_apart(document)] for document in documents]
+
+
+def told_apart(document: Document) -> tuple[str, Words, Words]:
+    """Take what tells a document from others."""
+    return document.id, document.words, document.query
 
 
 def support_of(splits: Splits, config: FreshConfig, watch: Watch) -> Support:
@@ -55,7 +61,7 @@ def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
 
 def read_scores(folder: Path, splits: Splits) -> Known:
     """Read the scores of all documents."""
-    known: dict[Document, Saliency] = {}
+    known: dict[tuple[str, Words, Words], Saliency] = {}
     with np.load(folder / SCORES, allow_pickle=False) as arrays:
         for part in PARTS:
             documents = [example.document for example in getattr(splits, part)]
@@ -63,5 +69,5 @@ def read_scores(folder: Path, splits: Splits) -> Known:
             scores = np.split(arrays[f"{part} scores"], ends[:-1])
             others = (arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist())
             for document, own, target, n_read in zip(documents, scores, *others, strict=True):
-                known[document] = Saliency(own, target, document.id, None if n_read < 0 else n_read)
+                known[told_apart(document)] = Saliency(own, target, document.id, None if n_read < 0 else n_read)
     return Known(known)
