@@ -14,16 +14,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fresh.agreement import compare
 from fresh.config import parse_assignments
 from fresh.data import Splits
 from fresh.document import Example, Explanation
-from fresh.evaluate import explain_all, measured, row, share_unread
+from fresh.evaluate import explain_all, share_unread
 from fresh.figures import named, unzipped
 from fresh.lengths import fitting
 from fresh.methods.human import only_marked
 from fresh.methods.marking import has_rationale
 from fresh.methods.named import train_method
+from fresh.metrics import macro_f1
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import Run, read_splits, resolve
@@ -40,17 +43,22 @@ def measure(model: Rationalizer, splits: Splits, ratio: float | None = None) -> 
     documents = [example.document for example in splits.test]
     explained = explain_all(model, documents, SILENT, "") if ratio is None else model.explain(documents, ratio=ratio)
     seconds = time.perf_counter() - started
-    found = row("", splits.test, model.labels, explained)
+    masks = [item.mask.kept for item in explained]
     answers = model.explain([example.document for example in splits.dev], ratio=ratio)
     return {
-        "dev_macro_f1": row("", splits.dev, model.labels, answers).macro_f1,
-        "macro_f1": found.macro_f1,
-        "kept": found.kept,
+        "dev_macro_f1": score(splits.dev, answers, model.labels),
+        "macro_f1": score(splits.test, explained, model.labels),
+        "kept": float(np.concatenate(masks).mean()),
         **agreed(splits.test, explained),
         **{f"dev {name}": value for name, value in agreed(splits.dev, answers).items()},
         "explain_seconds": seconds,
         "unread": share_unread(model, documents),
     }
+
+
+def score(examples: Sequence[Example], explained: Sequence[Explanation], labels: Sequence[str]) -> float:
+    """Compute the macro-F1 of explanations."""
+    return macro_f1([item.label for item in examples], [item.prediction.label for item in explained], labels)
 
 
 def agreed(examples: Sequence[Example], explained: Sequence[Explanation]) -> dict[str, float]:
@@ -70,7 +78,8 @@ def run_seed(run: Run, splits: Splits, shelf: Shelf, keep: Path | None) -> list[
     about = {"seconds": time.perf_counter() - started, "notes": watch.notes}
     if trained.support is not None:
         answers = trained.support.predict([example.document for example in splits.test])
-        about["full_text_macro_f1"] = measured("", splits.test, splits.labels, answers, 1.0).macro_f1
+        gold, given = [example.label for example in splits.test], [answer.label for answer in answers]
+        about["full_text_macro_f1"] = macro_f1(gold, given, splits.labels)
     served = trained.model.ratios
     ratios = [None] if served is None else [ratio for ratio in AT if served[0] <= ratio <= served[1]]
     return [{**about, "at": ratio, **measure(trained.model, splits, ratio)} for ratio in ratios]

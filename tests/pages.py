@@ -12,21 +12,10 @@ import pytest
 
 from fresh.corpora import CORPORA
 from fresh.document import Document, Example, Mask
-from fresh.metrics import ClassScore
-from fresh.page import (
-    AgreementRow,
-    Bin,
-    Calibration,
-    Comparison,
-    Confusion,
-    DocumentView,
-    Estimate,
-    HeadlineRow,
-    LengthCurve,
-    LengthPoint,
-    Verdict,
-    View,
-)
+from fresh.estimate import Estimate, Interval, LengthScore, Measure
+from fresh.metrics import Bin, ClassScore
+from fresh.page import AgreementRow, Confusion, DocumentView, HeadlineRow, LengthCurve, Pair, View
+from fresh.verdict import Verdict
 
 DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[2] / "shared" / "data")
 HOSTILE = (
@@ -90,14 +79,18 @@ def movies_view(examples: Sequence[Example]) -> View:
             ("torch", "2.13.0"),
             ("weights", "sha256 53aa51172d142c89d9012cce15ae4d6c"),
         ),
-        classes=(ClassScore("NEG", 0.887, 0.86, 0.873, 100), ClassScore("POS", 0.863, 0.889, 0.876, 99)),
+        classes=(
+            ClassScore("NEG", 0.887, 0.86, 0.873, 100, (0.82, 0.946), (0.79, 0.925), (0.82, 0.918)),
+            ClassScore("POS", 0.863, 0.889, 0.876, 99, (0.793, 0.927), (0.826, 0.947), (0.824, 0.922)),
+        ),
         curve=CURVE,
         confusion=Confusion(labels, tuple(tuple(found.count((gold, label)) for label in labels) for gold in labels)),
+        bins=BINS,
         calibration=CALIBRATION,
         agreement=AGREEMENT,
         verdicts=VERDICTS,
         guarantee=GUARANTEE,
-        comparisons=COMPARISONS,
+        pairs=PAIRS,
         notes=(
             "Truncating left 0.0 % of the words unread.",
             "Masks and figures on this page are invented: it is a test.",
@@ -122,7 +115,7 @@ def hostile_view() -> View:
         agreement=(replace(AGREEMENT[0], name=HOSTILE),),
         verdicts=(Verdict(HOSTILE, "holds", HOSTILE, (HOSTILE,)),),
         guarantee=HOSTILE,
-        comparisons=(Comparison(HOSTILE, HOSTILE, HOSTILE, sure, 0.5),),
+        pairs=(Pair(HOSTILE, HOSTILE, HOSTILE, sure, 0.5),),
         notes=(HOSTILE,),
     )
 
@@ -162,15 +155,21 @@ HEADLINE = (
 )
 CURVE = LengthCurve(
     tuple(
-        LengthPoint(ratio, estimate(f1, 0.05))
+        LengthScore(ratio, Interval(f1, f1 - 0.05, f1 + 0.05))
         for ratio, f1 in ((0.05, 0.741), (0.1, 0.793), (0.2, 0.848), (0.3, 0.874), (0.5, 0.9))
     ),
     full_text=0.919,
 )
-CALIBRATION = Calibration(
-    (Bin(0.554, 0.48, 21), Bin(0.652, 0.61, 23), Bin(0.751, 0.77, 31), Bin(0.853, 0.89, 45), Bin(0.958, 0.97, 79)),
-    estimate(0.041, 0.018),
-    estimate(0.098, 0.022),
+BINS = (
+    Bin(0.5, 0.6, 21, 0.554, 0.48, (0.27, 0.69)),
+    Bin(0.6, 0.7, 23, 0.652, 0.61, (0.41, 0.8)),
+    Bin(0.7, 0.8, 31, 0.751, 0.77, (0.61, 0.91)),
+    Bin(0.8, 0.9, 45, 0.853, 0.89, (0.79, 0.97)),
+    Bin(0.9, 1.0, 79, 0.958, 0.97, (0.93, 1.0)),
+)
+CALIBRATION = (
+    Measure("expected calibration error", Interval(0.041, 0.023, 0.059)),
+    Measure("Brier score", Interval(0.098, 0.076, 0.12)),
 )
 AGREEMENT = (
     AgreementRow(
@@ -214,8 +213,8 @@ VERDICTS = (
     ),
     Verdict("Split hygiene", "not run", "The training documents were not given."),
 )
-COMPARISONS = (
-    Comparison("FRESH", "full text", "macro-F1", Estimate(-0.045, -0.081, -0.009), 0.018, 0.036),
-    Comparison("FRESH", "random words", "macro-F1", Estimate(0.186, 0.127, 0.246), 0.0001, 0.0003),
-    Comparison("FRESH", "complement", "macro-F1", Estimate(0.115, 0.06, 0.169), 0.0004, 0.0008),
+PAIRS = (
+    Pair("FRESH", "full text", "macro-F1", Estimate(-0.045, -0.081, -0.009), 0.018, adjusted=0.036),
+    Pair("FRESH", "random words", "macro-F1", Estimate(0.186, 0.127, 0.246), 0.0001, adjusted=0.0003),
+    Pair("FRESH", "complement", "macro-F1", Estimate(0.115, 0.06, 0.169), 0.0004, adjusted=0.0008),
 )

@@ -44,11 +44,14 @@ def stub(
     return cast("Rationalizer", Stub(answers, labels, asks, n_kept, settings or {}))
 
 
-def examples(gold: str, n_marked: int = 0, query: str = "") -> list[Example]:
-    """Make documents of four words with these labels; in the first of them people marked the first word."""
+def examples(gold: str, n_marked: int = 0, query: str = "", n_asked: int = 1) -> list[Example]:
+    """Make documents of four words with these labels; in the first of them people marked the first word.
+
+    :param n_asked: So many documents, one after the other, are one text.
+    """
     made: list[Example] = []
     for number, letter in enumerate(gold):
-        document = Document.from_words(["a", "film", "of", "sea"], query.split(), f"d-{number}")
+        document = Document.from_words(["a", "film", "of", str(number // n_asked)], query.split(), f"d-{number}")
         human = Mask.from_spans([(0, 1)], 4) if number < n_marked else None
         made.append(Example(document, NAMES[letter], human))
     return made

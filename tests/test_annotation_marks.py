@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import annotated
 from fresh.annotation.marks import Marks, same, vote
-from fresh.annotation.offsets import from_units, to_units
 from fresh.data import BadRows
 from fresh.document import Document, Mask
+from fresh.offsets import from_units, to_units
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 FILM = Document.from_text("A lovely, funny film.")

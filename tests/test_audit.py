@@ -14,10 +14,10 @@ from fresh.data import Splits, digest_of
 from fresh.discretize import TopK
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.extras import MissingExtraError
-from fresh.page.view import Verdict
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support
+from fresh.verdict import Verdict
 
 NAMES = [
     "replay",
@@ -272,8 +272,8 @@ def test_nothing_cannot_be_audited(model: Rationalizer) -> None:
 
 def test_labels_that_were_never_learnt_are_refused(model: Rationalizer) -> None:
     refused(
-        "Document 'x' has the label 'dull', which this model was not trained for. It knows: neg, pos. Leave such "
-        "documents out, or train a model for them.",
+        "These labels of the data were never learned: dull (1). The first such document is 'x'. "
+        "Learned were: neg, pos. Leave such documents out, or train a model for them.",
         model,
         [example("a film", "dull", "x")],
     )

@@ -229,8 +229,8 @@ def test_models_of_other_labels_or_data_are_refused(refused: Callable[..., None]
     names = f"{runs}/a-1", f"{runs}/b-1"
     small.write_jsonl(tmp_path / "odd.jsonl", [{"text": "a film", "label": "great"}])
     refused(
-        "The models were not trained for these labels of the data: great (1). The first such document is 'odd-1'. "
-        "They know: neg, pos. Leave such documents out, or compare models that were trained for them.",
+        "These labels of the data were never learned: great (1). The first such document is 'odd-1'. "
+        "Learned were: neg, pos. Leave such documents out, or train a model for them.",
         *names,
         data="odd.jsonl",
     )

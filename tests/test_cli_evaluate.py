@@ -9,12 +9,12 @@ from eraser_oracle import score_files
 from fresh.cli import main
 from fresh.data import Splits
 from fresh.discretize import TopK
+from fresh.estimate import short
 from fresh.evaluate import evaluate
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report
 from fresh.support import Support
-from fresh.uncertainty import short
 
 CPU = ("--device", "cpu")
 

@@ -10,7 +10,7 @@ from fresh import agreement
 from fresh.comparison.compare import compare, compare_groups
 from fresh.comparison.measured import MOST_SHOWN, measure, shown
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.page import Estimate
+from fresh.estimate import Estimate, Interval
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.significance import compare_macro_f1, holm, welch
@@ -39,7 +39,7 @@ def test_figures_are_those_that_one_works_out_by_hand() -> None:
     assert [row.name for row in table.rows] == ["right", "fair", "wrong"]
     assert [row.macro_f1.value for row in table.rows] == pytest.approx([1, (2 / 3 + 0.8) / 2, 0])
     assert [row.accuracy.value for row in table.rows] == [1, 0.75, 0]
-    assert [row.kept for row in table.rows] == [Estimate(share, share, share) for share in (0.25, 0.5, 1.0)]
+    assert [row.kept for row in table.rows] == [Interval(share, share, share) for share in (0.25, 0.5, 1.0)]
     found = [row.token_f1.value for row in table.rows if row.token_f1]
     assert found == pytest.approx([1, 2 / 3, 2 / 5])  # one word of people in one, two and four
 
@@ -47,8 +47,8 @@ def test_figures_are_those_that_one_works_out_by_hand() -> None:
 def test_intervals_are_those_of_the_bootstrap() -> None:
     table = compare(SOME, examples(GOLD))
     found = macro_f1_interval(numbered(["pos"] * 4 + ["neg"] * 4, LABELS), [1, 1, 0, 0, 0, 0, 0, 0], 2)
-    assert table.rows[1].macro_f1 == Estimate(found.value, found.low, found.high)
-    assert table.rows[1].accuracy == Estimate(0.75, 3 / 8, 1)  # where 8 draws of chance 3/4 fall
+    assert table.rows[1].macro_f1 == found
+    assert table.rows[1].accuracy == Interval(0.75, 3 / 8, 1)  # where 8 draws of chance 3/4 fall
 
 
 def test_each_pair_is_tested_and_all_tests_are_corrected_together() -> None:
@@ -65,8 +65,17 @@ def test_each_pair_is_tested_and_all_tests_are_corrected_together() -> None:
     family = holm({str(number): one.p for number, one in enumerate(table.pairs) if one.p is not None})
     assert [one.adjusted for one in table.pairs] == [one.adjusted for one in family]
     assert table.n_tests == 6
-    assert table.pairs[1].difference == Estimate(0.25, 0, 5 / 8)
+    assert table.pairs[1].difference == Interval(0.25, 0, 5 / 8)
     assert table.pairs[1].says == "a swap matters on 2 documents; all swaps were counted"
+
+
+def test_texts_that_documents_share_are_drawn_and_swapped_whole() -> None:
+    apart, shared = compare(SOME, examples(GOLD, 8)), compare(SOME, examples(GOLD, 8, n_asked=2))
+    assert (apart.n_texts, shared.n_texts) == (None, 4)
+    assert [row.accuracy.value for row in shared.rows] == [row.accuracy.value for row in apart.rows]
+    assert shared.rows[1].accuracy == Interval(0.75, 0.25, 1)  # the second of four texts is wrong, both times
+    assert shared.pairs[1].says == "a swap matters on 1 whole texts; all swaps were counted"
+    assert [one.p for one in shared.pairs] == pytest.approx([1, 1, 2 / 2**4, 2 / 2**4, shared.pairs[4].p, 2 / 2**3])
 
 
 def test_all_are_tested_against_one() -> None:
@@ -111,7 +120,7 @@ def test_token_f1_is_that_of_the_benchmark(texts: list[Document], data: st.DataO
     found = measure(given_, explained)
     assert found.agreement == pytest.approx(agreement.compare(given_, explained).token_macro.f1)
     assert found.kept == pytest.approx(np.concatenate([explanation.mask.kept for explanation in explained]).mean())
-    assert len(found.n_texts) == sum(example.human is not None for example in given_)
+    assert len(found.marked) == sum(example.human is not None for example in given_)
 
 
 # Groups of runs
@@ -177,8 +186,8 @@ def test_odd_models_are_refused_by_name() -> None:
 def test_documents_that_do_not_suit_the_models_are_refused() -> None:
     two = {"a": stub("pn"), "b": stub("pn")}
     refused(
-        "The models were not trained for these labels of the data: great (2). The first such document is 'd-1'. "
-        "They know: neg, pos. Leave such documents out, or compare models that were trained for them.",
+        "These labels of the data were never learned: great (2). The first such document is 'd-1'. "
+        "Learned were: neg, pos. Leave such documents out, or train a model for them.",
         two,
         examples("pxx"),
     )

@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -159,3 +161,51 @@ def test_what_cannot_be_looked_at_is_refused() -> None:
         find_degenerate([document], [], ["a", "b"])
     with pytest.raises(ValueError, match=r"^There are no rationales to look at\. Give at least one\.$"):
         find_degenerate([], [], [])
+
+
+def slow_class_words(rows: list[tuple[list[str], str]]) -> dict[str, tuple[str, int, int] | None]:
+    """Find class words by counting everything anew for each class: the word, how many of the class, of the others."""
+    found: dict[str, tuple[str, int, int] | None] = {}
+    for decision in sorted({decision for _, decision in rows}):
+        own = [words for words, other in rows if other == decision]
+        others = [words for words, other in rows if other != decision]
+        best = None
+        for word in sorted({word for words in own for word in words}):
+            here, there = (sum(word in words for words in side) for side in (own, others))
+            gain = here / len(own) - there / max(1, len(others))
+            if others and (best is None or gain > best[0]):
+                best = gain, (word, here, there)
+        found[decision] = None if best is None else best[1]
+    return found
+
+
+ROWS = st.lists(st.tuples(st.lists(st.sampled_from("abcde"), max_size=4), st.sampled_from("xyz")), min_size=1)
+
+
+@given(ROWS)
+def test_class_words_are_those_that_one_finds_slowly(rows: list[tuple[list[str], str]]) -> None:
+    found = find([(" ".join(["end", *(f"[{word}]" for word in words)]), decision) for words, decision in rows])
+    for decision, expected in slow_class_words(rows).items():
+        finding = found[f"class word of {decision}"]
+        n_own = sum(other == decision for _, other in rows)
+        if expected is None:
+            assert finding.sentence == f"No word can tell {decision!r} from other classes."
+        else:
+            word, here, there = expected
+            assert (finding.count, finding.total) == (here, n_own)
+            assert finding.sentence == (
+                f"{word!r} is in {here} of {n_own} rationales of {decision!r} "
+                f"and in {there} of {len(rows) - n_own} of the others."
+            )
+
+
+def test_many_classes_take_no_time() -> None:
+    generator = np.random.default_rng(0)
+    texts = [
+        Document.from_words([f"w{n}" for n in row], id=str(i))
+        for i, row in enumerate(generator.integers(5_000, size=(3_000, 60)))
+    ]
+    flags = [Mask(generator.random(60) < 0.5) for _ in texts]
+    start = time.process_time()
+    assert len(find_degenerate(texts, flags, [str(n % 300) for n in range(3_000)])) == len(CHECKS) + 300
+    assert time.process_time() - start < 5

@@ -10,10 +10,10 @@ import fresh.demo
 import small
 from fresh.data import Splits
 from fresh.document import Example
+from fresh.estimate import short
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import train
-from fresh.uncertainty import short
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from fresh.discretize import TopK
 from fresh.document import Document, Example, Mask
 from fresh.evaluate import evaluate, evaluate_whole
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
-from fresh.metrics import accuracy, macro_f1
+from fresh.metrics import ClassScore, accuracy, class_scores, macro_f1
 from fresh.predictor import Predictor
 from fresh.random_words import random_masks
 from fresh.rationale import Rationale
@@ -22,7 +22,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.scorers.random import Random
 from fresh.support import Support
 from fresh.tagger import Tagger, build
-from fresh.uncertainty import accuracy_interval, macro_f1_interval, numbered
+from fresh.uncertainty import accuracy_interval, class_intervals, macro_f1_interval, numbered, ratio_interval
 
 LABELS = ("neg", "pos")
 
@@ -51,15 +51,26 @@ def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits
     for row, given in zip(report.rows, answers.values(), strict=True):
         assert row.accuracy == accuracy(gold, given)
         assert row.macro_f1 == macro_f1(gold, given, LABELS)
-        assert [score.label for score in row.classes] == list(LABELS)
+        assert [bare(score) for score in row.classes] == class_scores(gold, given, LABELS)
         numbers = numbered(gold, LABELS), numbered(given, LABELS)
         expected = macro_f1_interval(*numbers, 2)
         assert row.macro_f1_between == (expected.low, expected.high)
-        assert row.accuracy_between == (accuracy_interval(*numbers).low, accuracy_interval(*numbers).high)
+        assert row.accuracy_between == accuracy_interval(*numbers).bounds
+        for score, found in zip(row.classes, class_intervals(*numbers, 2), strict=True):
+            assert (score.precision_between, score.recall_between) == (found.precision.bounds, found.recall.bounds)
+            assert score.f1_between == found.f1.bounds
     kept = sum(item.mask.kept.sum() for item in explained) / sum(len(item.mask) for item in explained)
     assert [row.kept for row in report.rows] == pytest.approx([1, kept, kept, 1 - kept, 0])
+    shares = [item.mask.kept.sum() for item in explained], [len(item.mask) for item in explained]
+    between = ratio_interval(*shares).bounds
+    assert [row.kept_between for row in report.rows[:3]] == [None, between, between]  # all words are all words
     assert [row.own for row in report.rows] == [False, True, False, False, False]
     assert report.rows[1].macro_f1 > report.rows[2].macro_f1
+
+
+def bare(score: ClassScore) -> ClassScore:
+    """Leave the intervals out."""
+    return replace(score, precision_between=None, recall_between=None, f1_between=None)
 
 
 def read(predictor: Predictor, documents: Sequence[Document], masks: Sequence[Mask]) -> list[str]:
@@ -142,8 +153,8 @@ def test_a_tagger_is_called_by_its_method(
 def test_a_label_that_was_never_trained_is_refused(model: Rationalizer) -> None:
     strange = Example(Document.from_text("a good film", id="x"), "great")
     expected = (
-        "Document 'x' has the label 'great', which this model was not trained for. It knows: neg, pos. "
-        "Leave such documents out, or train a model for them."
+        "These labels of the data were never learned: great (1). The first such document is 'x'. "
+        "Learned were: neg, pos. Leave such documents out, or train a model for them."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         evaluate(model, [strange])
@@ -175,12 +186,17 @@ def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, to
     assert "comprehensiveness_classification_scores" not in first
 
 
-def test_documents_that_are_one_text_with_several_queries_are_warned_of(predictor: Predictor) -> None:
+def test_documents_that_share_a_text_are_drawn_with_it(predictor: Predictor) -> None:
     model = Rationalizer(KeepAll(), predictor)
-    once = [Example(Document.from_text(text, id=text), "neg") for text in ("a good film", "a bad film")]
-    assert not any("different texts" in note for note in evaluate(model, once).notes)
-    again = Example(Document.from_text("a bad film", id="again"), "pos")
-    assert evaluate(model, [*once, again]).notes[:1] == (
-        "3 documents are only 2 different texts. Intervals and tests take documents as independent, so they are too "
-        "narrow here.",
-    )
+    texts = ("a good film", "a bad film", "a bad film of two")
+    once = [Example(Document.from_text(text, id=text), "neg") for text in texts]
+    assert not any("share" in note for note in evaluate(model, once).notes)
+    more = [Example(Document.from_text("a bad film", id=str(number)), "pos") for number in range(4)]
+    report = evaluate(model, [*once, *more])
+    assert report.notes[:1] == ("7 documents share 3 texts. Intervals draw whole texts.",)
+    answers = numbered([item.prediction.label for item in model.explain([item.document for item in once])], LABELS)
+    given, gold = answers[[0, 1, 2, 1, 1, 1, 1]], [0, 0, 0, 1, 1, 1, 1]
+    expected = macro_f1_interval(gold, given, 2, texts=[0, 1, 2, 1, 1, 1, 1])
+    assert report.rows[0].macro_f1_between == (expected.low, expected.high)
+    alone = evaluate(model, more)
+    assert alone.notes[:1] == ("4 documents share 1 text. Intervals say nothing about other texts.",)

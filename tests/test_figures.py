@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from fresh.agreement import compare
 from fresh.data import Splits
 from fresh.discretize import GlobalTopK, Threshold, TopK
 from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.estimate import Interval
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor, at_ratio
 from fresh.faithfulness import AOPC_RATIOS, Readings, aopc, drops
-from fresh.figures import AGREEMENT, agreement_measures, error_interval, figures, read_at_lengths
+from fresh.figures import AGREEMENT, agreement_measures, bins_with_bounds, error_interval, figures, read_at_lengths
 from fresh.metrics import brier_score, calibration, confusion, macro_f1
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
@@ -35,7 +37,8 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
     found = figures(model, toy.test, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained))
     assert found.labels == LABELS
     assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
-    assert found.bins == calibration(gold, answers).bins
+    assert [replace(one, accuracy_between=None) for one in found.bins] == list(calibration(gold, answers).bins)
+    assert [one.accuracy_between is None for one in found.bins] == [one.count == 0 for one in found.bins]
     assert {measure.name: measure.figure.value for measure in found.calibration} == {
         "expected calibration error": pytest.approx(calibration(gold, answers).error),
         "Brier score": pytest.approx(brier_score(gold, answers)),
@@ -96,8 +99,8 @@ def test_rationales_without_scores_have_no_area(predictor: Predictor, toy: Split
     assert [measure.figure.value for measure in found.agreement] == [1, 1, 1, 1]
 
 
-def words(n: int) -> Document:
-    return Document.from_words([f"w{number}" for number in range(n)])
+def document(number: int, n_words: int) -> Document:
+    return Document.from_words([f"{number}-{place}" for place in range(n_words)], id=str(number))
 
 
 def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> None:
@@ -105,13 +108,13 @@ def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> Non
 
     def widths(n: int) -> list[float]:
         examples, explained = [], []
-        for _ in range(n):
+        for number in range(n):
             human, kept = generator.random((2, 20)) < 0.3
             human[0] = kept[0] = True
-            saliency = Saliency(kept + generator.random(20), "pos")
-            examples.append(Example(words(20), "pos", Mask(human)))
-            explained.append(Explanation(words(20), Mask(kept), Prediction("pos", {"pos": 1.0}), saliency))
-        measures = agreement_measures(compare(examples, explained))
+            saliency, text = Saliency(kept + generator.random(20), "pos"), document(number, 20)
+            examples.append(Example(text, "pos", Mask(human)))
+            explained.append(Explanation(text, Mask(kept), Prediction("pos", {"pos": 1.0}), saliency))
+        measures = agreement_measures(examples, explained)
         assert all(item.figure.low <= item.figure.value <= item.figure.high for item in measures)
         return [item.figure.high - item.figure.low for item in measures]
 
@@ -138,6 +141,16 @@ def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
     assert inside == 20
 
 
+def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
+    gold = ["pos"] * 80 + ["neg"] * 20 + ["neg"]
+    sure, unsure = Prediction("pos", {"pos": 0.85, "neg": 0.15}), Prediction("pos", {"pos": 0.55, "neg": 0.45})
+    bins = [one for one in bins_with_bounds(gold, [*[sure] * 100, unsure]) if one.count]
+    assert [one.accuracy for one in bins] == [0, 0.8]
+    few, many = (one.accuracy_between for one in bins)
+    assert few == pytest.approx((0, 0))  # where it is in no resample, it is not measured
+    assert many == pytest.approx((0.8 - 1.96 * 0.04, 0.8 + 1.96 * 0.04), abs=0.015)
+
+
 @pytest.mark.parametrize("cut", [Threshold(0.5), GlobalTopK(0.2)])
 def test_words_are_ranked_at_every_length_whatever_cuts_them(cut: Any, predictor: Predictor, toy: Splits) -> None:
     model = Rationalizer(SaliencyExtractor(Random(), cut), predictor)
@@ -148,12 +161,39 @@ def test_words_are_ranked_at_every_length_whatever_cuts_them(cut: Any, predictor
     assert found[0.2].rationales == predictor.predict(cuts)
 
 
-def test_texts_that_were_joined_are_drawn_together() -> None:
-    """Two texts of each document agree wholly and not at all, so their mean never varies."""
-    human, kept = Mask.from_spans([(0, 2)], 4), Mask.from_spans([(0, 2)], 4)
-    document = Document("a b c d", ("a", "b", "c", "d"), ((0, 1), (2, 3), (4, 5), (6, 7)), joined=(("x", 2), ("y", 2)))
-    both = Mask.from_spans([(0, 4)], 4)
-    examples = [Example(document, "pos", human if number % 2 else both) for number in range(10)]
-    explained = [Explanation(document, kept, Prediction("pos", {"pos": 1.0})) for _ in examples]
-    found = {measure.name: measure.figure for measure in agreement_measures(compare(examples, explained))}
-    assert found["token recall"].low >= 0.5
+@pytest.mark.parametrize("joined", [True, False])
+def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) -> None:
+    """Two parts of each document, or two documents of each text, agree half and not at all: their mean never varies."""
+    examples: list[Example] = []
+    for number in range(10):
+        text = document(number if joined else number // 2, 4)
+        half, none = Mask.from_spans([(0, 2)], 4), Mask.from_spans([(2, 4)], 4)
+        parts = (("x", 2), ("y", 2)) if joined else ()
+        human = Mask.full(4) if joined else (half, none)[number % 2]
+        examples.append(Example(replace(text, joined=parts), "pos", human))
+    kept = Mask.from_spans([(0, 2)], 4)
+    explained = [Explanation(item.document, kept, Prediction("pos", {"pos": 1.0})) for item in examples]
+    found = {measure.name: measure.figure for measure in agreement_measures(examples, explained)}
+    assert found["token recall"] == Interval(0.5, 0.5, 0.5)
+
+
+def test_every_interval_draws_whole_texts(model: Rationalizer, toy: Splits, support: Support) -> None:
+    """Asked nine times, each text gives the intervals that it gives when it is asked once, or nearly."""
+    once, often = (measured(model, toy.test[:12] * n, support) for n in (1, 9))
+    for name, figure in once.items():
+        assert often[name].value == pytest.approx(figure.value)
+        width = figure.high - figure.low
+        assert often[name].low == pytest.approx(figure.low, abs=0.15 * width + 1e-9)
+        assert often[name].high == pytest.approx(figure.high, abs=0.15 * width + 1e-9)
+    assert sum(figure.high > figure.low for figure in once.values()) > 8
+
+
+def measured(model: Rationalizer, examples: Sequence[Example], support: Support) -> dict[str, Interval]:
+    """Measure all figures of a model, by name."""
+    documents = [item.document for item in examples]
+    explained, full = model.explain(documents), support.predict(documents)
+    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
+    found = figures(model, examples, explained, full, {"same predictor": dropped}, read_at_lengths(model, explained))
+    measures = (*found.calibration, *found.agreement, *found.faithfulness)
+    lengths = {f"at {score.ratio}": score.macro_f1 for score in found.lengths}
+    return {measure.name: measure.figure for measure in measures} | lengths

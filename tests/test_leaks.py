@@ -9,20 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
-from fresh.auditing.leaks import (
-    MOST,
-    N_FOLDS,
-    Leak,
-    Leaks,
-    Traces,
-    balanced_accuracy,
-    drawn,
-    encoded,
-    find_leaks,
-    folds,
-    measure,
-    one_of_each,
-)
+from fresh.auditing.guessing import N_FOLDS, Traces, balanced_accuracy, folds, measure
+from fresh.auditing.leaks import MOST, Leak, Leaks, drawn, encoded, find_leaks, one_of_each
 from fresh.auditing.shapes import count_features, document_features, length_features, place_features, shape_features
 from fresh.document import Mask
 from fresh.extras import MissingExtraError

@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from fresh.page import Bin, Calibration, Confusion, Estimate, LengthPoint, View, render
+from fresh.estimate import Interval, LengthScore
+from fresh.metrics import Bin, ClassScore
+from fresh.page import Confusion, View, render
 from fresh.page.render import SCRIPTS, STYLES, read
-from pages import AGREEMENT, CALIBRATION, COMPARISONS, CURVE, HEADLINE, VERDICTS, hostile_view, movies_page, small_view
+from pages import AGREEMENT, BINS, CALIBRATION, CURVE, HEADLINE, PAIRS, VERDICTS, hostile_view, movies_page, small_view
 
 
 class Page(HTMLParser):
@@ -163,18 +165,26 @@ def test_a_curve_has_its_points_its_band_and_the_full_text() -> None:
     assert html.count('class="band"') == 1
     assert ">full text</text>" in html
     assert '<th scope="row"><bdi>5%</bdi></th>' in html
-    bare = render(small_view(curve=replace(CURVE, points=(LengthPoint(0.2, Estimate(0.5)),), full_text=None)))
+    bare = render(small_view(curve=replace(CURVE, points=(LengthScore(0.2, Interval(0.5, 0.4, 0.6)),), full_text=None)))
     assert 'class="band"' not in bare
     assert ">full text</text>" not in bare
 
 
 def test_calibration_leaves_out_empty_bins() -> None:
-    html = render(
-        small_view(calibration=Calibration((Bin(0.6, 0.5, 4), Bin(0.0, 0.0, 0)), Estimate(0.1), Estimate(0.2)))
-    )
+    html = render(small_view(bins=(Bin(0.5, 0.75, 4, 0.6, 0.5, (0.25, 0.8)), Bin(0.75, 1.0, 0, None, None))))
     assert html.count('class="miss"') == 1
-    assert "ECE" in html
-    assert html.count('class="miss"') < render(small_view(calibration=CALIBRATION)).count('class="miss"')
+    assert "<b>0.500</b> <small>0.250 to 0.800</small>" in html
+    assert render(small_view(bins=BINS)).count('class="miss"') == len(BINS)
+    assert "expected calibration error" in render(small_view(bins=BINS, calibration=CALIBRATION))
+
+
+def test_each_class_is_shown_with_its_intervals() -> None:
+    scores = (ClassScore("a", 0.5, 0.25, 0.125, 7, (0.4, 0.6), (0.2, 0.3), (0.1, 0.15)), ClassScore("b", 1, 1, 1, 2))
+    page = Page(render(small_view(classes=scores)))
+    assert "0.500 0.400 to 0.600" in page.text
+    assert "0.250 0.200 to 0.300" in page.text
+    assert "0.125 0.100 to 0.150" in page.text
+    assert "1.000" in page.text.partition("Each class")[2]  # of an older report, without intervals
 
 
 def test_agreement_shows_the_measures_that_somebody_has() -> None:
@@ -185,7 +195,7 @@ def test_agreement_shows_the_measures_that_somebody_has() -> None:
 
 
 def test_comparisons_show_signs_and_small_p() -> None:
-    page = Page(render(small_view(comparisons=COMPARISONS)))
+    page = Page(render(small_view(pairs=PAIRS)))
     assert "-0.045 -0.081 to -0.009" in page.text
     assert "+0.186 +0.127 to +0.246" in page.text
     assert "< 0.001" in page.text

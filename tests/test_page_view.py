@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.document import Document
+from fresh.estimate import Estimate
 from fresh.highlight import ON_A_PAGE
-from fresh.page import AgreementRow, Confusion, DocumentView, Estimate, LengthCurve, Verdict, View
+from fresh.page import AgreementRow, Confusion, DocumentView, LengthCurve, View
 from fresh.page.drawing import Axis, bounds, ticks
 from fresh.page.packed import pack
+from fresh.verdict import Verdict
 from pages import HOSTILE, document_view, small_view
 from strategies import masks, texts
 

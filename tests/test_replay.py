@@ -9,11 +9,11 @@ from fresh.auditing.replay import ANOTHER_GROUPING, distance, figures, read_back
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Explanation, Mask
-from fresh.page.view import Verdict
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.support import Support
+from fresh.verdict import Verdict
 from strategies import documents
 
 HOLDS = (

@@ -13,13 +13,13 @@ from fresh.auditing.saved import match, read_saved, restored, saved_in
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Explanation, Mask
-from fresh.page.view import Verdict
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.readers import DataError, Row
 from fresh.show import to_record
 from fresh.support import Support
+from fresh.verdict import Verdict
 from strategies import documents
 
 Records = list[dict[str, Any]]

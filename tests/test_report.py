@@ -1,12 +1,15 @@
 import json
 from dataclasses import replace
 
+from fresh.estimate import Interval, LengthScore, Measure
 from fresh.metrics import Bin, ClassScore
-from fresh.page.view import Verdict
-from fresh.report import Figures, LengthScore, Measure, Report, Row
-from fresh.uncertainty import Interval
+from fresh.report import Figures, Report, Row
+from fresh.verdict import Verdict
 
-CLASSES = (ClassScore("good", 0.5, 1.0, 2 / 3, 7), ClassScore("schlecht – 差", 0.0, 0.0, 0.0, 3))
+CLASSES = (
+    ClassScore("good", 0.5, 1.0, 2 / 3, 7, (0.25, 0.75), (1.0, 1.0), (0.4, 0.8)),
+    ClassScore("schlecht – 差", 0.0, 0.0, 0.0, 3),
+)
 REPORT = Report(1234, (Row("full text", 0.98765, 0.5, 1.0), Row("FRESH (attention)", 1 / 3, 0.25, 0.2049, CLASSES)))
 
 
@@ -62,7 +65,7 @@ FIGURES = Figures(
         Measure("expected calibration error", Interval(0.1, 0.05, 0.2)),
         Measure("Brier score", Interval(0.3, 0.2, 0.4)),
     ),
-    bins=(Bin(0.0, 0.5, 0, None, None), Bin(0.5, 1.0, 10, 0.75, 0.5)),
+    bins=(Bin(0.0, 0.5, 0, None, None), Bin(0.5, 1.0, 10, 0.75, 0.5, (0.25, 0.75))),
     agreement=(Measure("token F1", Interval(0.25, 0.125, 0.5)),),
     n_marked=1200,
     faithfulness=(Measure("sufficiency", Interval(-0.01, -0.125, 0.5)),),
@@ -71,7 +74,7 @@ FIGURES = Figures(
 VERDICTS = (Verdict("replay", "broken", "a|b\nc", ("one",)), Verdict("twins", "holds", "None."))
 WHOLE = Report(
     10,
-    (Row("FRESH", 0.5, 0.25, 0.2, CLASSES, (0.4, 0.6), (0.125, 0.375), own=True),),
+    (Row("FRESH", 0.5, 0.25, 0.2, CLASSES, (0.4, 0.6), (0.125, 0.375), (0.19, 0.21), own=True),),
     figures=FIGURES,
     verdicts=VERDICTS,
 )
@@ -85,16 +88,27 @@ def test_a_report_of_an_older_version_has_neither() -> None:
     old = REPORT.to_dict()
     del old["figures"], old["verdicts"]
     for row in old["rows"]:
-        for name in ("macro_f1_between", "accuracy_between", "own"):
+        for name in ("macro_f1_between", "accuracy_between", "kept_between", "own"):
             del row[name]
-    assert Report.from_dict(old) == REPORT
+        for score in row["classes"]:
+            for name in ("precision_between", "recall_between", "f1_between"):
+                del score[name]
+    bare = [replace(row, classes=tuple(map(without_intervals, row.classes))) for row in REPORT.rows]
+    assert Report.from_dict(old) == replace(REPORT, rows=tuple(bare))
+
+
+def without_intervals(score: ClassScore) -> ClassScore:
+    return replace(score, precision_between=None, recall_between=None, f1_between=None)
 
 
 def test_markdown_shows_every_figure_with_its_interval() -> None:
     assert WHOLE.to_markdown() == (
         "| what is read | macro-F1 | accuracy | words kept |\n"
         "| --- | --- | --- | --- |\n"
-        "| FRESH | .500 (.400–.600) | .250 (.125–.375) | 20.0% |\n"
+        "| FRESH | .500 (.400–.600) | .250 (.125–.375) | 20.0% (19.0%–21.0%) |\n"
+        "\n| class | precision | recall | F1 | documents |\n| --- | --- | --- | --- | --- |\n"
+        "| good | .500 (.250–.750) | 1.000 (1.000–1.000) | .667 (.400–.800) | 7 |\n"
+        "| schlecht – 差 | .000 | .000 | .000 | 3 |\n"
         "\n| calibration | |\n| --- | --- |\n"
         "| expected calibration error | .100 (.050–.200) |\n"
         "| Brier score | .300 (.200–.400) |\n"

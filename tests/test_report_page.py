@@ -7,13 +7,15 @@ import small
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Example
+from fresh.estimate import Estimate
 from fresh.evaluate import Evaluation, evaluate_whole
 from fresh.extractor import KeepAll
-from fresh.page import Estimate, Verdict, render
+from fresh.page import render
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.report_page import GUARANTEE, SHOWN, UNAUDITED, choose, page_of, spread
 from fresh.support import Support
+from fresh.verdict import Verdict
 from fresh.whole_file import write_text, written_whole
 
 
@@ -37,22 +39,21 @@ def test_the_page_shows_what_the_report_says(model: Rationalizer, found: Evaluat
     for shown, row in zip(view.headline, found.report.rows, strict=True):
         assert shown.macro_f1 == Estimate(row.macro_f1, *(row.macro_f1_between or ()))
         assert shown.accuracy == Estimate(row.accuracy, *(row.accuracy_between or ()))
-        assert shown.kept == Estimate(row.kept)
+        assert shown.kept == Estimate(row.kept, *(row.kept_between or ()))
     figures = found.report.figures
     assert figures is not None
     assert view.confusion is not None
     assert view.confusion.counts == figures.confusion
-    assert view.calibration is not None
-    assert sum(item.count for item in view.calibration.bins) == 32
-    assert view.calibration.ece.value == figures.calibration[0].figure.value
+    assert sum(item.count for item in view.bins) == 32
+    assert view.calibration == figures.calibration
     assert view.curve is not None
     assert view.curve.full_text == found.report.rows[0].macro_f1
     assert [point.ratio for point in view.curve.points] == [0.01, 0.05, 0.1, 0.2, 0.5]
-    assert [name for name, _ in view.less_read] == [measure.name for measure in figures.faithfulness]
+    assert view.less_read == figures.faithfulness
     [people] = view.agreement
     assert people.name == "FRESH (occlusion)"
     assert [people.precision, people.recall, people.token_f1, people.iou_f1, people.auprc] == [
-        Estimate(item.figure.value, item.figure.low, item.figure.high) for item in figures.agreement
+        item.figure for item in figures.agreement
     ]
     assert view.classes == found.report.rows[1].classes
     assert view.settings == (("method", "fresh"), ("network.encoder", "tiny"))
@@ -79,7 +80,7 @@ def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor
     assert (view.curve, view.agreement, view.less_read) == (None, (), ())
     old = replace(bare, report=replace(bare.report, figures=None))
     view = page_of(model, old, "all words")
-    assert (view.confusion, view.calibration) == (None, None)
+    assert (view.confusion, view.bins, view.calibration) == (None, (), ())
     assert "all words" in render(view)
 
 

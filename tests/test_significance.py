@@ -9,8 +9,8 @@ from scipy import stats
 
 from fresh.extras import MissingExtraError
 from fresh.metrics import macro_f1
+from fresh.resampling import Kinds, Numbers
 from fresh.significance import Adjusted, Swaps, Welch, compare_accuracy, compare_macro_f1, holm, sign_test, welch
-from fresh.uncertainty import Numbers, count_cells
 
 CLASSES = st.integers(0, 2)
 TRIPLES = st.lists(st.tuples(CLASSES, CLASSES, CLASSES), min_size=1, max_size=9)
@@ -91,7 +91,7 @@ def some_models(n: int, n_classes: int, chances: tuple[float, float], seed: int)
 def test_random_swaps_come_close_to_all_of_them() -> None:
     gold, first, second = some_models(40, 2, (0.8, 0.5), seed=3)
     exact = compare_macro_f1(gold, first, second, 2)
-    sampled = Swaps(*count_cells(gold, first, second), 2).sampled_p(seed=0)
+    sampled = Swaps.of(Kinds.of(gold, first, second), 2).sampled_p(seed=0)
     assert exact.exact
     assert 0.005 < exact.p < 0.5
     assert sampled == pytest.approx(exact.p, abs=4 * math.sqrt(exact.p / 10_000))

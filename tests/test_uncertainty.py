@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.metrics import accuracy, macro_f1
+from fresh.estimate import Estimate, Interval
+from fresh.metrics import accuracy, class_scores, macro_f1
+from fresh.resampling import Kinds, Numbers, resampled
 from fresh.uncertainty import (
-    Interval,
     accuracy_interval,
     bootstrap,
+    class_intervals,
+    intervals,
     macro_f1_interval,
-    macro_f1_of,
     mean_interval,
     numbered,
     ratio_interval,
-    resampled,
 )
 
 LABELS = ("neg", "pos", "mixed")
@@ -40,10 +41,18 @@ def test_an_interval_in_few_signs(interval: Interval, text: str) -> None:
 
 
 def test_an_interval_cannot_be_built_wrong() -> None:
-    with pytest.raises(ValueError, match=r"^An interval needs finite numbers, got nan, 0\.1 and 0\.2\.$"):
+    finite = "A figure and its interval must be finite, got [0.1, nan, 0.2]. Leave out what is not known."
+    with pytest.raises(ValueError, match=f"^{re.escape(finite)}$"):
         Interval(float("nan"), 0.1, 0.2)
-    with pytest.raises(ValueError, match=r"^The low end 0\.3 of an interval is above its high end 0\.2\.$"):
+    with pytest.raises(ValueError, match=r"^An interval runs from low to high, got 0\.3 to 0\.2\.$"):
         Interval(0.2, 0.3, 0.2)
+
+
+def test_a_figure_without_a_range_stands_alone() -> None:
+    assert str(Estimate(0.8123)) == ".812"
+    assert Estimate.of(0.5, None) == Estimate(0.5)
+    assert Estimate.of(0.5, (0.25, 0.75)) == Estimate(0.5, 0.25, 0.75)
+    assert Interval(0.5, 0.25, 0.75).bounds == (0.25, 0.75)
 
 
 def test_the_interval_of_any_figure() -> None:
@@ -65,7 +74,7 @@ def test_all_resamples_of_two_instances_are_as_probable_as_counted() -> None:
 def test_blocks_are_drawn_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = np.array([3, 4, 5])
     whole = np.concatenate(list(resampled(counts, 50, seed=1)))
-    monkeypatch.setattr("fresh.uncertainty.BLOCK", 21)
+    monkeypatch.setattr("fresh.resampling.BLOCK", 21)
     parts = list(resampled(counts, 50, seed=1))
     assert [len(part) for part in parts] == [7] * 7 + [1]
     assert np.array_equal(np.concatenate(parts), whole)
@@ -82,11 +91,11 @@ def test_figures_equal_those_of_the_metrics(pairs: list[tuple[str, str]]) -> Non
 @given(PAIRS, st.integers(0, 2**32))
 def test_every_resample_has_the_macro_f1_of_its_instances(pairs: list[tuple[str, str]], seed: int) -> None:
     drawn = [pairs[i] for i in np.random.default_rng(seed).integers(len(pairs), size=len(pairs))]
-    kinds = sorted(set(pairs))
-    counts = np.array([[drawn.count(kind) for kind in kinds]])
-    cells = np.array([[numbered([label], LABELS)[0] for label in kind] for kind in kinds])
+    kinds = Kinds.of(*(numbered(column, LABELS) for column in zip(*pairs, strict=True)))
+    cells = [tuple((*LABELS, "other")[place] for place in cell) for cell in kinds.cells]
+    counts = np.array([[drawn.count(cell) for cell in cells]])
     gold, predicted = zip(*drawn, strict=True)
-    assert macro_f1_of(counts, cells[:, 0], cells[:, 1], 3) == pytest.approx(macro_f1(gold, predicted, LABELS))
+    assert kinds.count_classes(3).times(counts).macro_f1 == pytest.approx(macro_f1(gold, predicted, LABELS))
 
 
 @given(PAIRS, st.permutations((0, 1, 2)))
@@ -151,7 +160,7 @@ def test_intervals_of_macro_f1_cover_what_they_promise() -> None:
         [0.3, 0.1, 0.05, 0.35, 0.05, 0.15]
     )  # of each pair of gold and predicted, two classes and another
     cells = np.array(list(product(range(2), range(3))))
-    [true] = macro_f1_of(chances[None] * 1e9, cells[:, 0], cells[:, 1], 2)
+    [true] = Kinds.of(*cells.T).count_classes(2).times(chances[None] * 1e9).macro_f1
     hits = 0
     for seed in range(400):
         gold, predicted = cells[generator.choice(6, size=300, p=chances)].T
@@ -200,3 +209,48 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         mean_interval([[1.0, 2.0]])
     with pytest.raises(ValueError, match=r"^There are no instances to draw from\. Give at least one\.$"):
         bootstrap(len, 0)
+
+
+@given(PAIRS)
+def test_scores_of_classes_equal_those_of_the_metrics(pairs: list[tuple[str, str]]) -> None:
+    gold, predicted = zip(*pairs, strict=True)
+    found = class_intervals(numbered(gold, LABELS), numbered(predicted, LABELS), 3, 20)
+    for own, score in zip(found, class_scores(gold, predicted, LABELS), strict=True):
+        assert [one.value for one in own] == pytest.approx([score.precision, score.recall, score.f1])
+        assert all(0 <= one.low <= one.high <= 1 for one in own)
+
+
+def test_intervals_of_classes_are_those_of_drawing_documents() -> None:
+    generator = np.random.default_rng(2)
+    gold = generator.integers(3, size=120)
+    given_ = np.where(generator.random(120) < 0.7, gold, generator.integers(3, size=120))
+    names = [str(label) for label in range(3)]
+    texts = np.arange(120) // 3
+    for shared in (None, texts):
+
+        def scored(rows: Numbers, place: int, name: str) -> float:
+            scores = class_scores([str(gold[row]) for row in rows], [str(given_[row]) for row in rows], names)
+            return float(getattr(scores[place], name))
+
+        found = class_intervals(gold, given_, 3, texts=shared)
+        for place, name in ((0, "precision"), (1, "recall"), (2, "f1")):
+            slow = bootstrap(lambda rows, at=place, of=name: scored(rows, at, of), 120, 1_000, 5, shared)  # type: ignore[misc]
+            fast = getattr(found[place], name)
+            assert fast.value == pytest.approx(slow.value)
+            assert fast.bounds == pytest.approx(slow.bounds, abs=0.02)
+
+
+def test_a_hundred_classes_take_no_time() -> None:
+    generator = np.random.default_rng(0)
+    gold = generator.integers(100, size=5_000)
+    given_ = np.where(generator.random(5_000) < 0.7, gold, generator.integers(100, size=5_000))
+    start = time.perf_counter()
+    assert len(class_intervals(gold, given_, 100)) == 100
+    assert time.perf_counter() - start < 3
+
+
+def test_what_a_resample_could_not_measure_is_left_out() -> None:
+    draws = np.array([[0.0, np.nan], [1.0, 0.5], [2.0, 0.5]])
+    first, second = intervals(np.array([1.0, 0.5]), draws)
+    assert first.bounds == pytest.approx((0.05, 1.95))
+    assert second == Interval(0.5, 0.5, 0.5)

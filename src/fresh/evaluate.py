@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
+from fresh.answer_key import AnswerKey, check_labels
 from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent
 from fresh.cautions import cautions
 from fresh.data import digest_of
@@ -16,7 +15,6 @@ from fresh.extractor import KeepAll, SaliencyExtractor, at_ratio, select_read
 from fresh.faithfulness import Readings
 from fresh.figures import figures, read_at_lengths
 from fresh.lengths import reader_of
-from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
@@ -24,7 +22,6 @@ from fresh.report import Report, Row
 from fresh.scorers import scorer_to_dict
 from fresh.support import Support, text_of
 from fresh.tagger import Tagger
-from fresh.uncertainty import accuracy_interval, macro_f1_interval, numbered
 
 TAGGED = {"lei": "Lei et al.", "bastings": "Bastings et al."}
 RANDOM, COMPLEMENT = "random words", "complement"
@@ -77,7 +74,7 @@ def evaluate_whole(
     """Measure as :func:`evaluate` does, and return the explanations too."""
     if not examples:
         raise ValueError("There are no documents to measure on. Give some that can be used.")
-    check_labels(rationalizer, examples)
+    check_labels(rationalizer.labels, examples)
     beside, labels = baselines or Baselines(), rationalizer.labels
     if beside.full_text is None:
         beside = replace(beside, full_text=own_support(rationalizer))
@@ -85,27 +82,19 @@ def evaluate_whole(
     explained = explain_all(rationalizer, documents, progress, "explaining")
     full = beside.read_all(documents, progress)
     others = read_others(rationalizer, beside, explained, progress)
-    rows = [] if full is None else [measured(full_text_name(beside), examples, labels, full, 1.0)]
-    rows.append(replace(row(name_of(rationalizer), examples, labels, explained), own=True))
-    rows += [row_at(rationalizer, examples, explained, ratio) for ratio in rationalizer.ratios or ()]
-    rows += [measured(item.name, examples, labels, item.answers, item.kept) for item in others]
-    rows.append(majority_row(examples, labels, beside.majority or most_frequent(examples)))
+    key = AnswerKey.of(examples, labels)
+    rows = [] if full is None else [key.row(full_text_name(beside), full, 1.0)]
+    rows.append(own_row(rationalizer, key, explained))
+    rows += [row_at(rationalizer, key, explained, ratio) for ratio in rationalizer.ratios or ()]
+    rows += [key.row_of(item.name, item.answers, item.masks) for item in others]
+    rows.append(majority_row(key, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
     by_ratio = read_at_lengths(rationalizer, explained, progress)
     details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
-    notes = (*asked_often(documents), *cautions(rationalizer, examples))
+    notes = (*key.notes, *cautions(rationalizer, examples))
     unread, digest = share_unread(rationalizer, documents), digest_of(examples)
     report = Report(len(examples), tuple(rows), unread, notes, details, measured_on=digest)
     return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)
-
-
-def asked_often(documents: Sequence[Document]) -> tuple[str, ...]:
-    """Warn of intervals where many documents are one text with several queries."""
-    n_texts = len({document.words for document in documents})
-    if n_texts == len(documents):
-        return ()
-    told = f"{len(documents):,} documents are only {n_texts:,} different texts"
-    return (f"{told}. Intervals and tests take documents as independent, so they are too narrow here.",)
 
 
 class Other(NamedTuple):
@@ -114,7 +103,8 @@ class Other(NamedTuple):
     name: str
     reader: str
     """Who read it."""
-    kept: float
+    masks: Sequence[Mask]
+    """What was read."""
     answers: list[Prediction]
 
 
@@ -135,7 +125,7 @@ def read_others(
             advance(len(rationales), "")
         reader = SAME if trained is None else RETRAINED
         shown = f"{name}, {SAME}" if trained is None else name
-        found.append(Other(shown, reader, share_kept(given), answers))
+        found.append(Other(shown, reader, given, answers))
     return found
 
 
@@ -149,10 +139,10 @@ def full_text_name(beside: Baselines) -> str:
     return "full text (support model)" if isinstance(beside.full_text, Support) else "full text"
 
 
-def majority_row(examples: Sequence[Example], labels: Sequence[str], label: str) -> Row:
+def majority_row(key: AnswerKey, label: str) -> Row:
     """Measure what always giving one label, without reading, is worth."""
-    sure = Prediction(label, {name: float(name == label) for name in labels})
-    return measured(f"majority class ({label})", examples, labels, [sure] * len(examples), 0.0)
+    sure = Prediction(label, {name: float(name == label) for name in key.labels})
+    return key.row(f"majority class ({label})", [sure] * len(key.gold), 0.0)
 
 
 def share_unread(rationalizer: Rationalizer, documents: Sequence[Document]) -> float:
@@ -175,25 +165,13 @@ def name_of(rationalizer: Rationalizer) -> str:
     return f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
 
 
-def row_at(
-    rationalizer: Rationalizer, examples: Sequence[Example], explained: Sequence[Explanation], ratio: float
-) -> Row:
+def row_at(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Explanation], ratio: float) -> Row:
     """Measure a rationalizer that serves many lengths at one of them, from the scores that are there."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
     masks = select_read(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
     rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
     answers = rationalizer.predictor.predict(rationales)
-    return measured(f"the same, at {ratio:g}", examples, rationalizer.labels, answers, share_kept(masks))
-
-
-def check_labels(rationalizer: Rationalizer, examples: Sequence[Example]) -> None:
-    """Refuse labels that the model cannot give."""
-    for example in examples:
-        if example.label not in rationalizer.labels:
-            raise ValueError(
-                f"Document {example.document.id!r} has the label {example.label!r}, which this model was not trained "
-                f"for. It knows: {', '.join(rationalizer.labels)}. Leave such documents out, or train a model for them."
-            )
+    return key.row_of(f"the same, at {ratio:g}", answers, masks)
 
 
 def explain_all(
@@ -211,30 +189,7 @@ def explain_all(
     return found
 
 
-def row(name: str, examples: Sequence[Example], labels: Sequence[str], explained: Sequence[Explanation]) -> Row:
-    """Compare answers with gold labels."""
-    kept = share_kept([explanation.mask for explanation in explained])
-    return measured(name, examples, labels, [explanation.prediction for explanation in explained], kept)
-
-
-def share_kept(masks: Sequence[Mask]) -> float:
-    """Compute the share of all words that is kept."""
-    return float(np.concatenate([mask.kept for mask in masks]).mean())
-
-
-def measured(
-    name: str, examples: Sequence[Example], labels: Sequence[str], answers: Sequence[Prediction], kept: float
-) -> Row:
-    """Make a row of a table."""
-    gold, given = [example.label for example in examples], [answer.label for answer in answers]
-    numbers = numbered(gold, labels), numbered(given, labels)
-    f1, share = macro_f1_interval(*numbers, len(labels)), accuracy_interval(*numbers)
-    return Row(
-        name,
-        macro_f1(gold, given, labels),
-        accuracy(gold, given),
-        kept,
-        tuple(class_scores(gold, given, labels)),
-        (f1.low, f1.high),
-        (share.low, share.high),
-    )
+def own_row(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Explanation]) -> Row:
+    """Measure the rationalizer itself."""
+    answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
+    return replace(key.row_of(name_of(rationalizer), answers, masks), own=True)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from fresh.estimate import Bounds
 from fresh.rationale import Prediction
 
 Floats = NDArray[np.float64]
@@ -28,6 +29,9 @@ class ClassScore:
     """Harmonic mean of precision and recall; 0 when no example was found."""
     support: int
     """Number of examples of this class."""
+    precision_between: Bounds | None = None
+    recall_between: Bounds | None = None
+    f1_between: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Bin:
     """Mean probability of the answers in it; nothing if there are none."""
     accuracy: float | None
     """Share of the answers in it that are right; nothing if there are none."""
+    accuracy_between: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ def macro_f1(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str
 def class_scores(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> list[ClassScore]:
     """Score each class by itself, in the order of the labels."""
     check_pairs(gold, predicted)
-    check_labels(labels)
+    check_label_set(labels)
     support, answers = Counter(gold), Counter(predicted)
     found = Counter(right for right, answer in zip(gold, predicted, strict=True) if right == answer)
     return [class_score(label, found[label], support[label], answers[label]) for label in labels]
@@ -91,7 +96,7 @@ def class_score(label: str, n_found: int, n_gold: int, n_predicted: int) -> Clas
 def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
     """Count how often each class was answered by each. Shape: (gold labels, predicted labels), in the given order."""
     check_pairs(gold, predicted)
-    check_labels(labels)
+    check_label_set(labels)
     places = {label: place for place, label in enumerate(labels)}
     unknown = sorted({*gold, *predicted} - places.keys())
     if unknown:
@@ -172,7 +177,7 @@ def check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:
         raise ValueError("There are no labels to score. Give at least one example.")
 
 
-def check_labels(labels: Sequence[str]) -> None:
+def check_label_set(labels: Sequence[str]) -> None:
     """Refuse classes over which there is no mean."""
     if not len(labels):
         raise ValueError("There are no classes to score. Give the labels of the corpus.")

@@ -5,13 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from fresh.estimate import Bounds, Estimate, Interval, LengthScore, Measure
 from fresh.highlight import VISIBLE
 from fresh.metrics import Bin, ClassScore
-from fresh.page.view import Verdict
-from fresh.uncertainty import Interval, short
-
-Bounds = tuple[float, float]
-"""The two ends of a 95 % interval."""
+from fresh.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,36 +23,23 @@ class Row:
     classes: tuple[ClassScore, ...] = ()
     macro_f1_between: Bounds | None = None
     accuracy_between: Bounds | None = None
+    kept_between: Bounds | None = None
     own: bool = False
     """Whether this is the model that the report is about; the others are what it is held against."""
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Read it back."""
-        classes = tuple(ClassScore(**score) for score in record["classes"])
-        bounds = {name: bounds_of(record.get(name)) for name in ("macro_f1_between", "accuracy_between")}
-        return cls(**{**record, "classes": classes, **bounds})
+        classes = tuple(ClassScore(**with_tuples(score)) for score in record["classes"])
+        return cls(**{**with_tuples(record), "classes": classes})
 
 
-def bounds_of(given: Any) -> Bounds | None:
-    """Read the ends of an interval back."""
-    return None if given is None else (given[0], given[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A figure with its name."""
-
-    name: str
-    figure: Interval
-
-
-@dataclass(frozen=True, slots=True)
-class LengthScore:
-    """How well the same predictor does with rationales of one length."""
-
-    ratio: float
-    macro_f1: Interval
+def with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the ends of intervals back, which JSON makes lists."""
+    return {
+        name: tuple(value) if name.endswith("_between") and value is not None else value
+        for name, value in record.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +72,7 @@ class Figures:
         return cls(
             labels=tuple(record["labels"]),
             confusion=tuple(map(tuple, record["confusion"])),
-            bins=tuple(Bin(**item) for item in record["bins"]),
+            bins=tuple(Bin(**with_tuples(item)) for item in record["bins"]),
             n_marked=record["n_marked"],
             lengths=tuple(LengthScore(item["ratio"], Interval(**item["macro_f1"])) for item in record["lengths"]),
             **measures,
@@ -144,7 +128,14 @@ class Report:
 
     def tables(self) -> list[str]:
         """Lay out what is known beside the rows."""
-        return [*self.figure_tables(), *self.verdict_table()]
+        return [*self.class_table(), *self.figure_tables(), *self.verdict_table()]
+
+    def class_table(self) -> list[str]:
+        """Lay out how well the model found each class."""
+        classes = next((row.classes for row in self.rows if row.own), ())
+        head = ["", "| class | precision | recall | F1 | documents |", "| --- | --- | --- | --- | --- |"]
+        body = [f"| {' | '.join(map(in_cell, class_cells(score)))} |" for score in classes]
+        return [*head, *body] if body else []
 
     def verdict_table(self) -> list[str]:
         """Lay out what an audit found."""
@@ -188,12 +179,23 @@ def cells(row: Row) -> tuple[str, str, str, str]:
     """Write the cells of a row: each figure with its interval, where it has one."""
     return (
         row.name,
-        with_bounds(row.macro_f1, row.macro_f1_between),
-        with_bounds(row.accuracy, row.accuracy_between),
-        f"{row.kept:.1%}",
+        str(Estimate.of(row.macro_f1, row.macro_f1_between)),
+        str(Estimate.of(row.accuracy, row.accuracy_between)),
+        percent(row.kept, row.kept_between),
     )
 
 
-def with_bounds(value: float, bounds: Bounds | None) -> str:
-    """Write a figure and its interval."""
-    return short(value) if bounds is None else str(Interval(value, *bounds))
+def class_cells(score: ClassScore) -> tuple[str, str, str, str, str]:
+    """Write the cells of a class."""
+    return (
+        score.label,
+        str(Estimate.of(score.precision, score.precision_between)),
+        str(Estimate.of(score.recall, score.recall_between)),
+        str(Estimate.of(score.f1, score.f1_between)),
+        f"{score.support:,}",
+    )
+
+
+def percent(value: float, bounds: Bounds | None) -> str:
+    """Write a share in percent and its interval."""
+    return f"{value:.1%}" if bounds is None else f"{value:.1%} ({bounds[0]:.1%}–{bounds[1]:.1%})"

@@ -2,28 +2,24 @@
 
 import datetime
 import importlib.metadata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from fresh.config import flatten
+from fresh.estimate import Estimate
 from fresh.evaluate import Evaluation
 from fresh.figures import AGREEMENT
 from fresh.page import (
     AgreementRow,
-    Bin,
-    Calibration,
     Confusion,
     DocumentView,
-    Estimate,
     HeadlineRow,
     LengthCurve,
-    LengthPoint,
     View,
     render,
 )
 from fresh.rationalizer import Rationalizer
-from fresh.report import Bounds, Figures, Measure, Report, Row
-from fresh.uncertainty import Interval
+from fresh.report import Figures, Report, Row
 from fresh.whole_file import write_text
 
 SHOWN = 500
@@ -58,8 +54,9 @@ def page_of(
         classes=next(row.classes for row in report.rows if row.own),
         curve=curve_of(report),
         confusion=None if report.figures is None else Confusion(report.figures.labels, report.figures.confusion),
-        calibration=None if report.figures is None else calibration_of(report.figures),
-        less_read=() if report.figures is None else named(report.figures.faithfulness),
+        bins=() if report.figures is None else report.figures.bins,
+        calibration=() if report.figures is None else report.figures.calibration,
+        less_read=() if report.figures is None else report.figures.faithfulness,
         agreement=() if report.figures is None else agreement_of(report.figures, own_name(report)),
         verdicts=report.verdicts,
         guarantee=report.guarantee or f"{GUARANTEE}\n\n{UNAUDITED}",
@@ -92,52 +89,25 @@ def own_name(report: Report) -> str:
     return next(row.name for row in report.rows if row.own)
 
 
-def estimate(value: float, bounds: Bounds | None) -> Estimate:
-    """Show a figure with its interval, if it has one."""
-    return Estimate(value) if bounds is None else Estimate(value, *bounds)
-
-
-def shown(figure: Interval) -> Estimate:
-    """Show an interval."""
-    return Estimate(figure.value, figure.low, figure.high)
-
-
 def headline_row(row: Row) -> HeadlineRow:
     """Show a row of the table."""
-    f1, accuracy = estimate(row.macro_f1, row.macro_f1_between), estimate(row.accuracy, row.accuracy_between)
-    return HeadlineRow(row.name, f1, accuracy, Estimate(row.kept), own=row.own)
+    f1, accuracy = Estimate.of(row.macro_f1, row.macro_f1_between), Estimate.of(row.accuracy, row.accuracy_between)
+    return HeadlineRow(row.name, f1, accuracy, Estimate.of(row.kept, row.kept_between), own=row.own)
 
 
 def curve_of(report: Report) -> LengthCurve | None:
     """Show what longer rationales bring."""
     if report.figures is None or not report.figures.lengths:
         return None
-    points = tuple(LengthPoint(score.ratio, shown(score.macro_f1)) for score in report.figures.lengths)
     full = [row.macro_f1 for row in report.rows if row.name.startswith("full text")]
-    return LengthCurve(points, full[0] if full else None)
-
-
-def calibration_of(figures: Figures) -> Calibration:
-    """Show how sure the model is and how often it is right."""
-    bins = [
-        Bin(item.confidence, item.accuracy, item.count)
-        for item in figures.bins
-        if item.confidence is not None and item.accuracy is not None
-    ]
-    error, brier = (shown(measure.figure) for measure in figures.calibration)
-    return Calibration(tuple(bins), error, brier)
-
-
-def named(measures: Sequence[Measure]) -> tuple[tuple[str, Estimate], ...]:
-    """Show figures by their names."""
-    return tuple((measure.name, shown(measure.figure)) for measure in measures)
+    return LengthCurve(report.figures.lengths, full[0] if full else None)
 
 
 def agreement_of(figures: Figures, name: str) -> tuple[AgreementRow, ...]:
     """Show how far rationales are what people marked."""
     if not figures.agreement:
         return ()
-    found = {measure.name: shown(measure.figure) for measure in figures.agreement}
+    found = {measure.name: measure.figure for measure in figures.agreement}
     precision, recall, f1, iou, area = (found.get(column) for column in AGREEMENT)
     return (AgreementRow(name, precision, recall, f1, iou, area, own=True),)
 

@@ -21,9 +21,10 @@ from fresh.config import (
     unknown,
 )
 from fresh.data import DataError, Splits
-from fresh.evaluate import explain_all, row
+from fresh.evaluate import explain_all
 from fresh.extras import load_extra
 from fresh.methods.named import find_method, train_method
+from fresh.metrics import macro_f1
 from fresh.progress import Progress, Terminal
 from fresh.recipe import Run, identity, read_usable, resolve
 from fresh.team import team
@@ -170,7 +171,8 @@ def judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: Run, watch: 
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return f"no result ({error})"
     explained = explain_all(model, [example.document for example in splits.dev], watch.progress, "dev")
-    score = row("dev", splits.dev, model.labels, explained).macro_f1
+    given = [item.prediction.label for item in explained]
+    score = macro_f1([example.label for example in splits.dev], given, model.labels)
     study.tell(trial, score)
     return f"dev macro-F1 {score:.3f} (best {study.best_value:.3f})"
 

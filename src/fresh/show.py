@@ -11,8 +11,8 @@ from rich.text import Text
 from fresh.curve import Curve
 from fresh.document import Explanation
 from fresh.highlight import VISIBLE
-from fresh.page.view import Verdict
 from fresh.report import Figures, Report, cells
+from fresh.verdict import Verdict
 
 READ = "bold underline green"
 STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
@@ -74,7 +74,8 @@ def show_report(console: Console, report: Report) -> None:
     for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        table.add_row(*(Text(cell.translate(VISIBLE)) for cell in cells(row)), style="bold" if row.own else None)
+        what, f1, accuracy, _ = (Text(cell.translate(VISIBLE)) for cell in cells(row))
+        table.add_row(what, f1, accuracy, f"{row.kept:.1%}", style="bold" if row.own else None)  # it must fit
     console.print(table)
     if report.figures is not None:
         show_figures(console, report.figures)

@@ -6,23 +6,12 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from fresh.estimate import Interval
 from fresh.extras import load_extra
-from fresh.uncertainty import (
-    N_RESAMPLES,
-    Interval,
-    Numbers,
-    Values,
-    check_classes,
-    check_numbered,
-    check_sizes,
-    count_cells,
-    interval,
-    macro_f1_from_counts,
-    macro_f1_of,
-    resampled,
-)
+from fresh.resampling import ClassCounts, Kinds, Numbers, Values, check_sizes, resampled, shared
+from fresh.uncertainty import N_RESAMPLES, check_classes, check_numbered, interval
 
 N_PERMUTATIONS = 10_000
 """Random swaps where not all can be tried."""
@@ -46,35 +35,67 @@ class Comparison:
     exact: bool
     """Whether all swaps were counted, not a random sample of them."""
     n_discordant: int
-    """Documents on which a swap changes anything."""
+    """Documents, or texts, on which a swap changes anything."""
+    by_text: bool = False
+    """Whether texts were drawn and swapped whole, since several documents have one."""
 
     def __str__(self) -> str:
         kind = "exact" if self.exact else f"{N_PERMUTATIONS:,} random swaps"
-        return f"{self.measure}: difference {self.difference}, paired permutation test p = {self.p:.4f} ({kind})"
+        whole = " of whole texts" if self.by_text else ""
+        return f"{self.measure}: difference {self.difference}, paired permutation test{whole} p = {self.p:.4f} ({kind})"
 
 
 def compare_accuracy(
-    gold: ArrayLike, first: ArrayLike, second: ArrayLike, n_resamples: int = N_RESAMPLES, seed: int = 0
+    gold: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+    texts: ArrayLike | None = None,
 ) -> Comparison:
     """Compare the accuracy of two models, from numbered labels.
 
-    Swapping matters only where one of the two is right, so that the permutation test is a sign test, always exact.
+    All swaps are counted. Where each document is a text of its own, that is a sign test.
+
+    :param texts: Number of the text of each document, where several have one; then whole texts are drawn and swapped.
     """
     wanted, one, two = check_numbered(gold, first, second)
     check_sizes(len(wanted), n_resamples)
-    signs, counts = count_cells((one == wanted).astype(np.int64) - (two == wanted))
-    draws = np.concatenate([block @ signs[:, 0] for block in resampled(counts, n_resamples, seed)]) / len(wanted)
+    signs = (one == wanted).astype(np.int64) - (two == wanted)
+    kinds = Kinds.of(signs, texts=texts)
+    leads = np.bincount(kinds.kind, weights=kinds.cells[:, 0])  # of the first model in one text of each kind
+    sizes = np.bincount(kinds.kind)
+    draws = [block @ leads / (block @ sizes) for block in kinds.draw(n_resamples, seed)]
     right = int((one == wanted).sum()), int((two == wanted).sum())
-    only_first, only_second = (int(counts[signs[:, 0] == sign].sum()) for sign in (1, -1))
     return Comparison(
         "accuracy",
         right[0] / len(wanted),
         right[1] / len(wanted),
-        interval((right[0] - right[1]) / len(wanted), draws),
-        sign_test(only_first, only_second),
+        interval((right[0] - right[1]) / len(wanted), np.concatenate(draws)),
+        swap_test(leads.astype(np.int64), kinds.counts),
         exact=True,
-        n_discordant=only_first + only_second,
+        n_discordant=int(kinds.counts[leads != 0].sum()),
+        by_text=shared(texts, len(wanted)) is not None,
     )
+
+
+def swap_test(leads: Numbers, counts: Numbers) -> float:
+    """Compute how often swapping whole texts at random leaves one model as far ahead, in either direction.
+
+    :param leads: Documents by which the first model is ahead in a text of each kind.
+    :param counts: Texts of each kind.
+    """
+    if (np.abs(leads) <= 1).all():
+        return sign_test(*(int(counts[leads == sign].sum()) for sign in (1, -1)))
+    chances = np.ones(1)  # of each lead, from the lowest there can be to the highest
+    for size in np.unique(np.abs(leads[leads != 0])).tolist():
+        n_texts = int(counts[np.abs(leads) == size].sum())
+        steps = np.zeros(2 * size * n_texts + 1)
+        steps[:: 2 * size] = halves(n_texts)
+        chances = np.convolve(chances, steps)
+    highest = len(chances) // 2
+    as_large = np.abs(np.arange(-highest, highest + 1)) >= abs(int(leads @ counts))
+    return min(1.0, float(chances[as_large].sum()))
 
 
 def sign_test(n_first: int, n_second: int) -> float:
@@ -94,37 +115,29 @@ def compare_macro_f1(
     n_classes: int,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
+    texts: ArrayLike | None = None,
 ) -> Comparison:
     """Compare the macro-F1 of two models, from numbered labels.
 
     :param n_classes: The mean is taken over the classes below this number; others count only against them.
+    :param texts: Number of the text of each document, where several have one; then whole texts are drawn and swapped.
     """
     check_classes(n_classes)
     wanted, one, two = check_numbered(gold, first, second)
     check_sizes(len(wanted), n_resamples)
-    cells, counts = count_cells(wanted, one, two)
-    draws = np.concatenate([f1_difference(block, cells, n_classes) for block in resampled(counts, n_resamples, seed)])
-    [value] = f1_difference(counts[None], cells, n_classes)
-    [figure_one] = macro_f1_of(counts[None], cells[:, 0], cells[:, 1], n_classes)
-    [figure_two] = macro_f1_of(counts[None], cells[:, 0], cells[:, 2], n_classes)
-    discordant = cells[:, 1] != cells[:, 2]
-    swaps = Swaps(cells, counts, n_classes)
-    exact = math.prod(int(count) + 1 for count in counts[discordant]) <= MOST_OUTCOMES
+    swaps = Swaps.of(Kinds.of(wanted, one, two, texts=texts), n_classes)
+    figures = swaps.figures(swaps.counts[None])
+    drawn = [swaps.figures(block) for block in resampled(swaps.counts, n_resamples, seed)]
     return Comparison(
         "macro-F1",
-        float(figure_one),
-        float(figure_two),
-        interval(float(value), draws),
-        swaps.exact_p() if exact else swaps.sampled_p(seed),
-        exact=exact,
-        n_discordant=int(counts[discordant].sum()),
+        float(figures[0][0]),
+        float(figures[1][0]),
+        interval(float((figures[0] - figures[1])[0]), np.concatenate([ours - theirs for ours, theirs in drawn])),
+        swaps.exact_p() if swaps.few else swaps.sampled_p(seed),
+        exact=swaps.few,
+        n_discordant=int(swaps.counts[swaps.discordant].sum()),
+        by_text=shared(texts, len(wanted)) is not None,
     )
-
-
-def f1_difference(draws: Numbers, cells: Numbers, n_classes: int) -> Values:
-    """Compute how far the first model's macro-F1 is above the second's, for each resample."""
-    one = macro_f1_of(draws, cells[:, 0], cells[:, 1], n_classes)
-    return one - macro_f1_of(draws, cells[:, 0], cells[:, 2], n_classes)
 
 
 def halves(n: int) -> Values:
@@ -133,17 +146,33 @@ def halves(n: int) -> Values:
     return np.asarray(np.exp(logs - n * math.log(2)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Swaps:
-    """What the difference in macro-F1 becomes when the answers of two models are swapped on some documents.
+    """What the difference in macro-F1 becomes when the answers of two models are swapped on some texts.
 
-    Documents with the same gold label and the same two answers are alike: only how many of them are swapped matters.
+    Texts with the same gold labels and the same answers are alike: only how many of them are swapped matters.
     """
 
-    cells: Numbers
-    """Gold label and both answers, one combination a row."""
+    first: ClassCounts
+    """Of one text of each kind, with the answers of the first model. Shapes: (kinds, classes)."""
+    second: ClassCounts
+    """The same for the second model."""
     counts: Numbers
-    n_classes: int
+    """Texts of each kind."""
+    discordant: NDArray[np.bool_]
+    """Which kinds a swap changes."""
+
+    @classmethod
+    def of(cls, kinds: Kinds, n_classes: int) -> "Swaps":
+        """Count for both models, from gold label, first and second answer."""
+        differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
+        first, second = (kinds.count_classes(n_classes, answer) for answer in (1, 2))
+        return cls(first, second, kinds.counts, differ)
+
+    @property
+    def few(self) -> bool:
+        """Whether all outcomes can be tried."""
+        return math.prod(int(count) + 1 for count in self.counts[self.discordant]) <= MOST_OUTCOMES
 
     def exact_p(self) -> float:
         """Try all outcomes, each with its probability."""
@@ -162,26 +191,23 @@ class Swaps:
         outcomes = generator.binomial(counts, 0.5, size=(N_PERMUTATIONS, len(counts)))
         return (1 + int(self.as_large(outcomes).sum())) / (1 + N_PERMUTATIONS)
 
-    @property
-    def discordant(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which combinations a swap changes."""
-        return np.asarray(self.cells[:, 1] != self.cells[:, 2])
+    def figures(self, draws: Numbers) -> tuple[Values, Values]:
+        """Compute the macro-F1 of both models in each resample. Shapes: (resamples,)."""
+        return self.first.times(draws).macro_f1, self.second.times(draws).macro_f1
 
-    def as_large(self, outcomes: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def as_large(self, outcomes: Numbers) -> NDArray[np.bool_]:
         """Say which outcomes give a difference at least as large as no swap does.
 
-        :param outcomes: How many documents of each discordant combination are swapped. Shape: (outcomes, combinations).
+        :param outcomes: How many texts of each discordant kind are swapped. Shape: (outcomes, kinds).
         """
-        classes = np.arange(self.n_classes)
-        gold, one, two = (self.cells[:, [column]] == classes for column in range(3))  # (combinations, classes)
         moved = outcomes.astype(np.float64)
-        found = moved @ ((gold & two).astype(np.float64) - (gold & one))[self.discordant]
-        given = moved @ (two.astype(np.float64) - one)[self.discordant]
-        weights = self.counts.astype(np.float64)
-        first = macro_f1_from_counts(weights @ (gold & one) + found, weights @ gold + weights @ one + given)
-        second = macro_f1_from_counts(weights @ (gold & two) - found, weights @ gold + weights @ two - given)
-        [seen] = f1_difference(self.counts[None], self.cells, self.n_classes)
-        return np.asarray(np.abs(first - second) >= abs(seen) - NOISE)
+        found = moved @ (self.second.found - self.first.found)[self.discordant]
+        given = moved @ (self.second.given - self.first.given)[self.discordant]
+        one, two = (model.times(self.counts[None]) for model in (self.first, self.second))
+        seen = one.macro_f1 - two.macro_f1
+        ours = ClassCounts(one.found + found, one.wanted, one.given + given).macro_f1
+        theirs = ClassCounts(two.found - found, two.wanted, two.given - given).macro_f1
+        return np.asarray(np.abs(ours - theirs) >= np.abs(seen) - NOISE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from fresh.annotation.marks import MEND, Answer, Unanswered, guarded, joined, one_of, refuse_bad, wants
-from fresh.annotation.offsets import from_units, to_units
 from fresh.data_config import DataConfig
 from fresh.document import Explanation
+from fresh.offsets import from_units, to_units
 from fresh.readers import Row, RowError
 
 ENDING = ".jsonl"

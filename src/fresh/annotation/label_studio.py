@@ -13,9 +13,9 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from fresh.annotation.marks import Answer, Unanswered, check_texts, guarded, joined, one_of, same, wants
-from fresh.annotation.offsets import from_units
 from fresh.data_config import DataConfig
 from fresh.document import Explanation
+from fresh.offsets import from_units
 from fresh.readers import Row, RowError
 from fresh.words import Spans
 

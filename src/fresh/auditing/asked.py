@@ -8,12 +8,12 @@ import numpy as np
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.extractor import SaliencyExtractor, checked_scores, select_read
 from fresh.metrics import accuracy, macro_f1
-from fresh.page.view import Verdict
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.scorers import CUSTOM, Targeted, asked_about, scorer_to_dict
 from fresh.tagger import Tagger
+from fresh.verdict import Verdict
 
 FOLLOWED = 0.5
 """Share of the answers that may follow whatever class words were chosen for."""

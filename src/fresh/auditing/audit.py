@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from fresh.answer_key import check_labels
 from fresh.auditing.asked import asked_class
 from fresh.auditing.degenerate import LEAST, find_degenerate
 from fresh.auditing.hygiene import find_twins_among
@@ -14,13 +15,13 @@ from fresh.auditing.leaks import Leak, Leaks, find_leaks
 from fresh.auditing.replay import replay
 from fresh.data import digest_of
 from fresh.document import Example, Explanation
-from fresh.evaluate import Evaluation, check_labels, explain_all
+from fresh.evaluate import Evaluation, explain_all
 from fresh.extras import MissingExtraError
 from fresh.highlight import VISIBLE
-from fresh.page.view import Verdict
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
 from fresh.report import in_cell
+from fresh.verdict import Verdict
 
 AUDITED = "test"
 """The name of the split that is audited."""
@@ -126,7 +127,7 @@ def check(
     """Refuse what cannot be audited."""
     if not examples:
         raise ValueError("There are no documents to audit with. Give some that can be used.")
-    check_labels(model, examples)
+    check_labels(model.labels, examples)
     if AUDITED in others:
         raise ValueError(f"The examples that are audited are called {AUDITED}: give other splits other names.")
     if explained is None:

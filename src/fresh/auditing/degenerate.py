@@ -146,25 +146,35 @@ def find_same_length(items: Sequence[Kept]) -> Finding:
 
 def find_class_words(items: Sequence[Kept]) -> list[Finding]:
     """Find, for each predicted class, a word that nearly all its rationales have and hardly any other has."""
-    return [find_class_word(items, decision) for decision in sorted({item.decision for item in items})]
+    by_class: dict[str, list[tuple[Kept, frozenset[str]]]] = {}
+    for item in items:
+        by_class.setdefault(item.decision, []).append((item, frozenset(item.words)))
+    anywhere = Counter(word for own in by_class.values() for _, words in own for word in words)
+    return [find_class_word(decision, by_class[decision], anywhere, len(items)) for decision in sorted(by_class)]
 
 
-def find_class_word(items: Sequence[Kept], decision: str) -> Finding:
-    """Find the word that tells one class best from the others."""
-    own = [item for item in items if item.decision == decision]
-    others = [item for item in items if item.decision != decision]
-    here, there = (Counter(word for item in side for word in set(item.words)) for side in (own, others))
+def find_class_word(
+    decision: str, own: Sequence[tuple[Kept, frozenset[str]]], anywhere: Counter[str], n_items: int
+) -> Finding:
+    """Find the word that tells one class best from the others.
+
+    :param own: The rationales of the class, each with its words.
+    :param anywhere: In how many rationales of all classes each word is.
+    """
+    here = Counter(word for _, words in own for word in words)
+    n_others = n_items - len(own)
     check = f"class word of {decision}"
-    if not here or not others:
+    if not here or not n_others:
         return Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
-    word = max(sorted(here), key=lambda word: here[word] / len(own) - there[word] / len(others))
-    shares = here[word] / len(own), there[word] / len(others)
-    degenerate = min(len(own), len(others)) >= LEAST and shares[0] >= NEARLY_ALL and shares[1] <= HARDLY_ANY
+    word = max(sorted(here), key=lambda word: here[word] / len(own) - (anywhere[word] - here[word]) / n_others)
+    n_here, n_there = here[word], anywhere[word] - here[word]
+    few = min(len(own), n_others) < LEAST
+    degenerate = not few and n_here / len(own) >= NEARLY_ALL and n_there / n_others <= HARDLY_ANY
     sentence = (
-        f"{word!r} is in {here[word]} of {len(own)} rationales of {decision!r} "
-        f"and in {there[word]} of {len(others)} of the others."
+        f"{word!r} is in {n_here} of {len(own)} rationales of {decision!r} "
+        f"and in {n_there} of {n_others} of the others."
     )
-    found = [item for item in own if word in item.words]
+    found = [item for item, words in own if word in words]
     return Finding(check, degenerate, len(found), len(own), ids(found), sentence)
 
 

@@ -12,9 +12,9 @@ from fresh.auditing.changes import CHANGES, Change, Drawing, change, kinds_for
 from fresh.auditing.replay import MOST_SHOWN, figures
 from fresh.document import Document, Explanation, Mask
 from fresh.extractor import Extractor
-from fresh.page.view import Verdict
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.verdict import Verdict
 
 ALONG = 32
 """How many trials, the first, have the model's own extractor read along; it may be slow."""

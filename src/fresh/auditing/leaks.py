@@ -1,31 +1,23 @@
 """What a mask gives away by its shape alone, without the words it keeps."""
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fresh.auditing.guessing import Codes, Traces, measure
 from fresh.auditing.shapes import Features, count_features, document_features, length_features, shape_features
 from fresh.document import Mask
-from fresh.extras import load_extra
-
-Codes = NDArray[np.int64]
 
 N_SHUFFLES = 99
 """Labels are shuffled so often; the smallest p is one hundredth."""
-N_FOLDS = 3
-"""Parts of the masks, each guessed by classifiers that learnt from the others."""
 LEAST = 10
 """Masks that a label needs; rarer labels are left out."""
 MOST = 2_000
 """Masks that are looked at; of more, so many are drawn."""
 ALARM = 0.01
 """A p that is no higher counts as a leak."""
-PURPOSE = "The check of what masks give away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,84 +132,6 @@ def find_leaks(
 
 
 SOURCES = ("the mask alone", "the length of the rationale alone", "the length of the document alone")
-
-
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """What each classifier sees of the masks."""
-
-    plain: NDArray[np.float32]
-    """For the tree."""
-    scaled: Features
-    """For the logistic regression: standardised over all masks, which uses no label."""
-
-    @classmethod
-    def of(cls, plain: Features, more: Features) -> "Traces":
-        """Standardise; columns that never change are left out."""
-        whole = np.hstack([plain, more])
-        spread = whole.std(axis=0)
-        moving = spread > 1e-9 * (1 + np.abs(whole).max(axis=0))
-        scaled = (whole[:, moving] - whole[:, moving].mean(axis=0)) / spread[moving]
-        return cls(plain.astype(np.float32), np.hstack([scaled, np.zeros((len(whole), 1))]))
-
-
-def measure(traces: Traces, codes: Codes, n_shuffles: int, seed: int) -> tuple[float, float, float, float, float]:
-    """Guess the labels, and shuffled ones many times.
-
-    :return: Score of each classifier, mean and 95th percentile of the better score on shuffled labels, p.
-    """
-    generator = np.random.default_rng(seed)
-    learn = load_extra("sklearn", "sklearn", PURPOSE)
-    with warnings.catch_warnings(), learn.config_context(skip_parameter_validation=True, assume_finite=True):
-        warnings.simplefilter("ignore")  # a regression that has not quite settled guesses well enough
-        linear, tree = cross_validate(traces, codes, generator)
-        shuffled = [max(cross_validate(traces, generator.permutation(codes), generator)) for _ in range(n_shuffles)]
-    as_good = sum(score >= max(linear, tree) for score in shuffled)
-    p = (1 + as_good) / (1 + n_shuffles)
-    return linear, tree, float(np.mean(shuffled)), float(np.percentile(shuffled, 95)), p
-
-
-def cross_validate(traces: Traces, codes: Codes, generator: np.random.Generator) -> tuple[float, float]:
-    """Guess each part from the others and score all guesses together, for each classifier."""
-    parts = folds(codes, generator)
-    weights = 1 / np.bincount(codes)[codes]  # so that each label counts the same
-    scores: list[float] = []
-    models: tuple[tuple[Any, Features | NDArray[np.float32]], ...] = tuple(
-        zip(classifiers(), (traces.scaled, traces.plain), strict=True)
-    )
-    for model, seen in models:
-        guesses = np.zeros_like(codes)
-        for part in range(N_FOLDS):
-            held = parts == part
-            model.fit(seen[~held], codes[~held], weights[~held] / weights[~held].mean())
-            guesses[held] = model.predict(seen[held])
-        scores.append(balanced_accuracy(codes, guesses))
-    return scores[0], scores[1]
-
-
-def classifiers() -> tuple[Any, Any]:
-    """Make the two classifiers: one that weighs and adds, one that asks a few questions in turn."""
-    linear = load_extra("sklearn.linear_model", "sklearn", PURPOSE)
-    tree = load_extra("sklearn.tree", "sklearn", PURPOSE)
-    return (
-        linear.LogisticRegression(C=0.1, tol=1e-2),
-        tree.DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0),
-    )
-
-
-def folds(codes: Codes, generator: np.random.Generator) -> Codes:
-    """Give each mask a part, with the same mix of labels in each."""
-    order = generator.permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]
-    parts = np.empty_like(codes)
-    parts[order] = np.arange(len(codes)) % N_FOLDS
-    return parts
-
-
-def balanced_accuracy(gold: Codes, guesses: Codes) -> float:
-    """Take the mean over labels of the share that was guessed right."""
-    right = np.bincount(gold, weights=gold == guesses)
-    return float((right / np.bincount(gold)).mean())
 
 
 def encoded(labels: Sequence[str]) -> Codes:

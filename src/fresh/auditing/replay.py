@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fresh.document import Explanation
-from fresh.page.view import Verdict
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import AT_ONCE
+from fresh.verdict import Verdict
 
 MOST_SHOWN = 3
 """Counterexamples that are shown whole; all are counted."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from fresh.auditing.replay import read_back, write_down
 from fresh.auditing.saved import Saved, match, read_saved, restored
 from fresh.document import Document, Explanation
-from fresh.page.view import Verdict
 from fresh.predictor import Predictor, text_of
 from fresh.rationale import Prediction
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.readers import DataError
+from fresh.verdict import Verdict
 
 TOLERANCE = 1e-6
 """How far a probability may be from the saved one where the file does not tell what was explained together."""

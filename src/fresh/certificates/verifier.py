@@ -29,7 +29,7 @@ Numbered = tuple[int, Certificate]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """What was found out about a file of certificates."""
 
     count: int
@@ -82,10 +82,10 @@ class Tally:
     n_exact: int = 0
     furthest: float = 0.0
 
-    def verdict(self, digest: str | None) -> Verdict:
+    def verdict(self, digest: str | None) -> Verification:
         """Put it together."""
         faults = self.faults
-        return Verdict(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
+        return Verification(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
 
 
 def verify(
@@ -95,7 +95,7 @@ def verify(
     digest: str | None = None,
     device: str = "auto",
     progress: Progress = SILENT,
-) -> Verdict:
+) -> Verification:
     """Check a file of certificates with the predictor of a model; nothing else of the model is needed.
 
     :param model: Folder of the model, of its predictor alone, or its name on the hub.
@@ -141,7 +141,7 @@ def check(
     load: Callable[[], Predictor],
     progress: Progress = SILENT,
     place: Path | None = None,
-) -> Verdict:
+) -> Verification:
     """Check a file with a predictor, which is loaded only if the certificates are its own.
 
     :param place: The predictor's folder, to say more of one that does not fit.

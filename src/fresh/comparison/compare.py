@@ -1,10 +1,10 @@
 """Models measured on the same documents and tested against each other: single ones, or groups of runs."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Any
 
+from fresh.answer_key import AnswerKey, check_labels
 from fresh.comparison.measured import (
     Measured,
     corrected,
@@ -16,12 +16,12 @@ from fresh.comparison.measured import (
     seed_tests,
     shown,
 )
-from fresh.comparison.side_by_side import Pair, SideBySide
+from fresh.comparison.side_by_side import SideBySide
 from fresh.config import flatten, unknown
 from fresh.document import Example, Explanation
 from fresh.evaluate import explain_all
 from fresh.extras import load_extra
-from fresh.page import DocumentView
+from fresh.page import DocumentView, Pair
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
 
@@ -45,14 +45,14 @@ def compare(
     labels = check_models(models.items(), examples)
     measured, views = measure_all(models.items(), examples, progress)
     found = dict(zip(models, measured, strict=True))
-    gold = [example.label for example in examples]
-    rows = tuple(model_row(name, gold, one, labels) for name, one in found.items())
+    key = AnswerKey.of(examples, labels)
+    rows = tuple(model_row(name, key, one) for name, one in found.items())
     tests: list[Pair] = []
     with progress.task("testing", len(pairs)) as advance:
         for first, second in pairs:
-            tests += paired_tests((first, second), gold, (found[first].answers, found[second].answers), labels)
+            tests += paired_tests((first, second), key, found[first], found[second])
             advance(1, "")
-    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views)
+    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views, key.n_texts)
 
 
 def compare_groups(
@@ -81,8 +81,8 @@ def compare_groups(
     for name, runs in groups.items():
         check_runs(name, dict(zip(runs, islice(written, len(runs)), strict=True)))
     measured, views = measure_all(runs_of(groups), examples, progress)
-    gold, rest = [example.label for example in examples], iter(measured)
-    figures = {name: figures_of(gold, list(islice(rest, len(runs))), labels) for name, runs in groups.items()}
+    key, rest = AnswerKey.of(examples, labels), iter(measured)
+    figures = {name: figures_of(key, list(islice(rest, len(runs)))) for name, runs in groups.items()}
     rows = tuple(group_row(name, tuple(groups[name]), one) for name, one in figures.items())
     tests = [test for pair in pairs for test in seed_tests(pair, figures)]
     return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views)
@@ -130,18 +130,6 @@ def check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence[
     assert first is not None
     check_labels(first[1], examples)
     return first[1]
-
-
-def check_labels(labels: Sequence[str], examples: Sequence[Example]) -> None:
-    """Refuse labels that no model can give."""
-    strange = Counter(example.label for example in examples if example.label not in labels)
-    if strange:
-        named = ", ".join(f"{label} ({count:,})" for label, count in strange.items())
-        where = next(example.document.id for example in examples if example.label in strange)
-        raise ValueError(
-            f"The models were not trained for these labels of the data: {named}. The first such document is {where!r}. "
-            f"They know: {', '.join(labels)}. Leave such documents out, or compare models that were trained for them."
-        )
 
 
 def check_groups(groups: Mapping[str, Mapping[str, Rationalizer]]) -> None:

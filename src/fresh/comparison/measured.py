@@ -6,20 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fresh import agreement
-from fresh.comparison.side_by_side import ModelRow, Pair
+from fresh.answer_key import AnswerKey
+from fresh.comparison.side_by_side import ModelRow
 from fresh.document import Example, Explanation
+from fresh.estimate import Estimate
 from fresh.metrics import accuracy, macro_f1
-from fresh.page import DocumentView, Estimate
+from fresh.page import DocumentView, Pair
+from fresh.resampling import Numbers, Values
 from fresh.significance import N_PERMUTATIONS, Comparison, compare_accuracy, compare_macro_f1, holm, welch
-from fresh.uncertainty import (
-    Interval,
-    Numbers,
-    Values,
-    accuracy_interval,
-    macro_f1_interval,
-    numbered,
-    ratio_interval,
-)
+from fresh.uncertainty import accuracy_interval, macro_f1_interval, ratio_interval
 
 MOST_SHOWN = 1_000
 """Documents that a page shows at most."""
@@ -38,8 +33,10 @@ class Measured:
     """All words. Shape: (documents,)."""
     token_f1: Values
     """Agreement with people, added up over the texts of each document that people marked. Shape: (marked,)."""
-    n_texts: Values
-    """How many texts that is a sum over. Shape: (marked,)."""
+    n_parts: Values
+    """How many texts, of which a document may be joined, that is a sum over. Shape: (marked,)."""
+    marked: Numbers
+    """The numbers of the documents that people marked. Shape: (marked,)."""
 
     @property
     def kept(self) -> float:
@@ -49,7 +46,7 @@ class Measured:
     @property
     def agreement(self) -> float:
         """Mean token F1 over all texts that people or the model marked."""
-        return float(self.token_f1.sum() / max(1.0, self.n_texts.sum()))
+        return float(self.token_f1.sum() / max(1.0, self.n_parts.sum()))
 
 
 def measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> Measured:
@@ -57,46 +54,43 @@ def measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> Me
     answers = tuple(explanation.prediction.label for explanation in explained)
     n_kept = np.array([int(explanation.mask.kept.sum()) for explanation in explained])
     n_words = np.array([len(explanation.mask) for explanation in explained])
-    marked = [number for number, example in enumerate(examples) if example.marked is not None]
-    if not marked:
-        return Measured(answers, n_kept, n_words, np.empty(0), np.empty(0))
+    marked = np.array([number for number, example in enumerate(examples) if example.marked is not None], dtype=np.int64)
+    if not len(marked):
+        return Measured(answers, n_kept, n_words, np.empty(0), np.empty(0), marked)
     tally = agreement.compare(examples, explained).tally
     there = (tally.words_marked > 0) | (tally.words_kept > 0)  # the others are left out of the mean
     sums, counts = np.zeros(len(examples)), np.zeros(len(examples))
     np.add.at(sums, tally.example[there], tally.token_f1[there])
     np.add.at(counts, tally.example[there], 1.0)
-    return Measured(answers, n_kept, n_words, sums[marked], counts[marked])
+    return Measured(answers, n_kept, n_words, sums[marked], counts[marked], marked)
 
 
-def model_row(name: str, gold: Sequence[str], measured: Measured, labels: Sequence[str]) -> ModelRow:
-    """Work out the figures of one model, with bootstrap intervals over documents."""
-    wanted, given = numbered(gold, labels), numbered(measured.answers, labels)
+def model_row(name: str, key: AnswerKey, measured: Measured) -> ModelRow:
+    """Work out the figures of one model, with bootstrap intervals over documents, or over texts that these share."""
+    numbers = key.numbered(key.gold), key.numbered(measured.answers)
+    marked = None if key.texts is None else key.texts[measured.marked]
+    people = ratio_interval(measured.token_f1, measured.n_parts, texts=marked) if len(measured.marked) else None
     return ModelRow(
         name,
-        estimate(macro_f1_interval(wanted, given, len(labels))),
-        estimate(accuracy_interval(wanted, given)),
-        estimate(ratio_interval(measured.n_kept, measured.n_words)),
-        estimate(ratio_interval(measured.token_f1, measured.n_texts)) if len(measured.n_texts) else None,
+        macro_f1_interval(*numbers, len(key.labels), texts=key.texts),
+        accuracy_interval(*numbers, texts=key.texts),
+        ratio_interval(measured.n_kept, measured.n_words, texts=key.texts),
+        people,
     )
-
-
-def estimate(interval: Interval) -> Estimate:
-    """Take over a figure and its interval."""
-    return Estimate(interval.value, interval.low, interval.high)
 
 
 Figures = Mapping[str, Sequence[float]]
 """One figure a run, by the name of the figure."""
 
 
-def figures_of(gold: Sequence[str], runs: Sequence[Measured], labels: Sequence[str]) -> Figures:
+def figures_of(key: AnswerKey, runs: Sequence[Measured]) -> Figures:
     """Work out the figures of each run of a group."""
     figures = {
-        "macro_f1": [macro_f1(gold, run.answers, labels) for run in runs],
-        "accuracy": [accuracy(gold, run.answers) for run in runs],
+        "macro_f1": [macro_f1(key.gold, run.answers, key.labels) for run in runs],
+        "accuracy": [accuracy(key.gold, run.answers) for run in runs],
         "kept": [run.kept for run in runs],
     }
-    marked = any(len(run.n_texts) for run in runs)
+    marked = any(len(run.marked) for run in runs)
     return figures | {"token_f1": [run.agreement for run in runs]} if marked else figures
 
 
@@ -106,19 +100,21 @@ def group_row(name: str, runs: tuple[str, ...], figures: Figures) -> ModelRow:
     return ModelRow(name, **means, runs=runs)
 
 
-def paired_tests(
-    pair: tuple[str, str], gold: Sequence[str], answers: tuple[Sequence[str], Sequence[str]], labels: Sequence[str]
-) -> list[Pair]:
+def paired_tests(pair: tuple[str, str], key: AnswerKey, first: Measured, second: Measured) -> list[Pair]:
     """Test two models on the same documents."""
-    wanted, first, second = (numbered(given, labels) for given in (gold, *answers))
-    found = compare_macro_f1(wanted, first, second, len(labels)), compare_accuracy(wanted, first, second)
-    return [Pair(*pair, one.measure, estimate(one.difference), one.p, how_tested(one)) for one in found]
+    gold, one, two = (key.numbered(given) for given in (key.gold, first.answers, second.answers))
+    found = (
+        compare_macro_f1(gold, one, two, len(key.labels), texts=key.texts),
+        compare_accuracy(gold, one, two, texts=key.texts),
+    )
+    return [Pair(*pair, test.measure, test.difference, test.p, how_tested(test)) for test in found]
 
 
 def how_tested(comparison: Comparison) -> str:
-    """Say on how many documents a swap matters, and how many swaps were tried."""
+    """Say on how many documents, or whole texts, a swap matters, and how many swaps were tried."""
     swaps = "all swaps were counted" if comparison.exact else f"{N_PERMUTATIONS:,} random swaps"
-    return f"a swap matters on {comparison.n_discordant:,} documents; {swaps}"
+    units = "whole texts" if comparison.by_text else "documents"
+    return f"a swap matters on {comparison.n_discordant:,} {units}; {swaps}"
 
 
 def seed_tests(pair: tuple[str, str], figures: Mapping[str, Figures]) -> Iterator[Pair]:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fresh.page import AgreementRow, Comparison, DocumentView, Estimate, HeadlineRow, View, render
-from fresh.uncertainty import short
+from fresh.estimate import Estimate, short
+from fresh.page import AgreementRow, DocumentView, HeadlineRow, Pair, View, render
+from fresh.resampling import share_texts
 
 HEADS = ("macro-F1", "accuracy", "words kept")
 PAIR_HEADS = ("first − second", "measure", "difference", "p", "p (Holm)")
@@ -32,23 +33,6 @@ class ModelRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """How far two models are apart in one measure."""
-
-    first: str
-    second: str
-    measure: str
-    difference: Estimate
-    """The first less the second."""
-    p: float | None
-    """None where the test cannot be made."""
-    says: str
-    """How the test went, or why it cannot be made."""
-    adjusted: float | None = None
-    """The same after Holm's correction."""
-
-
-@dataclass(frozen=True, slots=True)
 class SideBySide:
     """All models and all tests, over the same documents."""
 
@@ -60,6 +44,8 @@ class SideBySide:
     pairs: tuple[Pair, ...]
     documents: tuple[DocumentView, ...]
     """What the first model read, in all documents or some of them."""
+    n_texts: int | None = None
+    """Different texts, where several documents have one: these are drawn and swapped whole."""
 
     @property
     def of_runs(self) -> bool:
@@ -79,14 +65,19 @@ class SideBySide:
     @property
     def test(self) -> str:
         """Name the test."""
-        return "Welch's t-test over seeds" if self.of_runs else "paired permutation test, on the same documents"
+        if self.of_runs:
+            return "Welch's t-test over seeds"
+        return f"paired permutation test, on the same {'documents' if self.n_texts is None else 'texts, swapped whole'}"
 
     @property
     def ranges(self) -> str:
         """Say what the ranges around figures are."""
         if self.of_runs:
             return "Figures are means over runs of several seeds, ranges go from the lowest run to the highest."
-        return "Ranges are 95 % bootstrap intervals over the documents."
+        if self.n_texts is None:
+            return "Ranges are 95 % bootstrap intervals over the documents."
+        shared = share_texts(self.n_documents, self.n_texts)
+        return f"Ranges are 95 % bootstrap intervals over whole texts: {shared}."
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -114,6 +105,7 @@ class SideBySide:
         """Turn it into plain values, for JSON; documents are for the page only."""
         return {
             "n_documents": self.n_documents,
+            "n_texts": self.n_texts,
             "n_marked": self.n_marked,
             "labels": list(self.labels),
             "rows": [asdict(row) for row in self.rows],
@@ -174,11 +166,7 @@ class SideBySide:
             self.n_documents,
             settings=tuple((row.name, ", ".join(row.runs)) for row in self.rows if row.runs),
             agreement=tuple(AgreementRow(row.name, token_f1=row.token_f1) for row in self.rows if row.token_f1),
-            comparisons=tuple(
-                Comparison(pair.first, pair.second, pair.measure, pair.difference, pair.p, pair.adjusted)
-                for pair in self.pairs
-                if pair.p is not None
-            ),
+            pairs=self.pairs,
             notes=(read, *self.remarks),
             whiskers=f"{RUN_WHISKERS if self.of_runs else WHISKERS} {read}",
             tests=f"{self.test[0].upper()}{self.test[1:]}; corrected: Holm's correction for {self.counted}",

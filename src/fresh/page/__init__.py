@@ -3,31 +3,21 @@
 from fresh.page.render import render
 from fresh.page.view import (
     AgreementRow,
-    Bin,
-    Calibration,
-    Comparison,
     Confusion,
     DocumentView,
-    Estimate,
     HeadlineRow,
     LengthCurve,
-    LengthPoint,
-    Verdict,
+    Pair,
     View,
 )
 
 __all__ = [
     "AgreementRow",
-    "Bin",
-    "Calibration",
-    "Comparison",
     "Confusion",
     "DocumentView",
-    "Estimate",
     "HeadlineRow",
     "LengthCurve",
-    "LengthPoint",
-    "Verdict",
+    "Pair",
     "View",
     "render",
 ]

@@ -1,12 +1,13 @@
-"""The cards between table and audit: length against F1, calibration, confusion, each class, when less is read."""
+"""The cards between table and audit: length against F1, calibration, confusion, when less is read, each class."""
 
 from collections.abc import Sequence
 
+from fresh.estimate import Estimate, Measure
 from fresh.highlight import plain
-from fresh.metrics import ClassScore
-from fresh.page.drawing import draw_calibration, draw_curve
-from fresh.page.layout import card, figure, folded, numbers, row, section, small_print
-from fresh.page.view import Calibration, Confusion, Estimate, LengthCurve, View
+from fresh.metrics import Bin, ClassScore
+from fresh.page.drawing import draw_calibration, draw_curve, filled
+from fresh.page.layout import card, figure, folded, numbers, row, section, small_print, table
+from fresh.page.view import Confusion, LengthCurve, View
 
 NUMBERS = "As a table"
 MANY = 6
@@ -17,10 +18,10 @@ def charts(view: View) -> str:
     """Put the cards side by side, as many as there are."""
     cards = (
         curve_card(view.curve) if view.curve is not None else "",
-        calibration_card(view.calibration) if view.calibration is not None else "",
+        calibration_card(view.bins, view.calibration) if view.bins else "",
         confusion_card(view.confusion) if view.confusion is not None else "",
-        classes_card(view.classes) if view.classes else "",
         less_read_card(view.less_read) if view.less_read else "",
+        classes_card(view.classes) if view.classes else "",
     )
     return section("figures", "Figures", f'<div class="cards">{"".join(cards)}</div>' if any(cards) else "")
 
@@ -30,24 +31,26 @@ def curve_card(curve: LengthCurve) -> str:
     points = sorted(curve.points, key=lambda point: point.ratio)
     rows = [row(f"{point.ratio:.0%}", (("macro-F1", figure(point.macro_f1)),)) for point in points]
     says = ["The same predictor reads every length."]
-    says += ["The band is the 95 % interval."] if any(point.macro_f1.low is not None for point in points) else []
+    says += ["The band is the 95 % interval."] if len(points) > 1 else []
     if curve.full_text is not None:
         says.append(f"The dashed line is the full text, at {curve.full_text:.3f}.")
     laid = folded(NUMBERS, numbers(("share read", "macro-F1"), rows))
     return card("Length against F1", draw_curve(curve), small_print(" ".join(says)), laid)
 
 
-def calibration_card(calibration: Calibration) -> str:
+def calibration_card(bins: Sequence[Bin], measures: Sequence[Measure]) -> str:
     """Show whether the model is right as often as it is sure."""
     rows = [
-        row(f"{one.confidence:.3f}", (("right", f"{one.accuracy:.3f}"), ("documents", f"{one.count:,}")))
-        for one in calibration.bins
-        if one.count
+        row(
+            f"{sure:.3f}",
+            (("right", figure(Estimate.of(right, one.accuracy_between))), ("documents", f"{one.count:,}")),
+        )
+        for one, sure, right in filled(bins)
     ]
-    errors = small_print(f"ECE {figure(calibration.ece)}<br>Brier {figure(calibration.brier)}")
+    errors = small_print("<br>".join(f"{plain(one.name)} {figure(one.figure)}" for one in measures))
     says = "On the dashed line the model is right as often as it is sure; larger dots are more documents."
     laid = folded(NUMBERS, numbers(("how sure", "how often right", "documents"), rows))
-    return card("Calibration", draw_calibration(calibration), small_print(says), errors, laid)
+    return card("Calibration", draw_calibration(bins), small_print(says), errors, laid)
 
 
 def confusion_card(matrix: Confusion) -> str:
@@ -83,20 +86,25 @@ def confusion_cells(counts: Sequence[int], place: int, many: bool) -> str:
 def classes_card(classes: Sequence[ClassScore]) -> str:
     """Show how well each class was found."""
     names = ("precision", "recall", "F1", "documents")
-    rows = [row(one.label, tuple(zip(names, (*three_digits(one), f"{one.support:,}"), strict=True))) for one in classes]
-    return card("Each class", numbers(("class", *names), rows))
+    rows = [row(one.label, tuple(zip(names, class_cells(one), strict=True))) for one in classes]
+    return card("Each class", table(("class", *names), rows, "How well each class was found"), whole=True)
 
 
-def three_digits(score: ClassScore) -> tuple[str, str, str]:
-    """Write the shares of a class."""
-    return f"{score.precision:.3f}", f"{score.recall:.3f}", f"{score.f1:.3f}"
+def class_cells(score: ClassScore) -> tuple[str, str, str, str]:
+    """Write the scores of a class with their intervals, and its documents."""
+    return (
+        figure(Estimate.of(score.precision, score.precision_between)),
+        figure(Estimate.of(score.recall, score.recall_between)),
+        figure(Estimate.of(score.f1, score.f1_between)),
+        f"{score.support:,}",
+    )
 
 
-def less_read_card(measures: Sequence[tuple[str, Estimate]]) -> str:
+def less_read_card(measures: Sequence[Measure]) -> str:
     """Show what it costs to read less."""
     says = (
         "How much less probable the answer to the full text becomes when less is read: the rationale alone "
         "(sufficiency, near 0 where it is enough) or all but the rationale (comprehensiveness)."
     )
-    rows = [row(name, (("loss of probability", figure(loss)),)) for name, loss in measures]
+    rows = [row(one.name, (("loss of probability", figure(one.figure)),)) for one in measures]
     return card("When less is read", numbers(("measure", "loss of probability"), rows), small_print(says))

@@ -1,10 +1,12 @@
 """Small drawings, as SVG without colours of its own: the page's style sheet knows light and dark."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fresh.page.view import Calibration, Estimate, LengthCurve
+from fresh.estimate import Estimate
+from fresh.metrics import Bin
+from fresh.page.view import LengthCurve
 
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
 WIDTH, HEIGHT = 520, 290
@@ -67,10 +69,9 @@ def draw_curve(curve: LengthCurve) -> str:
     y = Axis(*bounds([*values, *([curve.full_text] if curve.full_text is not None else [])]), BOTTOM, TOP)
     x = Axis(0.0, bounds([point.ratio for point in points])[1], LEFT, RIGHT)
     parts = [frame(x, y, "share of the words read", "macro-F1")]
-    sure = [point for point in points if point.macro_f1.low is not None]
-    if len(sure) > 1:
-        upper = [f"{x.at(point.ratio)},{y.at(point.macro_f1.high or 0.0)}" for point in sure]
-        lower = [f"{x.at(point.ratio)},{y.at(point.macro_f1.low or 0.0)}" for point in reversed(sure)]
+    if len(points) > 1:
+        upper = [f"{x.at(point.ratio)},{y.at(point.macro_f1.high)}" for point in points]
+        lower = [f"{x.at(point.ratio)},{y.at(point.macro_f1.low)}" for point in reversed(points)]
         parts.append(f'<polygon class="band" points="{" ".join((*upper, *lower))}"/>')
     if curve.full_text is not None:
         height = y.at(curve.full_text)
@@ -83,22 +84,27 @@ def draw_curve(curve: LengthCurve) -> str:
     return picture("Macro-F1 against the share of the words read; the figures are in the table below.", parts)
 
 
-def draw_calibration(calibration: Calibration) -> str:
+def filled(bins: Iterable[Bin]) -> Iterator[tuple[Bin, float, float]]:
+    """Leave out bins of no answers; give how sure the model was in each, and how often it was right."""
+    for one in bins:
+        if one.confidence is not None and one.accuracy is not None:
+            yield one, one.confidence, one.accuracy
+
+
+def draw_calibration(bins: Sequence[Bin]) -> str:
     """Draw how often the model is right against how sure it is; larger dots are more documents."""
-    bins = [one for one in calibration.bins if one.count]
-    low = bounds([0.9, *(share for one in bins for share in (one.confidence, one.accuracy))])[0]
+    points = list(filled(bins))
+    low = bounds([0.9, *(share for _, *shares in points for share in shares)])[0]
     x, y = Axis(low, 1.0, LEFT, RIGHT), Axis(low, 1.0, BOTTOM, TOP)
-    most = max((one.count for one in bins), default=1)
+    most = max((one.count for one, _, _ in points), default=1)
     parts = [
         frame(x, y, "how sure: probability of the answer", "how often right"),
         f'<line class="reference" x1="{LEFT}" y1="{BOTTOM}" x2="{RIGHT}" y2="{TOP}"/>',
     ]
-    for one in bins:
-        place = x.at(one.confidence)
-        parts.append(
-            f'<line class="miss" x1="{place}" x2="{place}" y1="{y.at(one.confidence)}" y2="{y.at(one.accuracy)}"/>'
-        )
-        parts.append(dot(place, y.at(one.accuracy), round(3 + 7 * math.sqrt(one.count / most), 1)))
+    for one, sure, right in points:
+        place = x.at(sure)
+        parts.append(f'<line class="miss" x1="{place}" x2="{place}" y1="{y.at(sure)}" y2="{y.at(right)}"/>')
+        parts.append(dot(place, y.at(right), round(3 + 7 * math.sqrt(one.count / most), 1)))
     return picture("How often the model is right against how sure it is; the figures are in the table below.", parts)
 
 

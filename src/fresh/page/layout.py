@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from fresh.estimate import Estimate
 from fresh.highlight import plain
-from fresh.page.view import Estimate, Facts
+from fresh.page.view import Facts
 
 
 def section(id: str, title: str, body: str, says: str = "") -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fresh.highlight import ON_A_PAGE
+from fresh.offsets import to_units
 from fresh.page.view import DocumentView
 from fresh.words import Spans
 
@@ -33,7 +34,7 @@ def labels_of(document: DocumentView) -> tuple[str, ...]:
 def pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, Any]:
     """Turn a document into plain values; labels become their places."""
     text = document.text.translate(ON_A_PAGE)
-    spans = in_browser_units(text, document.spans)
+    spans = to_units(text, document.spans)
     record: dict[str, Any] = {
         "id": document.id.translate(ON_A_PAGE),
         "text": text,
@@ -49,16 +50,6 @@ def pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, A
     if document.query:
         record["query"] = document.query.translate(ON_A_PAGE)
     return record
-
-
-def in_browser_units(text: str, spans: Spans) -> Spans:
-    """Count characters as JavaScript does: those beyond U+FFFF count twice."""
-    if text.isascii():
-        return spans
-    wide = [0]
-    for character in text:
-        wide.append(wide[-1] + 1 + (ord(character) > 0xFFFF))
-    return tuple((wide[start], wide[end]) for start, end in spans)
 
 
 def pack_kept(spans: Spans, runs: Spans) -> list[list[int]]:

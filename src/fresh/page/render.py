@@ -33,7 +33,7 @@ def render(view: View) -> str:
         + charts(view)
         + sections.agreement(view.agreement)
         + sections.audit(view.verdicts, view.guarantee)
-        + sections.comparisons(view.comparisons, view.tests)
+        + sections.comparisons(view.pairs, view.tests)
     )
     after = sections.about(view)
     return Template(read("page.html")).substitute(

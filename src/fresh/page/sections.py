@@ -6,7 +6,8 @@ from itertools import chain
 from fresh.highlight import escaped, plain
 from fresh.page.drawing import bounds, ends, whisker
 from fresh.page.layout import facts, figure, folded, row, section, table
-from fresh.page.view import AgreementRow, Comparison, HeadlineRow, Verdict, View
+from fresh.page.view import AgreementRow, HeadlineRow, Pair, View
+from fresh.verdict import Verdict
 
 SIGNS = {"holds": "✓", "broken": "✗", "look here": "!", "not run": "–"}
 AGREEMENT = {"precision": "precision", "recall": "recall", "token_f1": "token F1", "iou_f1": "IoU-F1", "auprc": "AUPRC"}
@@ -78,27 +79,28 @@ def verdict_item(verdict: Verdict) -> str:
     return f'<li class="verdict {verdict.found.replace(" ", "-")}">{sign}{body}</li>'
 
 
-def comparisons(pairs: Sequence[Comparison], tests: str) -> str:
-    """Show how far models are apart.
+def comparisons(pairs: Sequence[Pair], tests: str) -> str:
+    """Show how far models are apart, where this was tested.
 
     :param tests: Says how they were compared.
     """
-    between = bounds([0.0, *chain.from_iterable(ends([one.difference]) for one in pairs)])
+    tested = [(one, one.p) for one in pairs if one.p is not None]
+    between = bounds([0.0, *chain.from_iterable(ends([one.difference]) for one, _ in tested)])
     laid = [
         row(
             f"{one.first} − {one.second}",
             (
                 ("measure", plain(one.measure)),
                 ("difference", figure(one.difference, "+.3f") + whisker(one.difference, between, 0.0)),
-                ("p", p_value(one.p)),
-                ("p, corrected", "–" if one.corrected_p is None else p_value(one.corrected_p)),
+                ("p", p_value(p)),
+                ("p, corrected", "–" if one.adjusted is None else p_value(one.adjusted)),
             ),
         )
-        for one in pairs
+        for one, p in tested
     ]
     heads = ("first − second", "measure", f"difference{ruler(between)}", "p", "p, corrected")
     says = f"{escaped(tests)}; the hairline is no difference."
-    return section("comparisons", "Comparisons", table(heads, laid, "Comparisons of models") if pairs else "", says)
+    return section("comparisons", "Comparisons", table(heads, laid, "Comparisons of models") if tested else "", says)
 
 
 def p_value(p: float) -> str:

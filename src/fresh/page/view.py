@@ -3,33 +3,16 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Self
 
 from fresh.document import Example, Explanation
-from fresh.metrics import ClassScore
+from fresh.estimate import Estimate, LengthScore, Measure
+from fresh.metrics import Bin, ClassScore
+from fresh.verdict import Verdict
 from fresh.words import Spans
 
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in the order in which they are shown."""
-Found = Literal["holds", "broken", "look here", "not run"]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure and, where it is known, the interval around it."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self) -> None:
-        if (self.low is None) != (self.high is None):
-            raise ValueError(f"An interval has two ends, got {self.low} and {self.high}. Give both or neither.")
-        given = [number for number in (self.low, self.value, self.high) if number is not None]
-        if not all(map(math.isfinite, given)):
-            raise ValueError(f"A figure and its interval must be finite, got {given}. Leave out what is not known.")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"An interval runs from low to high, got {self.low} to {self.high}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +29,10 @@ class HeadlineRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LengthPoint:
-    """How well rationales of one length did."""
-
-    ratio: float
-    macro_f1: Estimate
-
-
-@dataclass(frozen=True, slots=True)
 class LengthCurve:
     """How well longer and longer rationales did."""
 
-    points: tuple[LengthPoint, ...]
+    points: tuple[LengthScore, ...]
     full_text: float | None = None
     """Macro-F1 of reading everything, to compare with."""
 
@@ -82,25 +57,6 @@ class Confusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
-    """Documents about which the model was alike sure."""
-
-    confidence: float
-    """Mean probability of the predicted label."""
-    accuracy: float
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Whether the model is right as often as it is sure."""
-
-    bins: tuple[Bin, ...]
-    ece: Estimate
-    brier: Estimate
-
-
-@dataclass(frozen=True, slots=True)
 class AgreementRow:
     """How well rationales agree with those of people, as far as it was measured."""
 
@@ -114,34 +70,20 @@ class AgreementRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What one part of the audit found."""
-
-    name: str
-    found: Found
-    says: str
-    """The finding, in a plain sentence."""
-    evidence: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.found not in get_args(Found):
-            raise ValueError(
-                f"The verdict on {self.name!r} is {self.found!r}; verdicts are: {', '.join(get_args(Found))}."
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How far two models are apart on the same documents."""
+class Pair:
+    """How far two models are apart in one measure."""
 
     first: str
     second: str
     measure: str
     difference: Estimate
     """The first less the second."""
-    p: float
-    corrected_p: float | None = None
-    """The same, corrected for the number of comparisons."""
+    p: float | None
+    """None where the test cannot be made."""
+    says: str = ""
+    """How the test went, or why it cannot be made."""
+    adjusted: float | None = None
+    """The same p after Holm's correction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +157,17 @@ class View:
     classes: tuple[ClassScore, ...] = ()
     curve: LengthCurve | None = None
     confusion: Confusion | None = None
-    calibration: Calibration | None = None
-    less_read: tuple[tuple[str, Estimate], ...] = ()
-    """What it costs to read less, by the name of the measure."""
+    bins: tuple[Bin, ...] = ()
+    """Answers by how sure the model was."""
+    calibration: tuple[Measure, ...] = ()
+    """How far the model is from being right as often as it is sure."""
+    less_read: tuple[Measure, ...] = ()
+    """What it costs to read less."""
     agreement: tuple[AgreementRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     guarantee: str = ""
     """What the audit covers and what it does not; empty lines part paragraphs."""
-    comparisons: tuple[Comparison, ...] = ()
+    pairs: tuple[Pair, ...] = ()
     notes: tuple[str, ...] = ()
     whiskers: str = "Whiskers are 95 % intervals."
     """What the ends of whiskers are, in a sentence."""

@@ -10,6 +10,8 @@ LAST_OF_ONE_UNIT = "\uffff"
 
 def to_units(text: str, spans: Iterable[tuple[int, int]]) -> Spans:
     """Turn places in code points into places in UTF-16 code units."""
+    if text.isascii():
+        return tuple(spans)
     starts = list(itertools.accumulate((width(character) for character in text), initial=0))
     return tuple((starts[start], starts[end]) for start, end in spans)
 
