@@ -4,9 +4,10 @@ import time
 from collections.abc import Sequence
 
 from fresh.agreement import compare
+from fresh.answer_key import AnswerKey
 from fresh.data import Splits
-from fresh.document import Example, Explanation
-from fresh.evaluate import explain_all, measured, row, share_unread
+from fresh.document import Example, Explanation, Mask
+from fresh.evaluate import explain_all, share_unread
 from fresh.experiment.grid import Cell
 from fresh.experiment.shared import Known
 from fresh.figures import named, unzipped
@@ -17,8 +18,8 @@ from fresh.methods.outcome import Trained, cut_all
 from fresh.methods.settings import FreshConfig
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
+from fresh.rationale import Prediction
 from fresh.recipe import Run
-from fresh.report import Row
 from fresh.training import Watch
 
 
@@ -37,10 +38,9 @@ def measure(splits: Splits, trained: Trained) -> dict[str, float]:
     explained = explain_all(model, documents, SILENT, "")
     seconds = time.perf_counter() - started
     on_dev = model.predictor.predict([rationale for rationale, _ in cut_all(splits.dev, trained.dev_masks)])
-    dev = measured("", splits.dev, model.labels, on_dev, 0.0)
+    answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
     return {
-        **figures_of(row("", splits.test, model.labels, explained)),
-        "dev macro-F1": dev.macro_f1,
+        **figures_of(splits, answers, masks, on_dev),
         **agreed(splits.test, explained),
         "unread": share_unread(model, documents),
         "explain seconds": seconds,
@@ -52,26 +52,19 @@ def measure_complement(splits: Splits, run: Run, known: Known | None, watch: Wat
     assert isinstance(run.method, FreshConfig)
     assert known is not None
     marked = score_and_cut(splits, run.method, known, watch, None)
-    cuts = [
-        cut_all(part, [~mask for mask in masks])
-        for part, masks in (
-            (splits.train, marked.masks),
-            (splits.dev, marked.dev_masks),
-            (splits.test, marked.extractor.extract([example.document for example in splits.test])),
-        )
-    ]
+    kept = marked.masks, marked.dev_masks, marked.extractor.extract([example.document for example in splits.test])
+    dropped = [[~mask for mask in masks] for masks in kept]
+    cuts = [cut_all(part, masks) for part, masks in zip((splits.train, splits.dev, splits.test), dropped, strict=True)]
     predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, watch.named("complement"))
-    rows = [
-        measured("", part, splits.labels, predictor.predict([rationale for rationale, _ in cut]), 0.0)
-        for part, cut in ((splits.dev, cuts[1]), (splits.test, cuts[2]))
-    ]
-    n_words = sum(len(example.document.words) for example in splits.test)
-    kept = sum(len(rationale.words) for rationale, _ in cuts[2]) / n_words
-    return {**figures_of(rows[1]), "kept": kept, "dev macro-F1": rows[0].macro_f1}
+    on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
+    return figures_of(splits, on_test, dropped[2], on_dev)
 
 
-def figures_of(found: Row) -> dict[str, float]:
-    """Name the figures of a row."""
+def figures_of(
+    splits: Splits, answers: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
+) -> dict[str, float]:
+    """Hold answers against gold labels."""
+    found = AnswerKey.of(splits.test, splits.labels).row_of("", answers, masks)
     low, high = found.macro_f1_between or (found.macro_f1, found.macro_f1)
     return {
         "macro-F1": found.macro_f1,
@@ -79,6 +72,7 @@ def figures_of(found: Row) -> dict[str, float]:
         "macro-F1 high": high,
         "accuracy": found.accuracy,
         "kept": found.kept,
+        "dev macro-F1": AnswerKey.of(splits.dev, splits.labels).row("", on_dev, 0.0).macro_f1,
     }
 
 
