@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fresh.experiment.engine import Engine, Schedule
 from fresh.experiment.folder import Runs
-from fresh.experiment.grid import read_grid
+from fresh.experiment.grid_file import read_grid
 from fresh.experiment.local import Local
 from fresh.experiment.plan import Task, plan
 from fresh.experiment.view import LiveView
@@ -48,7 +48,7 @@ def run_grid(
             runs.forget_failure(task.key)
     workers = engine or Local(out, data_dir)
     try:
-        with LiveView(runs, grid.name, tasks, workers.n_workers) as view:
+        with LiveView(runs, grid.name, len(tasks), workers.n_workers) as view:
             failed = Schedule(runs, workers, view).carry_out(tasks)
     finally:
         workers.close()

@@ -35,24 +35,26 @@ class Runs:
         return self.path / "shared" / key
 
     @contextmanager
-    def claimed(self, key: str) -> Iterator[None]:
+    def claimed(self, key: str, patient: bool = False) -> Iterator[None]:
         """Work on something alone; the claim ends with the process, however that ends.
 
+        :param patient: Wait until nobody else works on it.
         :raises BusyError: If somebody else works on it.
         """
         place = self.path / "claims" / key
         place.parent.mkdir(parents=True, exist_ok=True)
         with place.open("a") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
+            except BlockingIOError as error:
                 raise BusyError(key) from error
             yield
 
     def report(self, key: str) -> dict[str, Any] | None:
         """Read the report of a run that is done."""
         found = read_record(self.of(key) / REPORT)
-        return found if found is not None and found.get("version") == VERSION else None
+        whole = found is not None and found.get("version") == VERSION and isinstance(found.get("figures"), dict)
+        return found if whole else None
 
     def failure(self, key: str) -> str | None:
         """Read why a run failed, if it did."""
@@ -80,7 +82,9 @@ class Runs:
         """Write down which runs make up an experiment, and how its rows are called."""
         place = self.path / PLAN / f"{name}.json"
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_text(place, json.dumps({"name": name, "about": about, "figure": figure, "runs": list(planned)}, indent=1))
+        told = {"name": name, "about": about, "figure": figure, "runs": list(planned)}
+        with self.claimed(f"{PLAN}-{name}", patient=True):
+            write_text(place, json.dumps(told, indent=1))
 
     def plans(self) -> list[str]:
         """List the experiments that are here."""
@@ -89,6 +93,8 @@ class Runs:
     def plan(self, name: str) -> dict[str, Any]:
         """Read the plan of an experiment."""
         found = read_record(self.path / PLAN / f"{name}.json")
+        if name in self.plans() and (found is None or not isinstance(found.get("runs"), list)):
+            raise ConfigError(f"The plan of {name} in {self.path} is damaged. `fresh run` with its file mends it.")
         if found is None:
             known = ", ".join(self.plans()) or "none yet; `fresh run` makes one"
             raise ConfigError(f"{self.path} holds no experiment {name}. There are: {known}.")

@@ -1,17 +1,14 @@
-"""A grid file: which trainings make up an experiment."""
+"""A grid: the trainings that make up an experiment, and what tells each from all others."""
 
 import hashlib
-import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-import numpy as np
-
-from fresh.config import ConfigError, flatten, read_toml, to_mapping, unknown
-from fresh.corpora import CORPORA, find_corpus
+from fresh.config import ConfigError, flatten, to_mapping
+from fresh.corpora import find_corpus
 from fresh.data import DataError
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig
@@ -19,9 +16,6 @@ from fresh.recipe import Run, resolve
 
 Reads = Literal["rationale", "complement"]
 """What the predictor of a run reads: what was kept, or what was dropped."""
-TABLES = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
-OWN = ("name", "corpus", "reads", "draw", "trials")
-"""What a row says beside settings of `fresh train`."""
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that say where and how fast a run is done, not what comes out."""
 
@@ -54,7 +48,7 @@ class Cell:
     def source(self, data_dir: Path | None) -> tuple[Any, Path | None]:
         """Say what is read, and from which folder."""
         if self.data:
-            return list(self.data), None
+            return self.data[0] if len(self.data) == 1 else list(self.data), None
         if data_dir is None:
             find_corpus(self.corpus)
             raise DataError(f"{self.corpus} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
@@ -71,6 +65,12 @@ class Cell:
         """
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
         return short_hash({**about, "method": self.method, "settings": lasting(run)})
+
+    def told(self, run: Run) -> dict[str, Any]:
+        """Write down the settings that the grid gives, as they were understood, and those that every table needs."""
+        understood = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+        given = {name: understood.get(name, value) for name, value in self.settings.items()}
+        return {"method": self.method, "ratio": understood.get("ratio"), "reads": self.reads, **given}
 
     def __str__(self) -> str:
         return f"{self.corpus}, {self.row}, seed {self.seed}"
@@ -95,129 +95,6 @@ def lasting(run: Run) -> dict[str, Any]:
 def short_hash(about: Any) -> str:
     """Digest plain values."""
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents: int | None = None) -> Grid:
-    """Read a grid file.
-
-    :param overrides: Settings that go before those of the file.
-    :param documents: How many documents of each split to use, at most, in place of what the file says.
-    """
-    given = read_toml(path)
-    problems = [f"In {path}: {unknown(name, 'a part of a grid', TABLES)}" for name in given if name not in TABLES]
-    rows = given.get("rows", [{}])
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows) or not rows:
-        problems.append(f"In {path}: rows must be tables, each under its own [[rows]].")
-    problems += [
-        f"In {path}: {name} must be a table, as in [{name}]."
-        for name in ("settings", "grid", "corpora", "figure")
-        if not isinstance(given.get(name, {}), Mapping)
-    ]
-    if problems:
-        raise ConfigError("\n".join(problems))
-    most = documents if documents is not None else given.get("documents")
-    cells = [cell for row in rows for cell in cells_of(row, given, overrides or {}, most, path.parent)]
-    return Grid(str(given.get("name", path.stem)), str(given.get("about", "")), tuple(cells), given.get("figure", {}))
-
-
-def cells_of(
-    row: Mapping[str, Any],
-    given: Mapping[str, Any],
-    overrides: Mapping[str, Any],
-    documents: int | None,
-    folder: Path,
-) -> Iterator[Cell]:
-    """Expand one row: each of its lists, and of those of the grid, stands for as many trainings as it is long.
-
-    :param folder: Where files of corpora of one's own are looked for.
-    """
-    own = {name: value for name, value in row.items() if name not in OWN}
-    axes = {
-        "corpus": list(CORPORA),
-        "seed": [0],
-        **given.get("grid", {}),
-        **{k: row[k] for k in ("corpus",) if k in row},
-    }
-    lists = {name: value if isinstance(value, list) else [value] for name, value in {**axes, **own}.items()}
-    reads = row.get("reads", "rationale")
-    if reads not in get_args(Reads):
-        raise ConfigError(f"reads must be {' or '.join(map(repr, get_args(Reads)))}, got {reads!r}.")
-    varying = [name for name in own if len(lists[name]) > 1]
-    for values in itertools.product(*lists.values()):
-        chosen = dict(zip(lists, values, strict=True))
-        corpus, name = str(chosen.pop("corpus")), name_of(row, chosen, varying, reads)
-        of_corpus = dict(given.get("corpora", {}).get(corpus, {}))
-        data = files_of(of_corpus.pop("data", ()), folder)
-        settings = {**given.get("settings", {}), **of_corpus, **chosen, **overrides}
-        for number, drawn in enumerate(draws(row, int(settings["seed"]))):
-            trial = f", trial {number}" if drawn else ""
-            whole = scaled({**settings, **drawn}, ratio_of(corpus, of_corpus))
-            yield Cell(name + trial, corpus, whole, reads, documents, data)
-
-
-def files_of(data: str | Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Find the files of a corpus of one's own, which are named from where the grid file is."""
-    return tuple(str(folder / name) for name in ([data] if isinstance(data, str) else data))
-
-
-def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], varying: Sequence[str], reads: str) -> str:
-    """Name a row of the table: as the file does, or by its settings."""
-    parts = [str(chosen[name]) for name in varying]
-    if "name" in row:
-        return ", ".join([str(row["name"]), *parts])
-    own = [str(chosen.get("method", "fresh"))]
-    own += [
-        f"{value}" if isinstance(value, str) else f"{name} {value}" for name, value in chosen.items() if name in row
-    ]
-    return ", ".join(dict.fromkeys([*own, *([reads] if reads != "rationale" else [])]))
-
-
-def ratio_of(corpus: str, of_corpus: Mapping[str, Any]) -> float | None:
-    """Find the ratio that a corpus is known for."""
-    ratio = of_corpus.get("ratio", CORPORA[corpus].ratio if corpus in CORPORA else None)
-    return ratio if isinstance(ratio, float) else None
-
-
-def scaled(settings: Mapping[str, Any], usual: float | None) -> dict[str, Any]:
-    """Turn a ratio such as ``0.5x`` into that many times the usual one."""
-    ratio = settings.get("ratio")
-    if not isinstance(ratio, str) or not ratio.endswith("x"):
-        return dict(settings)
-    try:
-        factor = float(ratio[:-1])
-    except ValueError:
-        raise ConfigError(f"ratio must be a number, two as in 0.05:0.5, or one as in 0.5x, got {ratio!r}.") from None
-    if usual is None:
-        raise ConfigError(
-            f"ratio {ratio} is so many times that of the corpus, which has none. Give it one: ratio = 0.2."
-        )
-    return {**settings, "ratio": round(factor * usual, 6)}
-
-
-def draws(row: Mapping[str, Any], seed: int) -> Iterator[dict[str, float]]:
-    """Draw values for the settings that are searched, as often as there are trials; nothing, once, where none are."""
-    spans, n_trials = row.get("draw", {}), int(row.get("trials", 20))
-    if not spans:
-        yield {}
-        return
-    generator = np.random.default_rng((seed, n_trials))
-    for _ in range(n_trials):
-        yield {name: draw(str(values), generator) for name, values in spans.items()}
-
-
-def draw(values: str, generator: np.random.Generator) -> float:
-    """Draw from ``low:high``, ``low:high:log`` or ``one,two,three``."""
-    try:
-        if ":" not in values:
-            choices = [float(value) for value in values.split(",")]
-            return choices[int(generator.integers(len(choices)))]
-        low, high, *how = values.split(":")
-        if how == ["log"]:
-            return round(float(np.exp(generator.uniform(np.log(float(low)), np.log(float(high))))), 6)
-        return round(float(generator.uniform(float(low), float(high))), 6)
-    except ValueError:
-        wanted = "low:high, low:high:log or one,two,three, with numbers"
-        raise ConfigError(f"{values!r} cannot be drawn from. Write {wanted}.") from None
 
 
 def checked(grid: Grid, data_dir: Path | None) -> list[tuple[Cell, Run]]:
@@ -251,6 +128,7 @@ def shares_scores(run: Run) -> bool:
 
 def impossible(wrong: Mapping[str, Sequence[str]]) -> ConfigError:
     """Name all cells that cannot be, by what is wrong with them."""
-    told = [f"{reason}\n" + "\n".join(f"  {cell}" for cell in cells) for reason, cells in wrong.items()]
-    n_cells = sum(map(len, wrong.values()))
-    return ConfigError(f"{n_cells} runs of the grid cannot be, so none was begun:\n" + "\n".join(told))
+    told = [f"{reason}\n" + "\n".join(f"  {cell}" for cell in dict.fromkeys(cells)) for reason, cells in wrong.items()]
+    n_cells = len({cell for cells in wrong.values() for cell in cells})
+    counted = "1 run" if n_cells == 1 else f"{n_cells} runs"
+    return ConfigError(f"{counted} of the grid cannot be, so none was begun:\n" + "\n".join(told))

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from fresh.agreement import compare
 from fresh.answer_key import AnswerKey
 from fresh.data import Splits
-from fresh.document import Example, Explanation, Mask
+from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluate import explain_all, share_unread
 from fresh.experiment.grid import Cell
 from fresh.experiment.shared import Known
+from fresh.extractor import SaliencyExtractor
 from fresh.figures import named, unzipped
 from fresh.methods.fresh import train_scored
 from fresh.methods.marking import has_rationale, score_and_cut
@@ -19,6 +20,7 @@ from fresh.methods.settings import FreshConfig
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
+from fresh.rationalizer import Rationalizer
 from fresh.recipe import Run
 from fresh.training import Watch
 
@@ -42,9 +44,15 @@ def measure(splits: Splits, trained: Trained) -> dict[str, float]:
     return {
         **figures_of(splits, answers, masks, on_dev),
         **agreed(splits.test, explained),
-        "unread": share_unread(model, documents),
+        "unread": unread_by(model, documents),
         "explain seconds": seconds,
     }
+
+
+def unread_by(model: Rationalizer, documents: Sequence[Document]) -> float:
+    """Compute the share of all words that truncating leaves unread, also where only scores are left of who reads."""
+    scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
+    return scorer.share_unread(documents) if isinstance(scorer, Known) else share_unread(model, documents)
 
 
 def measure_complement(splits: Splits, run: Run, known: Known | None, watch: Watch) -> dict[str, float]:

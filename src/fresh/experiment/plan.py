@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fresh.config import to_mapping
-from fresh.data import DataError
 from fresh.experiment.folder import Runs
 from fresh.experiment.grid import Cell, Grid, checked, impossible, lasting, shares_scores, short_hash
-from fresh.experiment.sources import source_of
-from fresh.methods.marking import check_rationales
+from fresh.experiment.sources import Sources
+from fresh.extras import MissingExtraError
+from fresh.methods.fresh import check_ready
+from fresh.methods.human import only_marked
+from fresh.methods.marking import check_rationales, cut_in_parts
 from fresh.methods.settings import FreshConfig
+from fresh.progress import SILENT
 from fresh.recipe import Run
 from fresh.scorers import settings_of_scorer
 
@@ -32,73 +35,82 @@ class Task:
     def __str__(self) -> str:
         if self.kind == "run":
             return str(self.cell)
-        scorer = f" of {self.cell.settings.get('scorer', 'the scorer')}" if self.kind == "scores" else ""
-        return f"{self.cell.corpus}, {KIND_NAMES[self.kind]}{scorer}, seed {self.cell.seed}"
-
-
-KIND_NAMES = {"support": "support model", "scores": "scores", "run": "run"}
+        scorer = f" of {self.cell.settings['scorer']}" if "scorer" in self.cell.settings else ""
+        what = f"scores{scorer}" if self.kind == "scores" else "support model"
+        return f"{self.cell.corpus}, {what}, seed {self.cell.seed}"
 
 
 def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
     """List all tasks of a grid, each once, what is needed before what needs it; refuse a grid with impossible runs.
 
-    The plan is also written to the folder of the runs, for tables.
+    The corpus with the most words comes first, so that in the end nobody waits for a long task. The plan is also
+    written to the folder of the runs, for tables.
     """
+    sources = Sources(data_dir)
     pairs = checked(grid, data_dir)
-    check_humans(pairs, data_dir)
+    check_all(pairs, sources)
     tasks: dict[str, Task] = {}
+    n_words: dict[str, int] = {}
     planned: list[dict[str, Any]] = []
     for cell, run in pairs:
-        key = cell.key(run, source_of(cell, data_dir).digest)
-        for task in tasks_of(cell, run, key, data_dir):
+        digest, n_words[cell.corpus] = sources.about(cell, run)
+        key = cell.key(run, digest)
+        for task in tasks_of(cell, run, digest):
             tasks.setdefault(task.key, task)
-        planned.append({"key": key, "row": cell.row, "corpus": cell.corpus, "seed": cell.seed, **told(cell, run)})
+        about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
+        planned.append({"key": key, **about, "settings": cell.told(run)})
     runs.write_plan(grid.name, grid.about, planned, grid.figure)
-    return list(tasks.values())
+    return sorted(tasks.values(), key=lambda task: -n_words[task.cell.corpus])
 
 
-def told(cell: Cell, run: Run) -> dict[str, Any]:
-    """Write down the settings that the grid gives, with those that a table needs in any case."""
-    ratio = getattr(run.method, "ratio", None)
-    return {"settings": {"method": cell.method, "ratio": ratio, "reads": cell.reads, **cell.settings}}
-
-
-def tasks_of(cell: Cell, run: Run, key: str, data_dir: Path | None) -> Iterable[Task]:
+def tasks_of(cell: Cell, run: Run, digest: str) -> Iterable[Task]:
     """List what one run needs, and the run."""
+    key = cell.key(run, digest)
     if not shares_scores(run):
         yield Task("run", key, cell)
         return
-    support, scores = support_key(cell, run, data_dir), scores_key(cell, run, data_dir)
+    support, scores = support_key(cell, run, digest), scores_key(cell, run, digest)
     yield Task("support", support, cell)
     yield Task("scores", scores, cell, (support,))
     yield Task("run", key, cell, (scores,))
 
 
-def support_key(cell: Cell, run: Run, data_dir: Path | None) -> str:
+def support_key(cell: Cell, run: Run, digest: str) -> str:
     """Name a support model by all that decides on it."""
     classifier = {name: value for name, value in lasting(run).items() if name.startswith(("network.", "train."))}
-    return "support-" + short_hash([source_of(cell, data_dir).digest, cell.documents, classifier])
+    return "support-" + short_hash([cell.corpus, digest, cell.documents, classifier])
 
 
-def scores_key(cell: Cell, run: Run, data_dir: Path | None) -> str:
+def scores_key(cell: Cell, run: Run, digest: str) -> str:
     """Name the scores of all documents by all that decides on them."""
     assert isinstance(run.method, FreshConfig)
     settings = to_mapping(run.method.scoring)
     own = {name: settings[name] for name in settings_of_scorer(run.method.scorer) if name in settings}
-    return "scores-" + short_hash([support_key(cell, run, data_dir), run.method.scorer, own])
+    return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, own])
 
 
-def check_humans(pairs: Sequence[tuple[Cell, Run]], data_dir: Path | None) -> None:
-    """Refuse a grid that asks for people's rationales where nobody made any."""
+def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
+    """Refuse a grid with runs that their corpora, or what is installed here, do not allow."""
     wrong: dict[str, list[str]] = {}
-    for cell, run in pairs:
+    for cell, run in sorted(pairs, key=lambda pair: pair[0].corpus):  # so that each corpus is read once
         try:
-            splits = source_of(cell, data_dir).splits
-            if isinstance(run.method, FreshConfig):
-                check_rationales(splits, run.method.tagging.human)
-            elif getattr(run.method, "human", 0) or cell.method == "human":
-                check_rationales(splits, 1.0)
-        except DataError as error:
+            sources.about(cell, run)
+            check_one(cell, run, sources)
+        except (ValueError, OSError, MissingExtraError) as error:
             wrong.setdefault(str(error), []).append(str(cell))
     if wrong:
         raise impossible(wrong)
+
+
+def check_one(cell: Cell, run: Run, sources: Sources) -> None:
+    """Refuse a run that asks for people's rationales where nobody made any, for too many folds, for what is missing."""
+    config = run.method
+    human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
+    if isinstance(config, FreshConfig):
+        check_ready(config)
+        if config.folds > 1:
+            cut_in_parts(sources.splits(cell, run).train, config.folds, config.train.seed)
+    if cell.method == "human":
+        only_marked(sources.splits(cell, run), SILENT)
+    elif human:
+        check_rationales(sources.splits(cell, run), human)

@@ -28,8 +28,9 @@ class Pace:
     seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
 
     def note(self, task: Task, seconds: float) -> None:
-        """Learn from a task that is done."""
-        self.seconds.setdefault(kind_of(task), []).append(seconds)
+        """Learn from a task that is done, unless others had done it."""
+        if seconds:
+            self.seconds.setdefault(kind_of(task), []).append(seconds)
 
     def left(self, tasks: Sequence[Task]) -> float | None:
         """Guess how many seconds some tasks will take; None as long as nothing is done."""
@@ -49,12 +50,12 @@ def kind_of(task: Task) -> tuple[str, str, str]:
 class LiveView:
     """Shows a grid while it is done: a table that fills up, or a line for each run where there is no terminal."""
 
-    def __init__(self, runs: Runs, experiment: str, tasks: Sequence[Task], n_workers: int) -> None:
+    def __init__(self, runs: Runs, experiment: str, n_tasks: int, n_workers: int) -> None:
         self.console = Console(stderr=True)
         self.runs, self.experiment = runs, experiment
-        self.left = {task.key: task for task in tasks}
-        self.n_tasks, self.pace = len(tasks), Pace(n_workers)
-        self.begun: dict[str, float] = {}
+        self.left: dict[str, Task] = {}
+        self.n_tasks, self.pace = n_tasks, Pace(n_workers)
+        self.begun: dict[str, tuple[Task, float]] = {}
         self.failures: list[str] = []
         self.results = {result.key: result for result in read_results(runs, experiment)}
         self.live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
@@ -68,9 +69,17 @@ class LiveView:
         if self.console.is_terminal:
             self.live.stop()
 
+    def expect(self, tasks: Sequence[Task]) -> None:
+        """Take note of the tasks that are to be done; all others are done, or failed before."""
+        self.left = {task.key: task for task in tasks}
+
     def started(self, task: Task) -> None:
         """Take note that a worker has begun a task."""
-        self.begun[task.key] = time.monotonic()
+        self.begun[task.key] = task, time.monotonic()
+
+    def put_off(self, task: Task) -> None:
+        """Take note that a task waits again: its worker died, or somebody else is at it."""
+        self.begun.pop(task.key, None)
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         """Take note that a task is done, or failed."""
@@ -104,11 +113,7 @@ class LiveView:
         left = "" if seconds is None else f", about {duration(seconds)} left"
         lines = [Text(f"{self.experiment}: {self.counted()[1:-1]} tasks done{left}", style="bold")]
         now = time.monotonic()
-        lines += [
-            Text(f"  {self.left[key]} ({duration(now - begun)})", style="dim")
-            for key, begun in self.begun.items()
-            if key in self.left
-        ]
+        lines += [Text(f"  {task} ({duration(now - begun)})", style="dim") for task, begun in list(self.begun.values())]
         lines += [Text(f"  failed: {told}", style="red") for told in self.failures[-N_FAILURES:]]
         return Group(self.table(), *lines)
 
