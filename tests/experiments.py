@@ -11,9 +11,10 @@ from typing import Any
 import small
 from fresh.data import Splits
 from fresh.document import Example
+from fresh.experiment.engine import Ended
 from fresh.experiment.folder import REPORT, Runs
 from fresh.experiment.plan import Task
-from fresh.experiment.work import Outcome
+from fresh.experiment.work import Outcome, Worker
 
 TIMED = ("explain seconds",)
 """Figures that are never the same twice."""
@@ -50,7 +51,9 @@ def write_grid(path: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
 def table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
     """Write a table, and those inside it."""
     plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
-    inner = [line for key, value in table.items() if isinstance(value, dict) for line in table_lines(f"{name}.{key}", value)]
+    inner = [
+        line for key, value in table.items() if isinstance(value, dict) for line in table_lines(f"{name}.{key}", value)
+    ]
     return [f"[{name}]", *plain, *inner]
 
 
@@ -109,3 +112,23 @@ class Silent:
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         self.ends.append((task.key, outcome.status, outcome.error))
+
+
+class Inline:
+    """An engine that does its tasks in this process, one after the other."""
+
+    n_workers = 1
+
+    def __init__(self, out: Path, data_dir: Path | None = None) -> None:
+        self.worker = Worker(Runs(out), data_dir)
+        self.tasks: list[Task] = []
+
+    def start(self, task: Task) -> None:
+        self.tasks.append(task)
+
+    def wait(self) -> Ended:
+        task = self.tasks.pop()
+        return Ended(task, self.worker.perform(task))
+
+    def close(self) -> None:
+        self.tasks.clear()

@@ -106,7 +106,8 @@ def cells_of(
         settings["seed"] = seed_of(settings)
         data = files_of(corpora.get(corpus, {}).get("data", []), folder)
         for trial, drawn in draws(row, method, settings["seed"]):
-            whole = scaled({**settings, **drawn, **overrides}, ratio_of(corpus, about))
+            new = {key: value for key, value in drawn.items() if key not in overrides}
+            whole = scaled({**settings, **new}, ratio_of(corpus, about))
             yield Cell(name + trial, corpus, whole, reads, given.get("documents"), data)
 
 
@@ -161,8 +162,13 @@ def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[st
     if "name" in row:
         return ", ".join([str(row["name"]), *map(str, varying.values())])
     own = {name: value for name, value in shown.items() if name in varying or name in short_names(row)}
-    told = [value if isinstance(value, str) and name != "ratio" else f"{name} {value}" for name, value in own.items()]
+    told = [value if is_word(value) else f"{name} {value}" for name, value in own.items()]
     return ", ".join([str(chosen.get("method", "fresh")), *told, *([reads] if reads != "rationale" else [])])
+
+
+def is_word(value: Any) -> bool:
+    """Say whether a value speaks for itself, as a number does not."""
+    return isinstance(value, str) and value[:1].isalpha()
 
 
 def ratio_of(corpus: str, about: Mapping[str, Any]) -> float | None:
