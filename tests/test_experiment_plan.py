@@ -199,9 +199,14 @@ def test_a_corpus_of_the_paper_needs_its_folder(planned: Callable[..., list[Task
     assert told[3].startswith("sts is not a corpus")
 
 
-def test_some_documents_are_taken_from_all_over(toy: Splits) -> None:
+def test_some_documents_are_drawn_by_lot_and_keep_their_order(toy: Splits) -> None:
     assert some(toy.train, None) == some(toy.train, 999) == toy.train
-    assert [example.document.id for example in some(toy.test, 4)] == ["test-0", "test-8", "test-16", "test-24"]
+    few, more = some(toy.train, 20), some(toy.train, 40)
+    assert (len(few), len(more)) == (20, 40)
+    assert set(map(id, few)) <= set(map(id, more))
+    places = [[id(example) for example in toy.train].index(id(example)) for example in more]
+    assert places == sorted(places) != list(range(40))
+    assert some(toy.train, 20) == few
 
 
 def test_documents_and_divisions_tell_corpora_apart(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:

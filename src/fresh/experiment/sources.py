@@ -74,11 +74,9 @@ class Sources:
 
 
 def some(examples: Sequence[Example], n_most: int | None) -> tuple[Example, ...]:
-    """Take as many examples as there shall be at most, from all over, since some corpora are sorted by their labels."""
-    if n_most is None or n_most >= len(examples):
-        return tuple(examples)
-    places = np.linspace(0, len(examples), n_most, endpoint=False).astype(int)
-    return tuple(examples[place] for place in places.tolist())
+    """Take as many examples as there shall be at most, drawn by lot, since some corpora are sorted by their labels."""
+    places = np.random.default_rng(len(examples)).permutation(len(examples))[:n_most]
+    return tuple(examples[place] for place in sorted(places.tolist()))
 
 
 def at_hand(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
