@@ -12,8 +12,10 @@ import small
 from fresh.data import Splits
 from fresh.document import Example
 from fresh.experiment.engine import Ended
+from fresh.experiment.experiment import Done, run_grid
 from fresh.experiment.folder import REPORT, Runs
-from fresh.experiment.plan import Task
+from fresh.experiment.grid_file import read_grid
+from fresh.experiment.plan import Task, plan
 from fresh.experiment.work import Outcome, Worker
 
 TIMED = ("explain seconds",)
@@ -132,3 +134,23 @@ class Inline:
 
     def close(self) -> None:
         self.tasks.clear()
+
+
+def run(path: Path, out: str = "runs", **how: Any) -> Done:
+    """Do a grid in this process, in a folder beside its file."""
+    return run_grid(path, path.parent / out, engine=Inline(path.parent / out), **how)
+
+
+def tasks_of(path: Path) -> list[Task]:
+    """Plan a grid whose corpora are files."""
+    return plan(read_grid(path), None, Runs(path.parent / "planned"))
+
+
+def keys(path: Path) -> dict[str, str]:
+    """Find the keys of all tasks of a grid, by what they are called."""
+    return {str(task): task.key for task in tasks_of(path)}
+
+
+def run_keys(path: Path) -> list[str]:
+    """Find the keys of all runs of a grid."""
+    return [task.key for task in tasks_of(path) if task.kind == "run"]

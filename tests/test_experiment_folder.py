@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import json
 import re
 import subprocess
@@ -9,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import fresh.experiment.folder
 from fresh.config import ConfigError
 from fresh.experiment.folder import FAILED, REPORT, VERSION, BusyError, Runs
 
@@ -102,7 +102,7 @@ def test_a_lock_that_cannot_be_had_at_all_is_not_taken_for_a_busy_one(
     def flock(*_given: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(fresh.experiment.folder.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.raises(OSError, match="No locks available"), runs.claimed("key"):
         pass
 

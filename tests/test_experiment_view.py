@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ def task(kind: Kind, key: str, row: str = "ours", corpus: str = "sst", seed: int
 def runs(tmp_path: Path) -> Runs:
     """A plan of two rows, two corpora and two seeds."""
     runs = Runs(tmp_path / "runs")
-    planned = [
+    planned: list[dict[str, Any]] = [
         {"key": f"{row}-{corpus}-{seed}", "row": row, "corpus": corpus, "seed": seed, "settings": {}}
         for row in ("ours", "theirs")
         for corpus in CORPORA
