@@ -10,9 +10,11 @@ from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_gri
 from fresh.data import Splits
 from fresh.experiment.experiment import Done
 from fresh.experiment.folder import Runs
-from fresh.experiment.shared import read_scores
+from fresh.experiment.shared import read_scores, support_of
 from fresh.experiment.work import Worker
 from fresh.kept import Best
+from fresh.methods.settings import FreshConfig
+from fresh.support import Support
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
 TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
@@ -141,3 +143,32 @@ def test_nobody_waits_for_what_somebody_else_is_at(grid: Callable[..., Path], tm
     assert (first.status, first.seconds > 0) == ("done", True)
     again = worker.perform(task)
     assert (again.status, again.seconds) == ("done", 0.0)
+
+
+def test_what_was_noted_of_a_support_model_stands_in_the_reports_that_rely_on_it(
+    grid: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noting(splits: Splits, config: FreshConfig, watch: fresh.training.Watch) -> Support:
+        watch.notes.append("training diverged")
+        return support_of(splits, config, watch)
+
+    monkeypatch.setattr(fresh.experiment.work, "support_of", noting)
+    path = grid(*TWO, {"method": "full_text"}, settings={"epochs": 1})
+    assert run(path).failures == {}
+    reports = [Runs(tmp_path / "runs").report(key) or {} for key in run_keys(path)]
+    assert [report["notes"] for report in reports] == [["training diverged"], ["training diverged"], []]
+
+
+def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
+    grid: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1, "layers": 1})
+    support, scores, ours, full = tasks_of(path)
+    worker = Worker(Runs(tmp_path / "runs"), None)
+    assert worker.perform(support).status == "done"
+    assert worker.shelf is not None
+    held = set(worker.shelf[1].held)
+    assert len(held) == 2  # train and dev
+    for task in (scores, ours, full):
+        assert worker.perform(task).status == "done"
+        assert set(worker.shelf[1].held) == held

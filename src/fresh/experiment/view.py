@@ -110,7 +110,7 @@ class LiveView:
     def render(self) -> Group:
         """Draw it all."""
         seconds = self.pace.left(list(self.left.values()))
-        left = "" if seconds is None else f", about {duration(seconds)} left"
+        left = "" if not seconds else f", about {duration(seconds)} left"
         lines = [Text(f"{self.experiment}: {self.counted()[1:-1]} tasks done{left}", style="bold")]
         now = time.monotonic()
         lines += [Text(f"  {task} ({duration(now - begun)})", style="dim") for task, begun in list(self.begun.values())]
