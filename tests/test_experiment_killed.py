@@ -83,10 +83,12 @@ def check_kills(path: Path, out: Path, n_rounds: int, seed: int) -> None:
         plans = out / "plans/grid.json"
         before = plans.stat().st_mtime_ns if plans.exists() else None
         process = start(path, out, "--workers", "2")
-        until(lambda: process.poll() is not None or (plans.exists() and plans.stat().st_mtime_ns != before))  # noqa: B023
-        time.sleep(chance.uniform(0, 5))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        try:
+            until(lambda: plans.exists() and plans.stat().st_mtime_ns != before)  # noqa: B023 - called at once
+            time.sleep(chance.uniform(0, 5))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
         now = reports(out)
         assert {key: now.get(key) for key in seen} == seen
         assert figures(Runs(out), list(now)) == {key: whole[key] for key in now}
