@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from fresh.commands import audit, compare, demo, evaluate, explain, export, search, train, verify
+from fresh.commands import audit, compare, demo, evaluate, explain, export, run, search, train, verify
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -13,6 +13,7 @@ COMMANDS: dict[str, ModuleType] = {
     "compare": compare,
     "export": export,
     "audit": audit,
+    "run": run,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""

@@ -6,12 +6,22 @@ from typing import Any
 from fresh.data import Splits
 from fresh.encoder import load_encoder
 from fresh.extras import load_extra
-from fresh.methods.marking import SUPPORT, Marked, asks_support, check_rationales, cross_fit, cut_in_parts, mark
+from fresh.methods.marking import (
+    SUPPORT,
+    Marked,
+    asks_support,
+    check_rationales,
+    cross_fit,
+    cut_in_parts,
+    mark,
+    score_and_cut,
+    train_tagger,
+)
 from fresh.methods.outcome import Trained, cut_all, of_many_lengths, written_down
 from fresh.methods.settings import FreshConfig
 from fresh.predictor import Lessons, Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.scorers import ScorerFactory
+from fresh.scorers import SaliencyScorer, ScorerFactory
 from fresh.support import Support
 from fresh.training import Watch
 
@@ -58,7 +68,30 @@ def train_all(
     marked = [mark(splits, *pair, watch.named(SUPPORT), scorer) for pair in zip(configs, supports, strict=True)]
     if configs[0].folds > 1:
         marked = [cross_fit(splits, *pair, watch, scorer) for pair in zip(configs, marked, strict=True)]
+    return teach(splits, configs, marked, supports, watch, scorer)
+
+
+def train_scored(splits: Splits, config: FreshConfig, scorer: SaliencyScorer, watch: Watch) -> Trained:
+    """Train with a scorer that is there already, such as one that knows the scores of all documents."""
+    if config.tagging.tags:
+        scored = score_and_cut(splits, config, scorer, watch, None)
+        scorer = train_tagger(splits, config, scored, watch.named(SUPPORT))
+    marked = score_and_cut(splits, config, scorer, watch, None)
+    [trained] = teach(splits, [config], [marked], [None], watch, None)
+    return trained
+
+
+def teach(
+    splits: Splits,
+    configs: Sequence[FreshConfig],
+    marked: Sequence[Marked],
+    supports: Sequence[Support | None],
+    watch: Watch,
+    scorer: ScorerFactory | None,
+) -> list[Trained]:
+    """Train predictors on rationales."""
     lessons = [lesson_of(splits, *pair) for pair in zip(configs, marked, strict=True)]
+    classifiers = [config.classifier for config in configs]
     predictors = Predictor.train_many(lessons, classifiers, watch.named("predictor"))
     asks = bool(splits.train[0].document.query)
     models = [

@@ -1,0 +1,76 @@
+"""`fresh run`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from fresh.commands.options import INTERRUPTED
+from fresh.config import parse_assignments
+
+SUMMARY = "train and test a whole grid of models from one file"
+ABOUT = """\
+Train and test all models of an experiment, each once, several at a time, and watch the table fill up. What is done is
+never done again: give the same command again to go on after a break, or with more rows in the file.
+
+  fresh run experiments/main.toml --data-dir DATA --out runs
+  fresh table runs main                        the table so far, also while it runs
+  fresh run experiments/main.toml --data-dir DATA --out quick --documents 200 --set epochs=1 --set seed=0
+
+A grid file lists rows and what each is tried on:
+
+  [grid]
+  corpus = ["sst", "movies"]                   names of the paper's corpora, or your own (below)
+  seed = [0, 1, 2]
+
+  [settings]                                   of all runs, as of `fresh train`
+  encoder = "minilm"
+
+  [corpora.reviews]                            a corpus of your own, and settings of one corpus
+  data = "reviews.csv"
+  ratio = 0.2
+
+  [[rows]]
+  name = "FRESH, attention"
+  scorer = "attention"
+  discretizer = ["top_k", "contiguous"]        a list stands for one run each
+  ratio = ["1x", "0.5x"]                       so many times the ratio of the corpus
+
+  [[rows]]
+  method = "lei"
+  trials = 20                                  settings that are drawn, so many times
+  draw = { lambda_1 = "0.01:1:log", lambda_2 = "0,0.5,1,2" }
+"""
+
+
+def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh run`."""
+    parser.usage = "fresh run GRID.toml --out FOLDER [options]"
+    parser.description = ABOUT
+    parser.add_argument("grid", type=Path, metavar="GRID.toml", help="the experiment")
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of runs; others may be there")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the files of the paper's corpora")
+    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machine)")
+    parser.add_argument("--documents", type=int, metavar="N", help="documents of each split, at most, for a quick look")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs")
+    parser.add_argument("--retry", action="store_true", help="try again what failed before")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do all runs, and say which failed."""
+    from fresh.experiment.experiment import run_grid
+    from fresh.experiment.local import Local
+
+    engine = Local(args.out, args.data_dir, args.workers)
+    how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
+    try:
+        done = run_grid(args.grid, args.out, engine=engine, overrides=parse_assignments(args.set), **how)
+    except KeyboardInterrupt:
+        print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
+        return INTERRUPTED
+    n_done = done.n_runs - len(done.failures)
+    print(f"{n_done} of {done.n_runs} runs are done. Table: fresh table {args.out} {done.name}")
+    for cell, reason in done.failures.items():
+        print(f"failed: {cell}: {reason}", file=sys.stderr)
+    if done.failures:
+        print("Try again what failed: the same command with --retry.", file=sys.stderr)
+    return 1 if done.failures else 0

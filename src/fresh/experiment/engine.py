@@ -1,0 +1,159 @@
+"""Who does the tasks of a grid: what an engine is, and the order in which it is given work."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from fresh.experiment.folder import Runs
+from fresh.experiment.plan import Task
+from fresh.experiment.shared import is_kept
+from fresh.experiment.work import Outcome
+
+N_TRIES = 3
+"""How often a task is begun whose worker dies under it."""
+PAUSE = 0.2
+"""Seconds until the next look at what others work on."""
+
+
+class Ended(NamedTuple):
+    """A task, and how it ended; None if its worker died."""
+
+    task: Task
+    outcome: Outcome | None
+
+
+class Engine(Protocol):
+    """Has workers that do tasks."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks it does at once."""
+        ...
+
+    def start(self, task: Task) -> None:
+        """Have a task done by a worker that is free."""
+        ...
+
+    def wait(self) -> Ended:
+        """Wait until one of the tasks that were started ends."""
+        ...
+
+    def close(self) -> None:
+        """Let the workers go; what they are at is broken off."""
+        ...
+
+
+class View(Protocol):
+    """Shows how far a grid has come."""
+
+    def expect(self, tasks: Sequence[Task]) -> None:
+        """Take note of the tasks that are to be done; all others are done, or failed before."""
+        ...
+
+    def started(self, task: Task) -> None:
+        """Take note that a worker has begun a task."""
+        ...
+
+    def put_off(self, task: Task) -> None:
+        """Take note that a task waits again: its worker died, or somebody else is at it."""
+        ...
+
+    def ended(self, task: Task, outcome: Outcome) -> None:
+        """Take note that a task is done, or failed."""
+        ...
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Gives tasks to an engine as soon as what they need is there."""
+
+    runs: Runs
+    engine: Engine
+    view: View
+    waiting: list[Task] = field(default_factory=list)
+    running: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why each task that failed did."""
+    tries: dict[str, int] = field(default_factory=dict)
+
+    def carry_out(self, tasks: Sequence[Task]) -> dict[str, str]:
+        """Do all tasks; one that fails takes only those with it that need it.
+
+        :param tasks: What is needed stands before what needs it.
+        :return: Why each task that failed did, by its key.
+        """
+        assert {need for task in tasks for need in task.needs} <= {task.key for task in tasks}
+        self.waiting = self.left(tasks)
+        self.view.expect(self.waiting)
+        while self.waiting or self.running:
+            self.start_ready()
+            if self.running:
+                self.note(self.engine.wait())
+        return self.failed
+
+    def left(self, tasks: Sequence[Task]) -> list[Task]:
+        """Leave out runs that are done or have failed, and what only they need; scores that are kept need nothing."""
+        runs = [task for task in tasks if task.kind == "run"]
+        self.done |= {task.key for task in runs if self.runs.report(task.key) is not None}
+        open_runs = [task for task in runs if task.key not in self.done]
+        for task in open_runs:
+            reason = self.runs.failure(task.key)
+            if reason is not None:
+                self.failed[task.key] = reason
+        needed = {task.key for task in open_runs if task.key not in self.failed}
+        for task in reversed(tasks):
+            if task.key in needed and not (task.kind == "scores" and is_kept(self.runs.shared(task.key))):
+                needed |= set(task.needs)
+        self.done |= {task.key for task in tasks} - needed - self.failed.keys()
+        return [task for task in tasks if task.key in needed]
+
+    def start_ready(self) -> None:
+        """Give work to all workers that are free, as far as there is any that can be done now, in its order."""
+        for task in list(self.waiting):
+            if len(self.running) >= self.engine.n_workers:
+                return
+            lost = next((need for need in task.needs if need in self.failed), None)
+            if lost is not None:
+                self.waiting.remove(task)
+                self.give_up(task, self.failed[lost])
+            elif self.done.issuperset(task.needs):
+                self.waiting.remove(task)
+                self.running.add(task.key)
+                self.view.started(task)
+                self.engine.start(task)
+
+    def note(self, ended: Ended) -> None:
+        """Take note of how a task ended."""
+        task, outcome = ended
+        self.running.discard(task.key)
+        if outcome is None:
+            self.tries[task.key] = self.tries.get(task.key, 0) + 1
+            if self.tries[task.key] < N_TRIES:
+                self.waiting.insert(0, task)
+                self.view.put_off(task)
+            else:
+                self.give_up(task, f"Its worker died {N_TRIES} times, perhaps for want of memory.", f"{task}: ")
+        elif outcome.status == "busy":
+            self.waiting.append(task)
+            self.view.put_off(task)
+            time.sleep(PAUSE)
+        elif outcome.status == "failed":
+            self.give_up(task, outcome.error, f"{task}: ")
+        else:
+            self.done.add(task.key)
+            self.view.ended(task, outcome)
+
+    def give_up(self, task: Task, error: str, whose: str = "") -> None:
+        """Leave a task, and so those that need it, undone.
+
+        :param whose: What those that need it are to hear before the error.
+        """
+        self.failed[task.key] = error if task.kind == "run" else whose + error
+        if task.kind == "run" and self.runs.failure(task.key) is None:
+            try:
+                self.runs.fail(task.key, error, "")
+            except OSError as problem:
+                self.failed[task.key] += f" (This could not be written down: {problem.strerror}.)"
+        self.view.ended(task, Outcome("failed", error))

@@ -1,0 +1,110 @@
+"""The folder of all runs: which are done, which failed, and who works on what."""
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fresh.config import ConfigError
+from fresh.whole_file import write_text
+
+REPORT, FAILED, PLAN = "report.json", "failed.json", "plans"
+VERSION = 1
+"""Of the form of reports; those of another are done again."""
+
+
+class BusyError(Exception):
+    """Somebody else works on it just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """A folder with one folder a run, what runs share, and a plan for each experiment."""
+
+    path: Path
+
+    def of(self, key: str) -> Path:
+        """Name the folder of a run."""
+        return self.path / "runs" / key
+
+    def shared(self, key: str) -> Path:
+        """Name the folder of work that several runs share."""
+        return self.path / "shared" / key
+
+    @contextmanager
+    def claimed(self, key: str, patient: bool = False) -> Iterator[None]:
+        """Work on something alone; the claim ends with the process, however that ends.
+
+        :param patient: Wait until nobody else works on it.
+        :raises BusyError: If somebody else works on it.
+        """
+        place = self.path / "claims" / key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
+            except BlockingIOError as error:
+                raise BusyError(key) from error
+            yield
+
+    def report(self, key: str) -> dict[str, Any] | None:
+        """Read the report of a run that is done."""
+        found = read_record(self.of(key) / REPORT)
+        whole = found is not None and found.get("version") == VERSION and isinstance(found.get("figures"), dict)
+        return found if whole else None
+
+    def failure(self, key: str) -> str | None:
+        """Read why a run failed, if it did."""
+        found = read_record(self.of(key) / FAILED)
+        return None if found is None else str(found.get("error", ""))
+
+    def finish(self, key: str, report: Mapping[str, Any]) -> None:
+        """Write the report of a run, which makes it done."""
+        self.of(key).mkdir(parents=True, exist_ok=True)
+        write_text(self.of(key) / REPORT, json.dumps({"version": VERSION, **report}, indent=1))
+        (self.of(key) / FAILED).unlink(missing_ok=True)
+
+    def fail(self, key: str, error: str, where: str) -> None:
+        """Write down why a run failed."""
+        self.of(key).mkdir(parents=True, exist_ok=True)
+        write_text(self.of(key) / FAILED, json.dumps({"error": error, "where": where}, indent=1))
+
+    def forget_failure(self, key: str) -> None:
+        """Let a run that failed be tried again."""
+        (self.of(key) / FAILED).unlink(missing_ok=True)
+
+    def write_plan(
+        self, name: str, about: str, planned: Sequence[Mapping[str, Any]], figure: Mapping[str, Any]
+    ) -> None:
+        """Write down which runs make up an experiment, and how its rows are called."""
+        place = self.path / PLAN / f"{name}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        told = {"name": name, "about": about, "figure": figure, "runs": list(planned)}
+        with self.claimed(f"{PLAN}-{name}", patient=True):
+            write_text(place, json.dumps(told, indent=1))
+
+    def plans(self) -> list[str]:
+        """List the experiments that are here."""
+        return sorted(place.stem for place in (self.path / PLAN).glob("*.json"))
+
+    def plan(self, name: str) -> dict[str, Any]:
+        """Read the plan of an experiment."""
+        found = read_record(self.path / PLAN / f"{name}.json")
+        if name in self.plans() and (found is None or not isinstance(found.get("runs"), list)):
+            raise ConfigError(f"The plan of {name} in {self.path} is damaged. `fresh run` with its file mends it.")
+        if found is None:
+            known = ", ".join(self.plans()) or "none yet; `fresh run` makes one"
+            raise ConfigError(f"{self.path} holds no experiment {name}. There are: {known}.")
+        return found
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object, if there is one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

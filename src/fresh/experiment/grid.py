@@ -1,0 +1,134 @@
+"""A grid: the trainings that make up an experiment, and what tells each from all others."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fresh.config import ConfigError, flatten, to_mapping
+from fresh.corpora import find_corpus
+from fresh.data import DataError
+from fresh.methods.marking import asks_support
+from fresh.methods.settings import FreshConfig
+from fresh.recipe import Run, resolve
+
+Reads = Literal["rationale", "complement"]
+"""What the predictor of a run reads: what was kept, or what was dropped."""
+FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
+"""Settings that say where and how fast a run is done, not what comes out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One training of a grid."""
+
+    row: str
+    """Name of the row of the table it belongs to."""
+    corpus: str
+    settings: Mapping[str, Any]
+    """What the grid says, each by its name, with method and seed."""
+    reads: Reads = "rationale"
+    documents: int | None = None
+    """How many documents of each split are used, at most."""
+    data: tuple[str, ...] = ()
+    """Files of a corpus of one's own; none for one of the paper's."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.settings.get("method", "fresh"))
+
+    @property
+    def seed(self) -> int:
+        """The seed of the training."""
+        return int(self.settings.get("seed", 0))
+
+    def source(self, data_dir: Path | None) -> tuple[Any, Path | None]:
+        """Say what is read, and from which folder."""
+        if self.data:
+            return self.data[0] if len(self.data) == 1 else list(self.data), None
+        if data_dir is None:
+            find_corpus(self.corpus)
+            raise DataError(f"{self.corpus} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+        return self.corpus, data_dir
+
+    def resolve(self, data_dir: Path | None) -> Run:
+        """Put all settings together: those of the grid, of the corpus, and the defaults."""
+        return resolve(*self.source(data_dir), None, {"audit": False, "baseline": False, **self.settings})
+
+    def key(self, run: Run, digest: str) -> str:
+        """Make the name of the run's folder from all that decides on what comes out.
+
+        :param digest: Digest of the corpus.
+        """
+        about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
+        return short_hash({**about, "method": self.method, "settings": lasting(run)})
+
+    def told(self, run: Run) -> dict[str, Any]:
+        """Write down the settings that the grid gives, as they were understood, and those that every table needs."""
+        understood = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+        given = {name: understood.get(name, value) for name, value in self.settings.items()}
+        return {"method": self.method, "ratio": understood.get("ratio"), "reads": self.reads, **given}
+
+    def __str__(self) -> str:
+        return f"{self.corpus}, {self.row}, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """An experiment: its name, what it is about, and its trainings."""
+
+    name: str
+    about: str
+    cells: tuple[Cell, ...]
+    figure: Mapping[str, Any] = field(default_factory=dict)
+    """What `fresh plot` draws of it if nothing else is said."""
+
+
+def lasting(run: Run) -> dict[str, Any]:
+    """List the settings of a run that decide on what comes out."""
+    return {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
+
+
+def short_hash(about: Any) -> str:
+    """Digest plain values."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def checked(grid: Grid, data_dir: Path | None) -> list[tuple[Cell, Run]]:
+    """Put together the settings of all cells, or refuse the grid with all that is wrong with any of them."""
+    found: list[tuple[Cell, Run]] = []
+    wrong: dict[str, list[str]] = {}
+    for cell in grid.cells:
+        try:
+            run = cell.resolve(data_dir)
+            refuse_reads(cell, run)
+            found.append((cell, run))
+        except (ConfigError, DataError) as error:
+            wrong.setdefault(str(error), []).append(str(cell))
+    if wrong:
+        raise impossible(wrong)
+    return found
+
+
+def refuse_reads(cell: Cell, run: Run) -> None:
+    """Refuse to read what was dropped where nothing is, or where it is not known beforehand."""
+    plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.tags
+    if cell.reads == "complement" and not plain:
+        raise ConfigError("reads = 'complement' is for the method fresh with a scorer, without a tagger or folds.")
+
+
+def shares_scores(run: Run) -> bool:
+    """Say whether a run cuts scores that others may cut too."""
+    config = run.method
+    return isinstance(config, FreshConfig) and config.folds == 1 and asks_support(config, None)
+
+
+def impossible(wrong: Mapping[str, Sequence[str]]) -> ConfigError:
+    """Name all cells that cannot be, by what is wrong with them."""
+    told = [f"{reason}\n" + "\n".join(f"  {cell}" for cell in dict.fromkeys(cells)) for reason, cells in wrong.items()]
+    n_cells = len({cell for cells in wrong.values() for cell in cells})
+    counted = "1 run" if n_cells == 1 else f"{n_cells} runs"
+    return ConfigError(f"{counted} of the grid cannot be, so none was begun:\n" + "\n".join(told))

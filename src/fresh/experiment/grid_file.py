@@ -1,0 +1,243 @@
+"""A grid file: reads which trainings make up an experiment."""
+
+import functools
+import itertools
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from fresh.config import ConfigError, attempt, flatten, read_toml, unknown
+from fresh.corpora import CORPORA
+from fresh.experiment.grid import Cell, Grid, Reads
+from fresh.methods.listed import CONFIGS
+from fresh.methods.named import owns
+from fresh.run_config import RunConfig
+from fresh.search import Span, read_span
+
+TABLES = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
+OWN = ("name", "corpus", "reads", "draw", "trials")
+"""What a row says beside settings of `fresh train`."""
+PLACES = ("dev", "test")
+"""Settings of a corpus that name a file."""
+N_TRIALS = 20
+
+
+def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents: int | None = None) -> Grid:
+    """Read a grid file.
+
+    :param overrides: Settings that go before those of the file; each stands for one run, whatever the file lists.
+    :param documents: How many documents of each split to use, at most, in place of what the file says.
+    """
+    given = read_toml(path)
+    given |= {} if documents is None else {"documents": documents}
+    rows = given.get("rows", [{}])
+    problems = [*wrong_tables(given), *wrong_values(given)]
+    cells: list[Cell] = []
+    for row in () if problems else rows:
+        try:
+            cells += cells_of(row, given, short_names(overrides or {}), path.parent)
+        except ConfigError as error:
+            problems.append(str(error))
+    problems += namesakes(cells)
+    if problems:
+        raise ConfigError("\n".join(f"In {path}: {problem}" for problem in dict.fromkeys(problems)))
+    return Grid(str(given.get("name", path.stem)), str(given.get("about", "")), tuple(cells), given.get("figure", {}))
+
+
+def wrong_tables(given: Mapping[str, Any]) -> Iterator[str]:
+    """Name the parts of a file that are unknown, or not of the form they must have."""
+    for name in given:
+        if name not in TABLES:
+            yield unknown(name, "a part of a grid", TABLES)
+    rows = given.get("rows", [{}])
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows) or not rows:
+        yield "rows must be tables, each under its own [[rows]]."
+    for name in ("settings", "grid", "corpora", "figure"):
+        if not isinstance(given.get(name, {}), Mapping):
+            yield f"{name} must be a table, as in [{name}]."
+    corpora = given.get("corpora", {})
+    for name, about in corpora.items() if isinstance(corpora, Mapping) else ():
+        if not isinstance(about, Mapping):
+            yield f"{name} must be a table, as in [corpora.{name}]."
+        elif not is_places(about.get("data", [])):
+            yield f"data of the corpus {name} must name a file or several, got {about['data']!r}."
+
+
+def is_places(data: Any) -> bool:
+    """Say whether a value names a file, or several."""
+    return all(isinstance(name, str) for name in (data if isinstance(data, list) else [data]))
+
+
+def wrong_values(given: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is wrong with the values that are no tables."""
+    documents = given.get("documents", 1)
+    if not isinstance(documents, int) or isinstance(documents, bool) or documents < 1:
+        yield f"documents must be a whole number of at least 1, got {documents!r}."
+    name = str(given.get("name", "grid"))
+    if Path(name).name != name or not name.isprintable():
+        yield f"name must be one that a file can have, got {name!r}."
+
+
+def cells_of(
+    row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path
+) -> Iterator[Cell]:
+    """Expand one row: each of its lists, and of those of the grid, stands for as many trainings as it is long.
+
+    :param folder: Where files of corpora of one's own are looked for.
+    """
+    reads = row.get("reads", "rationale")
+    if reads not in get_args(Reads):
+        raise ConfigError(f"reads must be {' or '.join(map(repr, get_args(Reads)))}, got {reads!r}.")
+    lists = lists_of(row, given, overrides)
+    corpora, common = given.get("corpora", {}), short_names(given.get("settings", {}))
+    for values in itertools.product(*lists.values()):
+        chosen = dict(zip(lists, values, strict=True))
+        name, corpus = name_of(row, chosen, lists, reads), str(chosen.pop("corpus"))
+        about = short_names({key: value for key, value in corpora.get(corpus, {}).items() if key != "data"})
+        method = str({**common, **about, **chosen}.get("method", "fresh"))
+        of_corpus = {key: value for key, value in about.items() if not of_others(key, method)}
+        of_corpus |= {key: str(folder / of_corpus[key]) for key in PLACES if of_corpus.get(key)}
+        settings = {"seed": 0, **common, **of_corpus, **chosen}
+        settings["seed"] = seed_of(settings)
+        data = files_of(corpora.get(corpus, {}).get("data", []), folder)
+        for trial, drawn in draws(row, method, settings["seed"]):
+            new = {key: value for key, value in drawn.items() if key not in overrides}
+            whole = scaled({**settings, **new}, ratio_of(corpus, about))
+            yield Cell(name + trial, corpus, whole, reads, given.get("documents"), data)
+
+
+def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """List the values of all that a row, the grid or the user gives; one value is a list of one."""
+    usual = [name for name, about in given.get("corpora", {}).items() if "data" in about] or list(CORPORA)
+    own = short_names({name: value for name, value in row.items() if name not in OWN or name == "corpus"})
+    values = {"corpus": usual, **short_names(given.get("grid", {})), **own, **overrides}
+    lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    for name, several in lists.items():
+        if not several:
+            raise ConfigError(f"{name} = [] stands for no run at all. List something, or leave {name} out.")
+    return lists
+
+
+def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Name settings by the end of their paths, so that each has one name."""
+    return {short_name(name): value for name, value in flatten(values)}
+
+
+@functools.cache
+def short_name(name: str) -> str:
+    """Take the end of a setting's path, or all of a name that is none."""
+    kinds: list[type] = [RunConfig, *CONFIGS.values()]
+    return name.rpartition(".")[2] if any(owns(kind, name) for kind in kinds) else name
+
+
+@functools.cache
+def of_others(name: str, method: str) -> bool:
+    """Say whether a setting is one of other methods only, as the ratio of a corpus is for full text."""
+    kinds = [kind for other, kind in CONFIGS.items() if owns(kind, name)]
+    return method in CONFIGS and bool(kinds) and CONFIGS[method] not in kinds and not owns(RunConfig, name)
+
+
+def seed_of(settings: Mapping[str, Any]) -> int:
+    """Take the seed, which draws are made from before any other setting is looked at."""
+    seed = attempt(settings["seed"], int)
+    if seed is MISSING or seed < 0:
+        raise ConfigError(f"seed must be a whole number of at least 0, got {settings['seed']!r}.")
+    return int(seed)
+
+
+def files_of(data: str | Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Find the files of a corpus of one's own, which are named from where the grid file is."""
+    return tuple(str(folder / name) for name in ([data] if isinstance(data, str) else data))
+
+
+def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[str, Sequence[Any]], reads: str) -> str:
+    """Name a row of the table: as the file does, or by its settings; with what varies beside corpus and seed."""
+    shown = {name: value for name, value in chosen.items() if name not in ("corpus", "seed", "method")}
+    varying = {name: value for name, value in chosen.items() if len(lists[name]) > 1 and name not in ("corpus", "seed")}
+    if "name" in row:
+        return ", ".join([str(row["name"]), *map(str, varying.values())])
+    own = {name: value for name, value in shown.items() if name in varying or name in short_names(row)}
+    told = [value if is_word(value) else f"{name} {value}" for name, value in own.items()]
+    return ", ".join([str(chosen.get("method", "fresh")), *told, *([reads] if reads != "rationale" else [])])
+
+
+def is_word(value: Any) -> bool:
+    """Say whether a value speaks for itself, as a number does not."""
+    return isinstance(value, str) and value[:1].isalpha()
+
+
+def ratio_of(corpus: str, about: Mapping[str, Any]) -> float | None:
+    """Find the ratio that a corpus is known for."""
+    ratio = about.get("ratio")
+    usual = CORPORA[corpus].ratio if corpus in CORPORA else None
+    return float(ratio) if isinstance(ratio, int | float) else usual
+
+
+def scaled(settings: Mapping[str, Any], usual: float | None) -> dict[str, Any]:
+    """Turn a ratio such as ``0.5x`` into that many times the usual one."""
+    ratio = settings.get("ratio")
+    if not isinstance(ratio, str) or not ratio.endswith("x"):
+        return dict(settings)
+    try:
+        factor = float(ratio[:-1])
+    except ValueError:
+        raise ConfigError(f"ratio must be a number, two as in 0.05:0.5, or one as in 0.5x, got {ratio!r}.") from None
+    if usual is None:
+        raise ConfigError(
+            f"ratio {ratio} is so many times that of the corpus, which has none. Give it one: ratio = 0.2."
+        )
+    return {**settings, "ratio": round(factor * usual, 6)}
+
+
+def draws(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Draw values for the settings that are searched, as often as there are trials; nothing, once, where none are.
+
+    More trials begin with those of fewer, and a setting's values do not depend on which others are drawn.
+
+    :return: What is added to the name of the row, and the values.
+    """
+    wanted, n_trials = row.get("draw", {}), row.get("trials", N_TRIALS)
+    if not isinstance(wanted, Mapping):
+        raise ConfigError(f"draw must be a table, as in draw = {{ lambda_1 = '0.01:1:log' }}, got {wanted!r}.")
+    if not isinstance(n_trials, int) or n_trials < 1:
+        raise ConfigError(f"trials must be a whole number of at least 1, got {n_trials!r}.")
+    if not wanted:
+        if "trials" in row:
+            raise ConfigError("trials are of no use without draw, which says what is drawn.")
+        yield "", {}
+        return
+    spans = [span_of(name, values, method) for name, values in short_names(wanted).items()]
+    generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]
+    for number in range(n_trials):
+        pairs = zip(spans, generators, strict=True)
+        yield f", trial {number}", {span.name: draw(span, generator) for span, generator in pairs}
+
+
+def span_of(name: str, values: Any, method: str) -> Span:
+    """Read ``low:high``, ``low:high:log`` or ``one,two,three``."""
+    span = read_span(f"{name}={values}", method)
+    if not all(map(math.isfinite, (span.low, span.high, *span.choices))):
+        raise ConfigError(f"{name} can be drawn from finite numbers only, got {values!r}.")
+    return span
+
+
+def draw(span: Span, generator: np.random.Generator) -> float:
+    """Draw a value, which is rounded so that it can be read."""
+    if span.choices:
+        return span.choices[int(generator.integers(len(span.choices)))]
+    low, high = (np.log((span.low, span.high)) if span.log else (span.low, span.high)) + np.zeros(2)
+    drawn = generator.uniform(low, high)
+    return min(span.high, max(span.low, float(f"{np.exp(drawn) if span.log else drawn:.6g}")))
+
+
+def namesakes(cells: Sequence[Cell]) -> Iterator[str]:
+    """Name runs that a table could not tell apart."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        if found.setdefault(str(cell), cell) != cell:
+            yield f"several runs that differ are called {cell}. Give their rows names of their own."

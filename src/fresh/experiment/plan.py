@@ -1,0 +1,116 @@
+"""What has to be done for a grid, and in which order: support models, scores, runs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fresh.config import to_mapping
+from fresh.experiment.folder import Runs
+from fresh.experiment.grid import Cell, Grid, checked, impossible, lasting, shares_scores, short_hash
+from fresh.experiment.sources import Sources
+from fresh.extras import MissingExtraError
+from fresh.methods.fresh import check_ready
+from fresh.methods.human import only_marked
+from fresh.methods.marking import check_rationales, cut_in_parts
+from fresh.methods.settings import FreshConfig
+from fresh.progress import SILENT
+from fresh.recipe import Run
+from fresh.scorers import settings_of_scorer
+
+Kind = Literal["support", "scores", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A piece of work that is done once, whoever needs it."""
+
+    kind: Kind
+    key: str
+    cell: Cell
+    """The run that it is for, or one of them."""
+    needs: tuple[str, ...] = ()
+    """Keys of what must be done before."""
+
+    def __str__(self) -> str:
+        if self.kind == "run":
+            return str(self.cell)
+        scorer = f" of {self.cell.settings['scorer']}" if "scorer" in self.cell.settings else ""
+        what = f"scores{scorer}" if self.kind == "scores" else "support model"
+        return f"{self.cell.corpus}, {what}, seed {self.cell.seed}"
+
+
+def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
+    """List all tasks of a grid, each once, what is needed before what needs it; refuse a grid with impossible runs.
+
+    The corpus with the most words comes first, so that in the end nobody waits for a long task. The plan is also
+    written to the folder of the runs, for tables.
+    """
+    sources = Sources(data_dir)
+    pairs = checked(grid, data_dir)
+    check_all(pairs, sources)
+    tasks: dict[str, Task] = {}
+    n_words: dict[str, int] = {}
+    planned: list[dict[str, Any]] = []
+    for cell, run in pairs:
+        digest, n_words[cell.corpus] = sources.about(cell, run)
+        key = cell.key(run, digest)
+        for task in tasks_of(cell, run, digest):
+            tasks.setdefault(task.key, task)
+        about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
+        planned.append({"key": key, **about, "settings": cell.told(run)})
+    runs.write_plan(grid.name, grid.about, planned, grid.figure)
+    return sorted(tasks.values(), key=lambda task: -n_words[task.cell.corpus])
+
+
+def tasks_of(cell: Cell, run: Run, digest: str) -> Iterable[Task]:
+    """List what one run needs, and the run."""
+    key = cell.key(run, digest)
+    if not shares_scores(run):
+        yield Task("run", key, cell)
+        return
+    support, scores = support_key(cell, run, digest), scores_key(cell, run, digest)
+    yield Task("support", support, cell)
+    yield Task("scores", scores, cell, (support,))
+    yield Task("run", key, cell, (scores,))
+
+
+def support_key(cell: Cell, run: Run, digest: str) -> str:
+    """Name a support model by all that decides on it."""
+    classifier = {name: value for name, value in lasting(run).items() if name.startswith(("network.", "train."))}
+    return "support-" + short_hash([cell.corpus, digest, cell.documents, classifier])
+
+
+def scores_key(cell: Cell, run: Run, digest: str) -> str:
+    """Name the scores of all documents by all that decides on them."""
+    assert isinstance(run.method, FreshConfig)
+    settings = to_mapping(run.method.scoring)
+    own = {name: settings[name] for name in settings_of_scorer(run.method.scorer) if name in settings}
+    return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, own])
+
+
+def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
+    """Refuse a grid with runs that their corpora, or what is installed here, do not allow."""
+    wrong: dict[str, list[str]] = {}
+    for cell, run in sorted(pairs, key=lambda pair: pair[0].corpus):  # so that each corpus is read once
+        try:
+            sources.about(cell, run)
+            check_one(cell, run, sources)
+        except (ValueError, OSError, MissingExtraError) as error:
+            wrong.setdefault(str(error), []).append(str(cell))
+    if wrong:
+        raise impossible(wrong)
+
+
+def check_one(cell: Cell, run: Run, sources: Sources) -> None:
+    """Refuse a run that asks for people's rationales where nobody made any, for too many folds, for what is missing."""
+    config = run.method
+    human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
+    if isinstance(config, FreshConfig):
+        check_ready(config)
+        if config.folds > 1:
+            cut_in_parts(sources.splits(cell, run).train, config.folds, config.train.seed)
+    if cell.method == "human":
+        only_marked(sources.splits(cell, run), SILENT)
+    elif human:
+        check_rationales(sources.splits(cell, run), human)

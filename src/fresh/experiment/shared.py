@@ -1,0 +1,108 @@
+"""What runs share: support models and the scores of all documents, each made once and kept in a folder."""
+
+import itertools
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fresh.data import Splits
+from fresh.document import Document, Saliency
+from fresh.kept import Best, read_kept
+from fresh.methods.marking import SUPPORT, build_scorer, score_all
+from fresh.methods.settings import FreshConfig
+from fresh.progress import SILENT
+from fresh.rationale import Words
+from fresh.support import Support
+from fresh.training import Watch
+from fresh.whole_file import written_whole
+
+PARTS = ("train", "dev", "test")
+SCORES = "scores.npz"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A scorer that only says again what another one said."""
+
+    scores: Mapping[tuple[str, Words, Words], Saliency]
+    notes: tuple[str, ...] = ()
+    """What somebody should know who relies on them."""
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Return what is known of each document."""
+        return [self.scores[told_apart(document)] for document in documents]
+
+    def share_unread(self, documents: Sequence[Document]) -> float:
+        """Compute the share of all words that the support model did not read."""
+        n_words = [len(document.words) for document in documents]
+        read = [item.n_read for item in self.score(documents)]
+        n_read = sum(whole if n is None else n for n, whole in zip(read, n_words, strict=True))
+        return 1 - n_read / sum(n_words)
+
+
+def told_apart(document: Document) -> tuple[str, Words, Words]:
+    """Take what tells a document from others."""
+    return document.id, document.words, document.query
+
+
+def support_of(splits: Splits, config: FreshConfig, watch: Watch) -> Support:
+    """Train a support model, or go on with the one that is kept in the watch's folder, to its end."""
+    return Support.train(splits.train, splits.dev, config.classifier, watch.named(SUPPORT))
+
+
+def is_trained(config: FreshConfig, watch: Watch) -> bool:
+    """Say whether a support model is kept that was trained to its end."""
+    kept = watch.named(SUPPORT).kept
+    if kept is None or not kept.is_file():
+        return False
+    return Best(read_kept(kept)[1]).finished(config.train.epochs, config.train.patience)
+
+
+def is_kept(folder: Path) -> bool:
+    """Say whether scores are there."""
+    return (folder / SCORES).is_file()
+
+
+def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Support, notes: Sequence[str]) -> None:
+    """Score all documents and write the scores to a file.
+
+    :param notes: What was noted while the support model was trained.
+    """
+    scorer = build_scorer(config, support, None)
+    arrays: dict[str, np.ndarray] = {"notes": np.array(notes, dtype=str)}
+    for part in PARTS:
+        found = score_all(scorer, getattr(splits, part), SILENT, "")
+        arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in found])
+        arrays[f"{part} targets"] = np.array([saliency.target for saliency in found])
+        arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in found])
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / SCORES) as place, place.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_scores(folder: Path, splits: Splits) -> Known | None:
+    """Read the scores of all documents, if they are there and whole."""
+    try:
+        with np.load(folder / SCORES, allow_pickle=False) as arrays:
+            known = dict(itertools.chain.from_iterable(scores_in(arrays, part, splits) for part in PARTS))
+            return Known(known, tuple(arrays["notes"].tolist()))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return None
+
+
+def scores_in(
+    arrays: Mapping[str, np.ndarray], part: str, splits: Splits
+) -> Iterator[tuple[tuple[str, Words, Words], Saliency]]:
+    """Give each document of a part of the corpus its scores."""
+    documents = [example.document for example in getattr(splits, part)]
+    ends = np.cumsum([len(document.words) for document in documents])
+    scores = arrays[f"{part} scores"]
+    if len(scores) != ends[-1]:
+        raise ValueError(f"There are {len(scores)} scores for {ends[-1]} words.")
+    others = (arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist())
+    for document, own, target, n_read in zip(documents, np.split(scores, ends[:-1]), *others, strict=True):
+        yield told_apart(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)

@@ -1,0 +1,149 @@
+"""How far a grid has come, live in a terminal: what is done, what is being done, the time left, the table so far."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from fresh.experiment.folder import Runs
+from fresh.experiment.plan import Task
+from fresh.experiment.results import MAIN, Result, grouped, read_results, short, values_of
+from fresh.experiment.work import Outcome
+
+N_FAILURES = 5
+"""Failures that are shown; all are told in the end."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long tasks take, and so how long the rest will."""
+
+    n_workers: int
+    seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
+
+    def note(self, task: Task, seconds: float) -> None:
+        """Learn from a task that is done, unless others had done it."""
+        if seconds:
+            self.seconds.setdefault(kind_of(task), []).append(seconds)
+
+    def left(self, tasks: Sequence[Task]) -> float | None:
+        """Guess how many seconds some tasks will take; None as long as nothing is done."""
+        known = [value for values in self.seconds.values() for value in values]
+        if not known:
+            return None
+        usual = sum(known) / len(known)
+        means = {kind: sum(values) / len(values) for kind, values in self.seconds.items()}
+        return sum(means.get(kind_of(task), usual) for task in tasks) / self.n_workers
+
+
+def kind_of(task: Task) -> tuple[str, str, str]:
+    """Say which tasks take about as long."""
+    return task.cell.corpus, task.kind, task.cell.method
+
+
+class LiveView:
+    """Shows a grid while it is done: a table that fills up, or a line for each run where there is no terminal."""
+
+    def __init__(self, runs: Runs, experiment: str, n_tasks: int, n_workers: int) -> None:
+        self.console = Console(stderr=True)
+        self.runs, self.experiment = runs, experiment
+        self.left: dict[str, Task] = {}
+        self.n_tasks, self.pace = n_tasks, Pace(n_workers)
+        self.begun: dict[str, tuple[Task, float]] = {}
+        self.failures: list[str] = []
+        self.results = {result.key: result for result in read_results(runs, experiment)}
+        self.live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.console.is_terminal:
+            self.live.stop()
+
+    def expect(self, tasks: Sequence[Task]) -> None:
+        """Take note of the tasks that are to be done; all others are done, or failed before."""
+        self.left = {task.key: task for task in tasks}
+
+    def started(self, task: Task) -> None:
+        """Take note that a worker has begun a task."""
+        self.begun[task.key] = task, time.monotonic()
+
+    def put_off(self, task: Task) -> None:
+        """Take note that a task waits again: its worker died, or somebody else is at it."""
+        self.begun.pop(task.key, None)
+
+    def ended(self, task: Task, outcome: Outcome) -> None:
+        """Take note that a task is done, or failed."""
+        self.begun.pop(task.key, None)
+        self.left.pop(task.key, None)
+        if outcome.status == "failed":
+            self.failures.append(f"{task}: {outcome.error}")
+            told = f"failed: {outcome.error}"
+        else:
+            self.pace.note(task, outcome.seconds)
+            told = self.reread(task)
+        if not self.console.is_terminal:
+            self.console.print(f"{self.counted()} {task}: {told}", highlight=False, markup=False, soft_wrap=True)
+
+    def reread(self, task: Task) -> str:
+        """Look up what came out of a run, and say it."""
+        if task.kind != "run":
+            return "done"
+        report = self.runs.report(task.key) or {"figures": {}}
+        old = self.results[task.key]
+        self.results[task.key] = Result(old.key, old.row, old.corpus, old.seed, old.settings, report["figures"])
+        return f"{MAIN} {short(report['figures'][MAIN])}" if MAIN in report["figures"] else "done"
+
+    def counted(self) -> str:
+        """Say how many tasks are done."""
+        return f"[{self.n_tasks - len(self.left)}/{self.n_tasks}]"
+
+    def render(self) -> Group:
+        """Draw it all."""
+        seconds = self.pace.left(list(self.left.values()))
+        left = "" if not seconds else f", about {duration(seconds)} left"
+        lines = [Text(f"{self.experiment}: {self.counted()[1:-1]} tasks done{left}", style="bold")]
+        now = time.monotonic()
+        lines += [Text(f"  {task} ({duration(now - begun)})", style="dim") for task, begun in list(self.begun.values())]
+        lines += [Text(f"  failed: {told}", style="red") for told in self.failures[-N_FAILURES:]]
+        return Group(self.table(), *lines)
+
+    def table(self) -> Table:
+        """Draw the table so far: the mean over the seeds that are there."""
+        results = list(self.results.values())
+        corpora = list(grouped(results, lambda result: result.corpus))
+        drawn = Table("", *corpora, box=None)
+        rows = grouped(results, lambda result: result.row)
+        most = max(5, self.console.height - 12)
+        for name, row in list(rows.items())[:most]:
+            cells = grouped(row, lambda result: result.corpus)
+            drawn.add_row(name, *(so_far(cells.get(corpus, [])) for corpus in corpora))
+        if len(rows) > most:
+            drawn.add_row(f"and {len(rows) - most} more rows")
+        return drawn
+
+
+def so_far(results: Sequence[Result]) -> str:
+    """Write the mean of the runs that are done, and how many are if not all."""
+    values = values_of(results, MAIN)
+    if not results or not values:
+        return "·" * bool(results)
+    mean = short(sum(values) / len(values))
+    return mean if len(values) == len(results) else f"{mean} {len(values)}/{len(results)}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

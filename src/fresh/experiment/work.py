@@ -1,0 +1,166 @@
+"""One task of a grid, done: what every worker does, on whatever machine."""
+
+import contextlib
+import importlib.metadata
+import platform
+import time
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from fresh.data import DataError
+from fresh.experiment.folder import BusyError, Runs
+from fresh.experiment.grid import Cell, lasting, shares_scores
+from fresh.experiment.measure import measure, measure_complement, train
+from fresh.experiment.plan import Task, scores_key, support_key, tasks_of
+from fresh.experiment.shared import is_trained, keep_scores, read_scores, support_of
+from fresh.experiment.sources import Sources
+from fresh.methods.settings import FreshConfig
+from fresh.model_folder import drop_folder
+from fresh.recipe import KEPT_EVERY, Run
+from fresh.store import Shelf
+from fresh.training import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a task ended."""
+
+    status: Literal["done", "busy", "failed"]
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Worker:
+    """Does one task after the other, and keeps at hand what the next may need too."""
+
+    runs: Runs
+    data_dir: Path | None
+    sources: Sources = field(init=False)
+    shelf: tuple[str, Shelf] | None = None
+    """What frozen layers put out for whole documents, and the digest of these."""
+
+    def __post_init__(self) -> None:
+        self.sources = Sources(self.data_dir)
+
+    def perform(self, task: Task) -> Outcome:
+        """Do a task unless it is done, or somebody else is at it."""
+        started = time.perf_counter()
+        try:
+            with self.runs.claimed(task.key), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what matters stands in the notes of the report
+                worked = self.do(task)
+        except BusyError:
+            return Outcome("busy")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
+            told = f"{type(error).__name__}: {error}"
+            if task.kind == "run":
+                self.write_failure(task.key, told)
+            return Outcome("failed", told, time.perf_counter() - started)
+        finally:
+            torch.cuda.empty_cache()  # others share the card
+        return Outcome("done", seconds=time.perf_counter() - started if worked else 0.0)
+
+    def write_failure(self, key: str, told: str) -> None:
+        """Write down why a run failed, if the disk takes it."""
+        with contextlib.suppress(OSError):  # a full disk is perhaps why it failed; who asked is told all the same
+            self.runs.fail(key, told, traceback.format_exc())
+
+    def do(self, task: Task) -> bool:
+        """Do a task that nobody else is at, if it is not done yet; say whether there was anything to do."""
+        run = task.cell.resolve(self.data_dir)
+        digest = self.sources.about(task.cell, run).digest
+        if task.key not in {planned.key for planned in tasks_of(task.cell, run, digest)}:
+            raise DataError(f"The data of {task.cell.corpus} has changed since the experiment began. Begin it again.")
+        if task.kind == "support":
+            return self.do_support(task.cell, run, digest)
+        if task.kind == "scores":
+            return self.do_scores(task, run, digest)
+        if self.runs.report(task.key) is not None:
+            return False
+        self.runs.finish(task.key, self.report(task.cell, run, task.key, digest))
+        drop_folder(self.runs.of(task.key) / "partial")
+        return True
+
+    def do_support(self, cell: Cell, run: Run, digest: str) -> bool:
+        """Train a support model unless it is trained."""
+        assert isinstance(run.method, FreshConfig)
+        watch = self.watch(self.runs.shared(support_key(cell, run, digest)), run, digest)
+        if is_trained(run.method, watch):
+            return False
+        support_of(self.sources.usable(cell, run), run.method, watch)
+        return True
+
+    def do_scores(self, task: Task, run: Run, digest: str) -> bool:
+        """Score all documents unless their scores are there; the support model goes on if it is not trained yet."""
+        assert isinstance(run.method, FreshConfig)
+        splits, place = self.sources.usable(task.cell, run), self.runs.shared(task.key)
+        if read_scores(place, splits) is not None:
+            return False
+        support = support_key(task.cell, run, digest)
+        watch = self.watch(self.runs.shared(support), run, digest)
+        alone = contextlib.nullcontext() if is_trained(run.method, watch) else self.runs.claimed(support)
+        with alone:
+            asked = support_of(splits, run.method, watch)
+        keep_scores(place, splits, run.method, asked, watch.notes)
+        return True
+
+    def watch(self, folder: Path, run: Run, digest: str, whole: bool = True) -> Watch:
+        """Keep the states of networks in a folder.
+
+        :param whole: Whole documents are read: what frozen layers make of them is kept for as long as the corpus stays.
+        """
+        if whole and (self.shelf is None or self.shelf[0] != digest):
+            self.shelf = digest, run.method.train.engine.shelf()
+        folder.mkdir(parents=True, exist_ok=True)
+        shelf = self.shelf[1] if whole and self.shelf is not None else None
+        return Watch(folder=folder, shelf=shelf, every=KEPT_EVERY)
+
+    def report(self, cell: Cell, run: Run, key: str, digest: str) -> dict[str, Any]:
+        """Train, test, and write down what was found."""
+        started = time.perf_counter()
+        splits, known = self.sources.usable(cell, run), None
+        if shares_scores(run):
+            known = read_scores(self.runs.shared(scores_key(cell, run, digest)), splits)
+            if known is None:
+                raise ValueError("The scores that it needs are missing or damaged. Try again what failed: --retry.")
+        watch = self.watch(self.runs.of(key) / "partial", run, digest, reads_whole(cell, run))
+        if cell.reads == "complement":
+            figures = measure_complement(splits, run, known, watch)
+        else:
+            figures = measure(splits, train(splits, cell, run, known, watch))
+        return {
+            "key": key,
+            "corpus": cell.corpus,
+            "row": cell.row,
+            "seed": cell.seed,
+            "reads": cell.reads,
+            "settings": cell.told(run),
+            "all settings": {"method": cell.method, **lasting(run)},
+            "documents": [len(splits.train), len(splits.dev), len(splits.test)],
+            "data": digest,
+            "figures": figures,
+            "notes": [*(() if known is None else known.notes), *watch.notes],
+            "seconds": time.perf_counter() - started,
+            "machine": machine(),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+
+def reads_whole(cell: Cell, run: Run) -> bool:
+    """Say whether a run reads more than rationales, which are its own."""
+    tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
+    return cell.method not in ("random", "human") and (tags or not shares_scores(run))
+
+
+def machine() -> dict[str, str]:
+    """Say what this runs on."""
+    card = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "numpy")}
+    return {"card": card, "python": platform.python_version(), "processor": platform.machine(), **versions}

@@ -1,0 +1,142 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from fresh.experiment.folder import Runs
+from fresh.experiment.grid import Cell
+from fresh.experiment.plan import Kind, Task
+from fresh.experiment.view import LiveView, Pace, duration
+from fresh.experiment.work import Outcome
+
+CORPORA = ("sst", "movies")
+
+
+def task(kind: Kind, key: str, row: str = "ours", corpus: str = "sst", seed: int = 0, method: str = "fresh") -> Task:
+    return Task(kind, key, Cell(row, corpus, {"seed": seed, "method": method, "scorer": "attention"}))
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    """A plan of two rows, two corpora and two seeds."""
+    runs = Runs(tmp_path / "runs")
+    planned: list[dict[str, Any]] = [
+        {"key": f"{row}-{corpus}-{seed}", "row": row, "corpus": corpus, "seed": seed, "settings": {}}
+        for row in ("ours", "theirs")
+        for corpus in CORPORA
+        for seed in (0, 1)
+        if (row, corpus) != ("theirs", "movies")
+    ]
+    runs.write_plan("main", "", planned, {})
+    return runs
+
+
+def test_the_rest_is_guessed_from_what_was_like_it() -> None:
+    pace = Pace(2)
+    assert pace.left([task("run", "a")]) is None
+    pace.note(task("run", "a"), 10)
+    pace.note(task("run", "b"), 20)
+    pace.note(task("support", "c"), 3)
+    assert pace.left([task("run", "d"), task("run", "e"), task("support", "f")]) == (15 + 15 + 3) / 2
+    assert pace.left([task("scores", "g")]) == pytest.approx(11 / 2)
+    assert pace.left([]) == 0
+
+
+def test_what_others_had_done_teaches_nothing() -> None:
+    pace = Pace(1)
+    pace.note(task("run", "a"), 0.0)
+    assert pace.left([task("run", "b")]) is None
+
+
+@given(st.lists(st.floats(0.1, 1e5), min_size=1), st.integers(1, 9), st.integers(0, 9))
+def test_like_tasks_take_their_mean(seconds: list[float], n_workers: int, n_left: int) -> None:
+    pace = Pace(n_workers)
+    for taken in seconds:
+        pace.note(task("run", "a"), taken)
+    expected = n_left * sum(seconds) / len(seconds) / n_workers
+    assert pace.left([task("run", f"{n}") for n in range(n_left)]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (3600, "60 min"), (5399, "90 min"), (5400, "1.5 h"), (36000, "10.0 h")],
+)
+def test_times_are_written_for_people(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
+
+
+def test_without_a_terminal_there_is_a_line_for_each_task(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = [
+        task("support", "s"),
+        task("scores", "c"),
+        task("run", "ours-sst-0"),
+        task("run", "theirs-sst-0", "theirs"),
+    ]
+    runs.finish("ours-sst-0", {"figures": {"macro-F1": 0.8765}})
+    with LiveView(runs, "main", 9, 2) as view:
+        view.expect(tasks)
+        for one in tasks:
+            view.started(one)
+        view.put_off(tasks[3])
+        for one in tasks[:3]:
+            view.ended(one, Outcome("done", "", 1.0))
+        view.ended(tasks[3], Outcome("failed", "ValueError: [b]no[/b]"))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "[6/9] sst, support model, seed 0: done",
+        "[7/9] sst, scores of attention, seed 0: done",
+        "[8/9] sst, ours, seed 0: macro-F1 .876",
+        "[9/9] sst, theirs, seed 0: failed: ValueError: [b]no[/b]",
+    ]
+
+
+def drawn(view: LiveView) -> list[str]:
+    """Draw what a terminal would show."""
+    view.console = Console(width=80, height=24)
+    with view.console.capture() as capture:
+        view.console.print(view.render())
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_the_table_fills_up(runs: Runs) -> None:
+    runs.finish("ours-sst-0", {"figures": {"macro-F1": 0.8}})
+    runs.finish("ours-movies-0", {"figures": {"macro-F1": 0.5}})
+    runs.finish("ours-movies-1", {"figures": {"macro-F1": 0.7}})
+    view = LiveView(runs, "main", 6, 2)
+    left = [
+        task("run", "ours-sst-1", seed=1),
+        task("run", "theirs-sst-0", "theirs"),
+        task("run", "theirs-sst-1", "theirs"),
+    ]
+    view.expect(left)
+    view.started(left[0])
+    assert drawn(view) == [
+        "         sst       movies",
+        " ours    .800 1/2  .600",
+        " theirs  ·",
+        "main: 3/6 tasks done",
+        "  sst, ours, seed 1 (0 s)",
+    ]
+    runs.finish("ours-sst-1", {"figures": {"macro-F1": 0.9}})
+    view.ended(left[0], Outcome("done", "", 60.0))
+    view.ended(left[1], Outcome("failed", "no"))
+    assert drawn(view) == [
+        "         sst   movies",
+        " ours    .850  .600",
+        " theirs  ·",
+        "main: 5/6 tasks done, about 30 s left",
+        "  failed: sst, theirs, seed 0: no",
+    ]
+
+
+def test_a_long_table_is_cut_to_the_window(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    planned = [{"key": f"{n}", "row": f"row {n}", "corpus": "sst", "seed": 0, "settings": {}} for n in range(50)]
+    runs.write_plan("main", "", planned, {})
+    lines = drawn(LiveView(runs, "main", 50, 1))
+    assert lines[-2:] == [" and 38 more rows", "main: 50/50 tasks done"]
+    assert len(lines) == 1 + 12 + 2
