@@ -140,7 +140,9 @@ def check_nodes(ray: Any) -> list[Node]:
     _, missing = ray.wait(list(answers), num_returns=len(answers), timeout=ANSWER_WITHIN)
     if missing:
         names = ", ".join(answers[answer].name for answer in missing)
-        raise ClusterError(f"These nodes of the Ray cluster did not answer within {ANSWER_WITHIN:.0f} seconds: {names}.")
+        raise ClusterError(
+            f"These nodes of the Ray cluster did not answer within {ANSWER_WITHIN:.0f} seconds: {names}."
+        )
     for answer, node in answers.items():
         check_version(node, answer_of(ray, node, answer))
     return list(answers.values())

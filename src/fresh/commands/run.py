@@ -22,8 +22,8 @@ never done again: give the same command again to go on after a break, or with mo
   fresh run experiments/main.toml --data-dir DATA --out quick --documents 200 --set epochs=1 --set seed=0
   fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs --engine ray --address 10.0.0.1:6379
 
-With --engine ray, the work is done on all nodes of a Ray cluster. They must all see the folders of --out and --data-dir,
-and the files that the grid names, under the same names; this is looked at first.
+With --engine ray, the work is done on all nodes of a Ray cluster. They must all see the folders of --out and --data-dir
+under the same names, which is looked at first, and so the files that the grid names.
 
 A grid file lists rows and what each is tried on:
 

@@ -22,7 +22,7 @@ from fresh.cluster import (
     version,
     working_nodes,
 )
-from fresh.experiment.folder import BusyError, Runs
+from fresh.experiment.folder import Runs
 from fresh.experiment.local import card_memory, usual_workers
 
 LOOK_EVERY = 5.0

@@ -1,0 +1,51 @@
+"""A Ray cluster of two nodes on this machine, for tests."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
+
+
+@contextmanager
+def two_nodes(temporary: Path) -> Iterator[Any]:
+    """Start two nodes of one core each, and see to it that nothing of them stays."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.pop("RAY_ADDRESS", None)
+    from ray.cluster_utils import Cluster
+
+    before = own_processes()
+    cluster = Cluster(True, head_node_args={**NODE, "include_dashboard": False, "plasma_directory": str(temporary)})
+    try:
+        cluster.add_node(**NODE, plasma_directory=str(temporary))
+        yield cluster
+    finally:
+        cluster.shutdown()
+        until(lambda: own_processes() <= before, 30)
+
+
+def own_processes() -> set[psutil.Process]:
+    """Find all processes that this one started, and that those did."""
+    return set(psutil.Process().children(recursive=True))
+
+
+def who_has_open(path: Path) -> psutil.Process | None:
+    """Find the process of ours that has a file open."""
+    for process in own_processes():
+        with suppress(psutil.Error):
+            if any(file.path == str(path) for file in process.open_files()):
+                return process
+    return None
+
+
+def until(holds: Callable[[], Any], seconds: float) -> None:
+    """Wait for something to happen."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "It did not happen in time."
+        time.sleep(0.02)
