@@ -58,8 +58,8 @@ patience = 60
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with two_nodes(tmp_path_factory.mktemp("store")) as started:
+def cluster() -> Iterator[Any]:
+    with two_nodes() as started:
         yield started
 
 
@@ -67,7 +67,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def grid(toy: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("grid")
     small.write_csv(folder / "toy.csv", small.rows(toy.train[:96]))
-    (folder / "grid.toml").write_text(GRID.format(encoder=encoders["bert"]), encoding="utf-8")
+    whole = GRID.format(encoder=encoders["bert"])
+    (folder / "grid.toml").write_text(whole, encoding="utf-8")
+    (folder / "first.toml").write_text(whole[: whole.rindex("[[rows]]")], encoding="utf-8")
     return folder / "grid.toml"
 
 
@@ -92,18 +94,6 @@ def findings(runs: Runs, row: str) -> dict[str, Any]:
     return {name: value for name, value in report.items() if name not in ("seconds", "finished")}
 
 
-class Struck(NamedTuple):
-    """A grid one of whose workers was killed."""
-
-    runs: Runs
-    done: Done
-    nodes: list[str]
-    """The node of each worker, in the order in which they began."""
-    victim: psutil.Process
-    finished: dict[str, str]
-    """The reports that were there when it was killed, by their row."""
-
-
 class Noting(OnRay):
     """Takes note of where workers begin."""
 
@@ -116,39 +106,64 @@ class Noting(OnRay):
         return hand
 
 
+class Struck(NamedTuple):
+    """A grid of which two runs were done when the worker of the third was killed."""
+
+    runs: Runs
+    done: Done
+    first_nodes: list[str]
+    """The node of each worker that began before, in their order."""
+    nodes: list[str]
+    victim: psutil.Process
+    finished: dict[str, str]
+    """The reports that were there when it was killed."""
+
+
+def reports(runs: Runs) -> dict[str, str]:
+    return {place.parent.name: place.read_text(encoding="utf-8") for place in runs.path.glob("runs/*/report.json")}
+
+
 @pytest.fixture(scope="module")
 def struck(cluster: Any, grid: Path, at_home: Runs, tmp_path_factory: pytest.TempPathFactory) -> Struck:
-    out = tmp_path_factory.mktemp("ray")
-    runs, victims, finished = Runs(out), [], {}
-    short, long = (key_of(at_home, row) for row in ("short", "long"))
+    runs = Runs(tmp_path_factory.mktemp("ray"))
+    long, victims = key_of(at_home, "long"), []
+
+    def noting() -> Noting:
+        engine = Noting(runs.path, None, cluster.address)
+        engine.nodes = []
+        return engine
 
     def strike() -> None:
-        until(lambda: runs.report(short), 120)
         until((runs.of(long) / "partial").is_dir, 120)
-        victim = who_has_open(out / "claims" / long)
+        victim = who_has_open(runs.path / "claims" / long)
         assert victim is not None
-        finished["short"] = (runs.of(short) / "report.json").read_text()
         victim.kill()
         victims.append(victim)
 
-    engine = Noting(out, None, cluster.address)
-    engine.nodes = []
-    striker = threading.Thread(target=strike, daemon=True)
+    first = noting()
+    assert run_grid(grid.with_name("first.toml"), runs.path, engine=first).failures == {}
+    finished = reports(runs)
+    second, striker = noting(), threading.Thread(target=strike, daemon=True)
     striker.start()
-    done = run_grid(grid, out, engine=engine)
+    done = run_grid(grid, runs.path, engine=second)
     striker.join()
-    return Struck(runs, done, engine.nodes, *victims, finished)
+    return Struck(runs, done, first.nodes, second.nodes, *victims, finished)
 
 
 def test_a_grid_is_done_although_a_worker_was_killed_in_the_middle(struck: Struck) -> None:
     assert struck.done == Done("grid", 3, {})
     assert not struck.victim.is_running()
-    assert (struck.runs.of(key_of(struck.runs, "short")) / "report.json").read_text() == struck.finished["short"]
 
 
-def test_workers_are_spread_over_the_nodes_and_one_that_died_is_replaced(struck: Struck) -> None:
-    assert len(struck.nodes) == 3
-    assert len(set(struck.nodes[:2])) == 2
+def test_runs_that_were_done_stay_as_they_were(struck: Struck) -> None:
+    now = reports(struck.runs)
+    assert len(struck.finished) == 2
+    assert {key: now[key] for key in struck.finished} == struck.finished
+
+
+def test_workers_are_spread_and_what_one_was_at_is_done_elsewhere(struck: Struck) -> None:
+    for nodes in (struck.first_nodes, struck.nodes):
+        assert len(nodes) == len(set(nodes)) == 2
 
 
 @pytest.mark.parametrize("row", ["short", "FRESH", "long"])
@@ -164,12 +179,12 @@ def test_nothing_is_left_of_the_look_at_the_nodes(struck: Struck) -> None:
 def test_what_is_done_is_not_done_again(
     cluster: Any, grid: Path, struck: Struck, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = {row: struck.runs.report(key_of(struck.runs, row)) for row in ("short", "FRESH", "long")}
+    before = reports(struck.runs)
     monkeypatch.chdir(grid.parent)
     out = str(struck.runs.path)
     assert main(["run", "grid.toml", "--out", out, "--engine", "ray", "--address", cluster.address]) == 0
     assert capsys.readouterr().out == f"3 of 3 runs are done. Table: fresh table {out} grid\n"
-    assert {row: struck.runs.report(key_of(struck.runs, row)) for row in before} == before
+    assert reports(struck.runs) == before
 
 
 def test_a_node_whose_marks_do_not_arrive_is_named(
@@ -215,15 +230,6 @@ def test_explaining_on_a_cluster_gives_the_same_lines(
     lines = (tmp_path / "ray.jsonl").read_text(encoding="utf-8")
     assert lines == (tmp_path / "local.jsonl").read_text(encoding="utf-8")
     assert [json.loads(line)["id"] for line in lines.splitlines()] == [str(n) for n in range(480) if n != 300]
-
-
-def test_a_text_that_cannot_be_read_leaves_no_output(
-    cluster: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(model.parent)
-    assert explain(model, tmp_path / "ray.jsonl", "--engine", "ray", "--address", cluster.address) == 1
-    assert "\nfresh explain: Text '300' has 100000 words" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_nodes_that_come_and_go_are_noticed(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """A Ray cluster of two nodes on this machine, for tests."""
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,25 +14,34 @@ NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
 
 
 @contextmanager
-def two_nodes(temporary: Path) -> Iterator[Any]:
+def two_nodes() -> Iterator[Any]:
     """Start two nodes of one core each, and see to it that nothing of them stays."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.pop("RAY_ADDRESS", None)
     from ray.cluster_utils import Cluster
 
-    before = own_processes()
-    cluster = Cluster(True, head_node_args={**NODE, "include_dashboard": False, "plasma_directory": str(temporary)})
-    try:
-        cluster.add_node(**NODE, plasma_directory=str(temporary))
-        yield cluster
-    finally:
-        cluster.shutdown()
-        until(lambda: own_processes() <= before, 30)
+    # The names of Ray's sockets must be short, and memory that is shared may be scarce.
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as place:
+        own = {"temp_dir": place, "plasma_directory": place}
+        cluster = Cluster(True, head_node_args={**NODE, **own, "include_dashboard": False})
+        try:
+            cluster.add_node(**NODE, **own)
+            yield cluster
+        finally:
+            cluster.shutdown()
+            until(lambda: not any(map(is_of_ray, own_processes())), 30)
 
 
-def own_processes() -> set[psutil.Process]:
+def own_processes() -> list[psutil.Process]:
     """Find all processes that this one started, and that those did."""
-    return set(psutil.Process().children(recursive=True))
+    return psutil.Process().children(recursive=True)
+
+
+def is_of_ray(process: psutil.Process) -> bool:
+    """Say whether a process belongs to a cluster."""
+    with suppress(psutil.Error):
+        return any("ray" in word for word in (process.name(), *process.cmdline()))
+    return False
 
 
 def who_has_open(path: Path) -> psutil.Process | None:

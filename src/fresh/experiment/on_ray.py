@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ class OnRay:
         self.places = (folder.resolve(), data_dir.resolve() if data_dir is not None else None)
         self.hands: list[Hand] = []
         self.sent_back: deque[Task] = deque()
+        self.deaths: Counter[str] = Counter()
         with contextlib.ExitStack() as stack:
             self.ray = stack.enter_context(connected(address))
             self.sites = stack.enter_context(surveyed(self.ray, *self.places))
@@ -86,14 +87,14 @@ class OnRay:
         hand.answer = hand.actor.perform.remote(task)
 
     def hire(self) -> Hand | None:
-        """Begin another worker, on the node that is used least; nowhere if a node died just now."""
+        """Begin another worker, where the fewest died, on the node that is used least; nowhere if one died just now."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         used = {name: sum(hand.site.node.id == name for hand in self.hands) for name in self.sites.open}
         roomy = [site for name, site in self.sites.open.items() if used[name] < site.n_workers]
         if not roomy:
             return None
-        site = min(roomy, key=lambda site: used[site.node.id] / site.n_workers)
+        site = min(roomy, key=lambda site: (self.deaths[site.node.id], used[site.node.id] / site.n_workers))
         there = NodeAffinitySchedulingStrategy(site.node.id, soft=False)
         station = self.ray.remote(Station).options(
             num_cpus=site.n_cores, num_gpus=site.card_share, scheduling_strategy=there
@@ -115,6 +116,7 @@ class OnRay:
             return Ended(task, self.ray.get(answer))
         except self.ray.exceptions.RayError:
             self.hands.remove(hand)
+            self.deaths[hand.site.node.id] += 1
             self.ray.kill(hand.actor)
             return Ended(task, None)
 

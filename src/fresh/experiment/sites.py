@@ -1,6 +1,5 @@
 """Where in a Ray cluster work is done: its nodes, each looked at before it is used."""
 
-import fcntl
 import math
 import time
 import uuid
@@ -9,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fresh.cluster import (
     ANSWER_WITHIN,
@@ -19,28 +18,16 @@ from fresh.cluster import (
     answer_of,
     ask,
     check_version,
-    version,
     working_nodes,
 )
 from fresh.experiment.folder import Runs
 from fresh.experiment.local import card_memory, usual_workers
+from fresh.experiment.sight import SHARED, Sight, look, mark_of, no_cards
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at which nodes there are."""
 GLANCE = 0.01
 """Share of a card that a node needs to tell how large it is."""
-SHARED = "Name a folder that all nodes see under the same name, on a disk that they share."
-LOCKS = "The disk that they share must take locks (flock) from all of them: docs/how-to/cluster.md says how."
-
-
-class Sight(NamedTuple):
-    """What a node is like, as it sees itself."""
-
-    version: str
-    problem: str
-    """Why it cannot work in the folder of runs; empty if it can."""
-    cards: tuple[float, ...]
-    """Memory of the cards that it was shown, in GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +74,8 @@ class Sites:
         """Ask the nodes what they are like that were not asked yet."""
         for node in nodes:
             if node.id not in (self.asked.keys() | self.open.keys() | self.left_out):
-                share, about = GLANCE if node.n_cards else 0.0, (self.runs, self.data_dir, self.token, node.id)
+                share, measure = (GLANCE, card_memory) if node.n_cards else (0.0, no_cards)
+                about = (self.runs, self.data_dir, self.token, node.id, measure)
                 self.asked[node.id] = ask(self.ray, node, look, *about, card_share=share)
 
     def take_in(self, node: Node) -> None:
@@ -133,38 +121,6 @@ def surveyed(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[Sites]:
     finally:
         for mark in (folder / "claims").glob(f"{sites.token}*"):
             mark.unlink(missing_ok=True)
-
-
-def mark_of(runs: Runs, token: str, node_id: str = "") -> Path:
-    """Name the file by which this process, or a node, shows that it is in the folder."""
-    return runs.path / "claims" / (f"{token}-{node_id}" if node_id else token)
-
-
-def look(runs: Runs, data_dir: Path | None, token: str, node_id: str) -> Sight:
-    """Say what this node is like, and leave a mark in the folder of runs."""
-    problem = problem_of(runs, data_dir, token)
-    if not problem:
-        try:
-            mark_of(runs, token, node_id).touch()
-        except OSError as error:
-            problem = f"cannot write to {runs.path}: {error.strerror}. {SHARED}"
-    return Sight(version(), problem, tuple(card_memory()))
-
-
-def problem_of(runs: Runs, data_dir: Path | None, token: str) -> str:
-    """Say why no work can be done here in a folder of runs, where a token is claimed by another machine."""
-    if data_dir is not None and not data_dir.is_dir():
-        return f"has no folder {data_dir}, which --data-dir names. {SHARED}"
-    try:
-        with mark_of(runs, token).open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return f"does not see what is written to {runs.path} here. {SHARED}"
-    except BlockingIOError:
-        return ""
-    except OSError as error:
-        return f"cannot work in {runs.path}: {error.strerror}. {LOCKS}"
-    return f"does not see which files in {runs.path} are locked here. {LOCKS}"
 
 
 def site_of(node: Node, cards: tuple[float, ...]) -> Site:
