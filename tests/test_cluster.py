@@ -3,6 +3,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -87,6 +88,19 @@ def test_a_missing_ray_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     expected = r"--engine ray needs ray\. Install it with: pip install 'fresh-rationales\[ray\]'"
     with pytest.raises(ImportError, match=expected):
         OnRay(tmp_path, None)
+
+
+def test_a_cluster_that_cannot_be_joined_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_how: Any) -> None:
+        raise RuntimeError("Version mismatch: 3.11 here, 3.12 there\nmore")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    expected = (
+        r"^The Ray cluster at auto cannot be joined: Version mismatch: 3\.11 here, 3\.12 there\. This machine must be "
+        r"one of its nodes, with the same versions of Python and Ray: ray start --address=HOST:PORT\.$"
+    )
+    with pytest.raises(ClusterError, match=expected):
+        OnRay(tmp_path, None, "auto")
 
 
 def test_another_version_is_refused_by_the_name_of_its_node() -> None:

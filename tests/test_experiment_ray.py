@@ -52,8 +52,8 @@ ratio = 0.2
 [[rows]]
 name = "long"
 method = "full_text"
-epochs = 60
-patience = 60
+epochs = 40
+patience = 40
 """
 
 
@@ -126,7 +126,8 @@ def reports(runs: Runs) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def struck(cluster: Any, grid: Path, at_home: Runs, tmp_path_factory: pytest.TempPathFactory) -> Struck:
     runs = Runs(tmp_path_factory.mktemp("ray"))
-    long, victims = key_of(at_home, "long"), []
+    long = key_of(at_home, "long")
+    victims: list[psutil.Process] = []
 
     def noting() -> Noting:
         engine = Noting(runs.path, None, cluster.address)
@@ -134,7 +135,7 @@ def struck(cluster: Any, grid: Path, at_home: Runs, tmp_path_factory: pytest.Tem
         return engine
 
     def strike() -> None:
-        until((runs.of(long) / "partial").is_dir, 120)
+        until((runs.of(long) / "partial").is_dir, 300)
         victim = who_has_open(runs.path / "claims" / long)
         assert victim is not None
         victim.kill()
@@ -147,7 +148,8 @@ def struck(cluster: Any, grid: Path, at_home: Runs, tmp_path_factory: pytest.Tem
     striker.start()
     done = run_grid(grid, runs.path, engine=second)
     striker.join()
-    return Struck(runs, done, first.nodes, second.nodes, *victims, finished)
+    [victim] = victims
+    return Struck(runs, done, first.nodes, second.nodes, victim, finished)
 
 
 def test_a_grid_is_done_although_a_worker_was_killed_in_the_middle(struck: Struck) -> None:

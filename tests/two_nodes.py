@@ -22,8 +22,8 @@ def two_nodes() -> Iterator[Any]:
 
     # The names of Ray's sockets must be short, and memory that is shared may be scarce.
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as place:
-        own = {"temp_dir": place, "plasma_directory": place}
-        cluster = Cluster(True, head_node_args={**NODE, **own, "include_dashboard": False})
+        own: dict[str, Any] = {"temp_dir": place, "plasma_directory": place}
+        cluster: Any = Cluster(True, head_node_args={**NODE, **own, "include_dashboard": False})
         try:
             cluster.add_node(**NODE, **own)
             yield cluster
@@ -34,7 +34,8 @@ def two_nodes() -> Iterator[Any]:
 
 def own_processes() -> list[psutil.Process]:
     """Find all processes that this one started, and that those did."""
-    return psutil.Process().children(recursive=True)
+    found: list[psutil.Process] = psutil.Process().children(recursive=True)
+    return found
 
 
 def is_of_ray(process: psutil.Process) -> bool:

@@ -53,7 +53,7 @@ def connected(address: str | None) -> Iterator[Any]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ClusterError(
             f"The Ray cluster at {place} cannot be joined: {reason_of(error)} This machine must be one of its nodes, "
-            f"with the same versions of Python and Ray: ray start --address={place}."
+            "with the same versions of Python and Ray: ray start --address=HOST:PORT."
         ) from error
     try:
         yield ray
