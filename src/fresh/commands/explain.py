@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh.commands.options import INTERRUPTED, READS, add_reading, check_output, opened, reading
+from fresh.commands import explain_on_ray
+from fresh.commands.options import INTERRUPTED, READS, add_engine, add_reading, check_output, opened, reading
 
 if TYPE_CHECKING:
     from fresh.document import Document, Explanation
@@ -24,6 +25,10 @@ Classify text and show from which words.
   fresh explain my-model "A lovely film."
   fresh explain my-model --input reviews.csv --text review --output explained.jsonl
   fresh explain my-model --input reviews.csv --text review --output explained.jsonl --certify certificates.jsonl
+  fresh explain my-model --input reviews.csv --text review --output explained.jsonl --engine ray --address 10.0.0.1:6379
+
+With --engine ray, a large file is explained on all nodes of a Ray cluster, one model a card or, without cards, a core.
+The same lines come out in the same order, when all are done. The files need to be on this machine only.
 """
 
 
@@ -39,6 +44,8 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--curve", action="store_true", help="show the answers to growing rationales of TEXT")
     parser.add_argument("--scores", action="store_true", help="also write all words and their scores")
     parser.add_argument("--certify", metavar="FILE", help="also write certificates, for fresh verify")
+    add_engine(parser, "on which many texts are explained")
+    parser.add_argument("--workers", type=int, metavar="N", help="with --engine ray: models at work, at most")
     parser.add_argument("--overwrite", action="store_true", help="replace an output file that is there already")
     if whole:
         add_reading(parser, [name for name in READS if name != "query"])
@@ -53,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
     check_options(args)
     if args.input is not None:
-        return explain_file(args)
+        return (explain_on_ray.explain_file if args.engine == "ray" else explain_file)(args)
     document = Document.from_text(args.text_given, args.query, "TEXT")
     with loaded(args) as (model, explain):
         if args.curve:
@@ -66,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def check_options(args: argparse.Namespace) -> None:
     """Refuse options that do not go together, and places that must not be written to."""
+    explain_on_ray.check_options(args)
     if (args.text_given is None) == (args.input is None):
         raise ValueError("Give either a TEXT or an --input file.")
     if args.curve and (args.input is not None or args.ratio is not None):

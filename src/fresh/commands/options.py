@@ -70,6 +70,24 @@ def add_setting(group: Any, setting: "Setting") -> None:
         group.add_argument(flag, dest=setting.name, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
 
 
+def add_engine(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the choice between this machine and a Ray cluster.
+
+    :param purpose: What it is chosen for, as the end of a sentence.
+    """
+    parser.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help=f"machines {purpose}: this one, or a Ray cluster"
+    )
+    text = "with --engine ray: HOST:PORT of the cluster, or auto (default: RAY_ADDRESS, or else this machine alone)"
+    parser.add_argument("--address", metavar="ADDRESS", help=text)
+
+
+def check_engine(args: argparse.Namespace) -> None:
+    """Refuse the address of a cluster where none is used."""
+    if args.address is not None and args.engine != "ray":
+        raise ValueError("--address is for a Ray cluster: add --engine ray, or leave it out.")
+
+
 def reading(args: argparse.Namespace) -> "DataConfig":
     """Make the settings that say how a file is read."""
     from fresh.config import from_mapping, settings_of

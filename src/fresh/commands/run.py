@@ -1,11 +1,16 @@
 """`fresh run`."""
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fresh.commands.options import INTERRUPTED
+from fresh.commands.options import INTERRUPTED, add_engine, check_engine
 from fresh.config import parse_assignments
+
+if TYPE_CHECKING:
+    from fresh.experiment.engine import Engine
 
 SUMMARY = "train and test a whole grid of models from one file"
 ABOUT = """\
@@ -15,6 +20,10 @@ never done again: give the same command again to go on after a break, or with mo
   fresh run experiments/main.toml --data-dir DATA --out runs
   fresh table runs main                        the table so far, also while it runs
   fresh run experiments/main.toml --data-dir DATA --out quick --documents 200 --set epochs=1 --set seed=0
+  fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs --engine ray --address 10.0.0.1:6379
+
+With --engine ray, the work is done on all nodes of a Ray cluster. They must all see the folders of --out and --data-dir
+under the same names, which is looked at first, and so the files that the grid names.
 
 A grid file lists rows and what each is tried on:
 
@@ -49,7 +58,8 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("grid", type=Path, metavar="GRID.toml", help="the experiment")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of runs; others may be there")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the files of the paper's corpora")
-    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machine)")
+    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machines)")
+    add_engine(parser, "on which the runs are done")
     parser.add_argument("--documents", type=int, metavar="N", help="documents of each split, at most, for a quick look")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs")
     parser.add_argument("--retry", action="store_true", help="try again what failed before")
@@ -58,12 +68,13 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
     from fresh.experiment.experiment import run_grid
-    from fresh.experiment.local import Local
 
-    engine = Local(args.out, args.data_dir, args.workers)
+    check_engine(args)
+    grid = args.grid if args.engine == "local" else args.grid.resolve()  # other machines are in other folders
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:
-        done = run_grid(args.grid, args.out, engine=engine, overrides=parse_assignments(args.set), **how)
+        with contextlib.closing(make_engine(args)) as engine:
+            done = run_grid(grid, args.out, engine=engine, overrides=parse_assignments(args.set), **how)
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
         return INTERRUPTED
@@ -74,3 +85,14 @@ def run(args: argparse.Namespace) -> int:
     if done.failures:
         print("Try again what failed: the same command with --retry.", file=sys.stderr)
     return 1 if done.failures else 0
+
+
+def make_engine(args: argparse.Namespace) -> "Engine":
+    """Get workers: processes on this machine, or on the nodes of a cluster."""
+    if args.engine == "ray":
+        from fresh.experiment.on_ray import OnRay
+
+        return OnRay(args.out, args.data_dir, args.address, args.workers)
+    from fresh.experiment.local import Local
+
+    return Local(args.out, args.data_dir, args.workers)

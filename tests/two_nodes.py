@@ -1,0 +1,62 @@
+"""A Ray cluster of two nodes on this machine, for tests."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
+
+
+@contextmanager
+def two_nodes() -> Iterator[Any]:
+    """Start two nodes of one core each, and see to it that nothing of them stays."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.pop("RAY_ADDRESS", None)
+    from ray.cluster_utils import Cluster
+
+    # The names of Ray's sockets must be short, and memory that is shared may be scarce.
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as place:
+        own: dict[str, Any] = {"temp_dir": place, "plasma_directory": place}
+        cluster: Any = Cluster(True, head_node_args={**NODE, **own, "include_dashboard": False})
+        try:
+            cluster.add_node(**NODE, **own)
+            yield cluster
+        finally:
+            cluster.shutdown()
+            until(lambda: not any(map(is_of_ray, own_processes())), 30)
+
+
+def own_processes() -> list[psutil.Process]:
+    """Find all processes that this one started, and that those did."""
+    found: list[psutil.Process] = psutil.Process().children(recursive=True)
+    return found
+
+
+def is_of_ray(process: psutil.Process) -> bool:
+    """Say whether a process belongs to a cluster."""
+    with suppress(psutil.Error):
+        return any("ray" in word for word in (process.name(), *process.cmdline()))
+    return False
+
+
+def who_has_open(path: Path) -> psutil.Process | None:
+    """Find the process of ours that has a file open."""
+    for process in own_processes():
+        with suppress(psutil.Error):
+            if any(file.path == str(path) for file in process.open_files()):
+                return process
+    return None
+
+
+def until(holds: Callable[[], Any], seconds: float) -> None:
+    """Wait for something to happen."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "It did not happen in time."
+        time.sleep(0.02)
