@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,8 @@ LATEX = str.maketrans(
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     }
 )
-MARKDOWN = str.maketrans({"|": "\\|", "\n": " ", "*": "\\*", "<": "&lt;"})
+MARKDOWN = str.maketrans({"|": "\\|", "\n": " ", "*": "\\*"})
+TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 
 Place = tuple[int, int]
 """A row and a column, both from 0."""
@@ -48,7 +50,7 @@ class Sheet:
 
     def to_markdown(self) -> str:
         """Write it with columns of one width, so that it can be read as it is."""
-        cells = [[head.translate(MARKDOWN) for head in self.heads], *self.marked(MARKDOWN, "**{}**".format)]
+        cells = [list(map(plain, self.heads)), *self.marked(plain, "**{}**".format)]
         widths = [max(3, *(len(row[place]) for row in cells)) for place in range(len(self.heads))]
         rule = ["-" * width if place < self.n_labels else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
         lines = [self.padded(row, widths) for row in (cells[0], rule, *cells[1:])]
@@ -63,8 +65,8 @@ class Sheet:
     def to_latex(self) -> str:
         """Write it with booktabs; what is to be said below it stands in comments."""
         columns = "l" * self.n_labels + "r" * (len(self.heads) - self.n_labels)
-        heads = [head.translate(LATEX) for head in self.heads]
-        rows = [" & ".join(row) + r" \\" for row in (heads, *self.marked(LATEX, r"\textbf{{{}}}".format))]
+        cells = [list(map(typeset, self.heads)), *self.marked(typeset, r"\textbf{{{}}}".format)]
+        rows = [" & ".join(row) + r" \\" for row in cells]
         said = [f"% {line}" for remark in self.remarks for line in remark.splitlines()]
         lines = [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule"]
         return "\n".join((*lines, *rows[1:], r"\bottomrule", r"\end{tabular}", *said)) + "\n"
@@ -78,15 +80,25 @@ class Sheet:
         table.writerows(self.records)
         return written.getvalue()
 
-    def marked(self, signs: Mapping[int, str], bold: Callable[[str], str]) -> Iterator[list[str]]:
+    def marked(self, escape: Callable[[str], str], bold: Callable[[str], str]) -> Iterator[list[str]]:
         """Escape all cells, and set the best in bold."""
         for number, row in enumerate(self.rows):
-            escaped = [cell.translate(signs) for cell in row]
+            escaped = [escape(cell) for cell in row]
             yield [bold(cell) if (number, place) in self.best else cell for place, cell in enumerate(escaped)]
 
     def write(self, form: str) -> str:
         """Write it in one of the forms, by its name."""
         return FORMS[form](self)
+
+
+def plain(text: str) -> str:
+    """Write a text so that Markdown takes it for one."""
+    return TAG.sub("&lt;", text.translate(MARKDOWN))
+
+
+def typeset(text: str) -> str:
+    """Write a text so that LaTeX takes it for one."""
+    return text.translate(LATEX)
 
 
 FORMS: dict[str, Callable[[Sheet], str]] = {

@@ -68,7 +68,7 @@ def make(args: argparse.Namespace) -> "Sheet":
     everything = read_results(Runs(args.runs), args.experiment)
     results = where(everything, parse_assignments(args.where))
     if not results:
-        raise ValueError(f"No run has {' and '.join(args.where)}. Leave out --where to see all {len(everything)} runs.")
+        raise ValueError(f"No run has all of: {'; '.join(args.where)}. Ask for less with --where.")
     figures = listed(args.figure)
     if args.test:
         if args.relative or len(figures) > 1:

@@ -18,8 +18,9 @@ from fresh.experiment.results import (
     grouped,
     values_of,
     where,
+    written,
 )
-from fresh.experiment.table import counted, differing, written
+from fresh.experiment.table import counted, differing
 
 TRIAL = re.compile(r", trial \d+$")
 

@@ -22,6 +22,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
+MOST_TICKS = 6
 PER_LINE = 3
 """Panels side by side, at most."""
 WIDTH, HEIGHT = 3.1, 2.5
@@ -33,6 +34,7 @@ LOOK: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.4,
@@ -90,12 +92,12 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
             axes.set_axis_off()
             continue
         handles |= draw_panel(axes, drawing, drawing.panels[number], unit)
+        set_ticks(axes, drawing, drawing.panels[number])
         if number % n_across == 0:
             axes.set_ylabel(y_label(drawing))
         if number + n_across >= len(drawing.panels):
             axes.set_xlabel(label)
-    if len(names) > 1:
-        figure.legend([handles[name] for name in names], names, loc="outside lower center", ncols=n_entries)
+    figure.legend([handles[name] for name in names], names, loc="outside lower center", ncols=n_entries)
     return figure
 
 
@@ -115,21 +117,30 @@ def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dic
     return drawn
 
 
+def set_ticks(axes: "Axes", drawing: Drawing, panel: Panel) -> None:
+    """Put ticks where points are, if there are few; a search begins at nothing, and has no half trials."""
+    xs = sorted({point.x for line in panel.lines for point in line.points})
+    if drawing.config.kind == "evp":
+        axes.set_xlim(left=0)
+        if drawing.config.x == TRIALS:
+            axes.locator_params(axis="x", integer=True)
+    elif drawing.config.kind == "lines" and len(xs) <= MOST_TICKS:
+        axes.set_xticks(xs, [f"{x:g}".replace("0.", ".", 1) if abs(x) < 1 else f"{x:g}" for x in xs])
+        axes.margins(x=0.08)
+
+
 def draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     """Draw a line, with the range over seeds as a band; a whisker where there is one point only."""
     xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
     lows, highs = [point.low for point in line.points], [point.high for point in line.points]
     colour = COLOURS[place % len(COLOURS)]
-    look: dict[str, Any] = {
-        "color": colour,
-        "linestyle": STYLES[place % len(STYLES)],
-        "marker": MARKERS[place % len(MARKERS)],
-    }
+    style, marker = STYLES[place % len(STYLES)], MARKERS[place % len(MARKERS)]
     if len(xs) > 1:
         axes.fill_between(xs, lows, highs, color=colour, alpha=0.15, linewidth=0)
     else:
         axes.vlines(xs, lows, highs, color=colour, linewidth=1)
-    [drawn] = axes.plot(xs, ys, markevery=max(1, len(xs) // 8), **look)
+    often = max(1, len(xs) // 8)
+    [drawn] = axes.plot(xs, ys, color=colour, linestyle=style, marker=marker, markevery=often)
     return drawn
 
 

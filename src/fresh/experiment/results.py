@@ -10,6 +10,7 @@ from fresh.experiment.folder import Runs
 
 MAIN = "macro-F1"
 """The figure that is shown where no other is asked for."""
+NOTHING = "–"
 SECONDS = "seconds"
 """The figure that says how long a run took: training and testing, without what it shares with others."""
 
@@ -59,11 +60,35 @@ def where(results: Sequence[Result], conditions: Mapping[str, str]) -> list[Resu
     A value may have commas of its own, as the names of many rows have.
     """
     check_names(results, conditions)
+    wanted = {
+        name: take_apart(values, {written(result.about(name)) for result in results}, name)
+        for name, values in conditions.items()
+    }
     return [
-        result
-        for result in results
-        if all(f",{result.about(name)}," in f",{values}," for name, values in conditions.items())
+        result for result in results if all(written(result.about(name)) in values for name, values in wanted.items())
     ]
+
+
+def take_apart(text: str, known: Iterable[str], name: str) -> list[str]:
+    """Take values apart that are written with commas; a longer one goes before those it begins with.
+
+    :param name: The setting that has the known values.
+    """
+    ordered, found, rest = sorted(known, key=len, reverse=True), list[str](), text
+    while True:
+        value = next((value for value in ordered if f"{rest},".startswith(f"{value},")), None)
+        if value is None:
+            wrong = rest.partition(",")[0]
+            raise ConfigError(unknown(wrong, f"a value of {name} in these runs", sorted(ordered)))
+        found.append(value)
+        if rest == value:
+            return found
+        rest = rest[len(value) + 1 :]
+
+
+def written(value: object) -> str:
+    """Write the value of a setting; what a run does not have is a dash."""
+    return NOTHING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def check_names(results: Iterable[Result], names: Iterable[str], more: Iterable[str] = ()) -> None:

@@ -1,12 +1,13 @@
 """The table of an experiment: any setting down, any across, a figure over the seeds in each cell."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fresh.config import ConfigError, unknown
 from fresh.experiment.results import (
     MAIN,
+    NOTHING,
     SECONDS,
     Result,
     check_figures,
@@ -15,12 +16,12 @@ from fresh.experiment.results import (
     grouped,
     summary,
     values_of,
+    written,
 )
 from fresh.sheet import Place, Sheet
 
 FIGURE = "figure"
 """Where several figures are shown, they are told apart as settings are."""
-NOTHING = "–"
 LOW_IS_GOOD = (SECONDS, "explain seconds", "unread")
 NEITHER_IS_GOOD = ("kept",)
 READS_ALL = "full_text"
@@ -75,6 +76,8 @@ class Pivot:
     row_names: tuple[str, ...]
     """The settings that tell rows apart."""
     column_names: tuple[str, ...]
+    rows: tuple[Label, ...]
+    columns: tuple[Label, ...]
     cells: Mapping[tuple[Label, Label], Cell]
     mixed: tuple[str, ...] = ()
     """Settings, beside the seed, in which runs of one cell differ."""
@@ -82,16 +85,6 @@ class Pivot:
     """All runs of the table."""
     relative: str = ""
     """The row by which all figures are divided."""
-
-    @property
-    def rows(self) -> list[Label]:
-        """The rows, in the order of the grid."""
-        return list(dict.fromkeys(row for row, _ in self.cells))
-
-    @property
-    def columns(self) -> list[Label]:
-        """The columns, in the order of the grid."""
-        return list(dict.fromkeys(column for _, column in self.cells))
 
     def best(self) -> Iterator[tuple[Label, Label]]:
         """Find the best cells of each column: of those that are whole, and equal ones as they are written."""
@@ -163,15 +156,15 @@ def pivot(
         for result in results:
             place = label_of(result, rows, figure), label_of(result, columns, figure)
             places.setdefault(place, (figure, []))[1].append(result)
-    ordered = {
-        (row, column): places[row, column]
-        for row in dict.fromkeys(row for row, _ in places)
-        for column in dict.fromkeys(column for _, column in places)
+    down, across = in_order(row for row, _ in places), in_order(column for _, column in places)
+    cells = {
+        (row, column): cell_of(places[row, column][0], each_once(places[row, column][1]))
+        for row in down
+        for column in across
         if (row, column) in places
     }
-    cells = {place: cell_of(figure, each_once(runs)) for place, (figure, runs) in ordered.items()}
-    mixed = dict.fromkeys(name for _, runs in ordered.values() for name in differing(each_once(runs)))
-    return Pivot(tuple(rows), tuple(columns), cells, tuple(mixed), tuple(results))
+    mixed = dict.fromkeys(name for _, runs in places.values() for name in differing(each_once(runs)))
+    return Pivot(tuple(rows), tuple(columns), down, across, cells, tuple(mixed), tuple(results))
 
 
 def cell_of(figure: str, runs: Sequence[Result]) -> Cell:
@@ -185,9 +178,25 @@ def label_of(result: Result, names: Sequence[str], figure: str) -> Label:
     return tuple(figure if name == FIGURE else written(result.about(name)) for name in names)
 
 
-def written(value: object) -> str:
-    """Write the value of a setting; what a run does not have is a dash."""
-    return NOTHING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def in_order(labels: Iterable[Label]) -> tuple[Label, ...]:
+    """Put labels in order, one setting after the other: numbers by size, all else as the grid has it, dashes last."""
+    once = list(dict.fromkeys(labels))
+    ranks: list[dict[str, tuple[bool, float]]] = []
+    for values in map(dict.fromkeys, zip(*once, strict=True)):
+        numbers = {value: number_of(value) for value in values if value != NOTHING}
+        sizes = {value: float(place) for place, value in enumerate(values)}
+        if None not in numbers.values():
+            sizes |= {value: number for value, number in numbers.items() if number is not None}
+        ranks.append({value: (value == NOTHING, sizes[value]) for value in values})
+    return tuple(sorted(once, key=lambda label: [rank[value] for rank, value in zip(ranks, label, strict=True)]))
+
+
+def number_of(text: str) -> float | None:
+    """Read a number, if it is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def differing(runs: Sequence[Result]) -> list[str]:
@@ -209,7 +218,7 @@ def relative(table: Pivot, results: Sequence[Result], row: str) -> Pivot:
     for (own, column), cell in table.cells.items():
         same = each_once(run for run in by_row[row] if fits(run, table.column_names, column))
         cells[own, column] = cell.over(values_of(same, cell.figure))
-    return Pivot(table.row_names, table.column_names, cells, table.mixed, table.results, row)
+    return replace(table, cells=cells, relative=row)
 
 
 def fits(run: Result, names: Sequence[str], column: Label) -> bool:

@@ -6,8 +6,17 @@ from typing import NamedTuple
 
 from fresh.config import ConfigError, unknown
 from fresh.estimate import short
-from fresh.experiment.results import MAIN, Result, check_figures, check_names, each_once, grouped
-from fresh.experiment.table import NOTHING, Cell, cell_of, counted, told, written
+from fresh.experiment.results import (
+    MAIN,
+    NOTHING,
+    Result,
+    check_figures,
+    check_names,
+    each_once,
+    grouped,
+    written,
+)
+from fresh.experiment.table import Cell, cell_of, counted, told
 from fresh.sheet import Sheet
 from fresh.significance import Welch, holm, welch
 
@@ -22,7 +31,7 @@ class Question(NamedTuple):
     second: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.first} − {self.second}"
+        return f"{self.name}: {self.first} − {self.second}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class WelchTable:
     def names(self) -> list[str]:
         """What tells the comparisons apart, beside the corpus."""
         names = dict.fromkeys(name for one in self.compared for name in one.about if name != "corpus")
-        return [name for name in names if len({one.about.get(name, NOTHING) for one in self.compared}) > 1]
+        return [name for name in names if len({one.about[name] for one in self.compared if name in one.about}) > 1]
 
     def adjusted(self) -> dict[int, float]:
         """Correct the p of all tests that could be made, by the number of their comparison."""
