@@ -49,17 +49,17 @@ def test_p_values_are_corrected_for_all_of_them() -> None:
 def test_the_table_can_be_read() -> None:
     sheet = welch_table(results(four()), [GLOBAL]).sheet()
     assert sheet.heads == (
-        *("corpus", "scorer", "first − second", "first", "second", "difference", "t", "degrees of freedom"),
-        *("p", "p (Holm)"),
+        *("corpus", "scorer", "discretizer", "first", "second", "difference", "t", "df", "p", "p (Holm)"),
     )
     assert sheet.rows[1] == (
-        *("sst", "gradient", "discretizer: global_top_k − top_k", ".810 (.800–.820)", ".613 (.600–.630)", "+.197"),
+        *("sst", "gradient", "global_top_k − top_k", ".810 (.800–.820)", ".613 (.600–.630)", "+.197"),
         *("18.66", "3.4", ".0001", ".0006"),
     )
     assert sheet.best == {(1, 9), (3, 9)}
     assert sheet.remarks == (
         "macro-F1: mean (min–max) over seeds; the difference is between the means.",
-        "p: Welch's t-test, two-sided. p (Holm): with Holm's correction for all 4 tests; bold: below .05.",
+        "p: Welch's t-test, two-sided; df: its degrees of freedom. "
+        "p (Holm): with Holm's correction for all 4 tests; bold: below .05.",
         "24 runs: 24 done, 0 failed, 0 open.",
     )
     assert sheet.records[1] == {
@@ -92,13 +92,21 @@ def test_rows_are_compared_on_each_corpus_whatever_their_settings() -> None:
     assert (one.about, one.test) == ({"corpus": "sst"}, welch(NEAR, FAR))
 
 
+def test_several_questions_are_told_apart() -> None:
+    sheet = welch_table(results(four()), [GLOBAL, Question("scorer", "attention", "gradient")]).sheet()
+    assert sheet.heads[:4] == ("corpus", "scorer", "discretizer", "first − second")
+    assert sheet.rows[0][:4] == ("sst", "attention", "–", "discretizer: global_top_k − top_k")
+    assert sheet.rows[5][:4] == ("sst", "–", "top_k", "scorer: attention − gradient")
+    assert len(sheet.rows) == 8
+
+
 def test_a_pair_without_chance_is_named_and_left_out_of_the_correction() -> None:
     made = [*four(), *(Made(d, 0.5, settings={"discretizer": d, "scorer": "random"}) for d in GLOBAL[1:])]
     table = welch_table(results(made), [GLOBAL])
     assert len(table.adjusted()) == 4
     assert table.sheet().rows[4][-4:] == ("–", "–", "–", "–")
     assert table.sheet().remarks[2] == (
-        "sst, random, discretizer: global_top_k − top_k: no test, since there are 1 and 1 seeds, "
+        "sst, random, global_top_k − top_k: no test, since there are 1 and 1 seeds, "
         "and one seed does not show how much chance does. Train two."
     )
 

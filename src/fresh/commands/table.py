@@ -97,7 +97,7 @@ def put(sheet: "Sheet", form: str, output: str) -> None:
 
 
 def show(sheet: "Sheet") -> None:
-    """Show a table in a terminal: long names are broken, figures only where there is no room."""
+    """Show a table in a terminal: where there is little room, names are broken, and ranges stand below means."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -105,13 +105,20 @@ def show(sheet: "Sheet") -> None:
 
     from fresh.highlight import VISIBLE
 
-    laid = Table(box=SIMPLE_HEAD, pad_edge=False)
+    laid = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for place, head in enumerate(sheet.heads):
-        laid.add_column(Text(head.translate(VISIBLE)), justify="left" if place < sheet.n_labels else "right")
+        is_label = place < sheet.n_labels
+        longest = max((len(word) for row in sheet.rows for word in row[place].split()), default=0)
+        laid.add_column(
+            Text(head.translate(VISIBLE)),
+            justify="left" if is_label else "right",
+            overflow="fold",
+            min_width=None if is_label else longest,
+        )
     for number, row in enumerate(sheet.rows):
         styles = ("bold" if (number, place) in sheet.best else "" for place in range(len(row)))
         laid.add_row(*(Text(cell.translate(VISIBLE), style) for cell, style in zip(row, styles, strict=True)))
     console = Console()
-    console.print(laid)
+    console.print(laid, crop=False)  # a figure that lacks a digit is a wrong one
     for remark in sheet.remarks:
         console.print(remark.translate(VISIBLE), highlight=False, markup=False)

@@ -59,6 +59,12 @@ class WelchTable:
         names = dict.fromkeys(name for one in self.compared for name in one.about if name != "corpus")
         return [name for name in names if len({one.about[name] for one in self.compared if name in one.about}) > 1]
 
+    @property
+    def asked(self) -> list[str]:
+        """The setting in question, if it is one in all comparisons."""
+        names = list(dict.fromkeys(one.question.name for one in self.compared))
+        return names if len(names) == 1 else []
+
     def adjusted(self) -> dict[int, float]:
         """Correct the p of all tests that could be made, by the number of their comparison."""
         ps = {str(number): one.test.p for number, one in enumerate(self.compared) if one.test.p is not None}
@@ -66,8 +72,8 @@ class WelchTable:
 
     def sheet(self) -> Sheet:
         """Lay it out; comparisons that hold after the correction are in bold."""
-        labels = ("corpus", *self.names, "first − second")
-        heads = (*labels, "first", "second", "difference", "t", "degrees of freedom", "p", "p (Holm)")
+        labels = ("corpus", *self.names, *(self.asked or ["first − second"]))
+        heads = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
         adjusted = self.adjusted()
         rows = [(*self.label(one), *figures_of(one, adjusted.get(n))) for n, one in enumerate(self.compared)]
         best = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA}
@@ -76,7 +82,9 @@ class WelchTable:
 
     def label(self, one: Compared) -> tuple[str, ...]:
         """Say what is compared."""
-        return (one.about["corpus"], *(one.about.get(name, NOTHING) for name in self.names), str(one.question))
+        values = f"{one.question.first} − {one.question.second}"
+        same = (one.about["corpus"], *(one.about.get(name, NOTHING) for name in self.names))
+        return (*same, values if self.asked else f"{one.question.name}: {values}")
 
     def records(self, adjusted: dict[int, float]) -> Iterator[dict[str, object]]:
         """Write each comparison in full."""
@@ -104,7 +112,10 @@ class WelchTable:
         yield f"{self.compared[0].first.figure}: mean (min–max) over seeds; the difference is between the means."
         tests = "the one test" if n_tests == 1 else f"all {n_tests} tests"
         if n_tests:
-            yield f"p: Welch's t-test, two-sided. p (Holm): with Holm's correction for {tests}; bold: below .05."
+            yield (
+                "p: Welch's t-test, two-sided; df: its degrees of freedom. "
+                f"p (Holm): with Holm's correction for {tests}; bold: below .05."
+            )
         for one in self.compared:
             if one.test.p is None:
                 yield f"{', '.join(self.label(one))}: no test, since {one.test.note}"
