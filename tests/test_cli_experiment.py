@@ -70,7 +70,7 @@ def test_a_setting_is_tested(runs: str, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_figure_is_drawn_as_the_grid_says(runs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = [str(tmp_path / name) for name in ("a.png", "a.svg")]
-    assert main(["plot", runs, "main", "--output", *places]) == 0
+    assert main(["plot", runs, "--output", *places]) == 0  # the only experiment there
     assert capsys.readouterr().out == f"Drawn: {', '.join(places)}\n5 runs: 4 done, 1 failed, 0 open.\n"
     svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {name} -->" in svg for name in ("sst", "top_k", "global_top_k", "full text", "ratio"))

@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in NAMES if getattr(args, name) is not None}
     if args.where:
         options["where"] = parse_assignments(args.where)
-    given = runs.plan(args.experiment)["figure"] if args.experiment is not None else {}
+    names = [args.experiment] if args.experiment is not None else runs.plans()
+    given = runs.plan(names[0])["figure"] if len(names) == 1 else {}
     found = drawing(read_results(runs, args.experiment), read_figure(given, options))
     plot(found, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fresh.config import ConfigError, from_mapping
+from fresh.config import ConfigError, from_mapping, to_mapping
 from fresh.experiment.results import MAIN, SECONDS
 
 Kind = Literal["lines", "scatter", "evp"]
@@ -18,8 +18,8 @@ DEFAULTS: dict[Kind, dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FigureConfig:
-    """What is drawn, of which runs."""
+class Layout:
+    """What goes where in a figure."""
 
     kind: Kind = "lines"
     """lines: a figure over a setting; scatter: two figures, a mark a run; evp: how good the best of a search is after
@@ -32,6 +32,12 @@ class FigureConfig:
     """What tells lines, or marks, apart; several settings with commas between them."""
     panels: str = "corpus"
     """What tells panels apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureConfig(Layout):
+    """What is drawn, of which runs; what is left out of the layout is what suits the kind."""
+
     where: Mapping[str, str] = field(default_factory=dict)
     """Only runs with these settings are drawn; several values with commas between them."""
     against: tuple[str, ...] = ()
@@ -45,17 +51,6 @@ class FigureConfig:
             raise ConfigError(f"x must be {TRIALS} or {SECONDS} for the kind evp, got {self.x!r}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """The settings of a figure that are single words."""
-
-    kind: Kind = "lines"
-    x: str = ""
-    y: str = ""
-    by: str = ""
-    panels: str = "corpus"
-
-
 def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
     """Put together what a grid file says of its figure and what is asked for; the latter goes first.
 
@@ -63,13 +58,13 @@ def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureC
     """
     same = "kind" not in options or options["kind"] == given.get("kind", "lines")
     whole = {**(given if same else {}), **options}
-    plain = from_mapping(Plain, {name: value for name, value in whole.items() if name not in ("where", "against")})
+    layout = from_mapping(Layout, {name: value for name, value in whole.items() if name not in ("where", "against")})
     where, against = whole.get("where", {}), whole.get("against", ())
     if not isinstance(where, Mapping):
         raise ConfigError(f"where must be a table of settings, as in {{ method = 'lei' }}, got {where!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
     chosen = {name: joined(values) for name, values in where.items()}
-    return FigureConfig(plain.kind, plain.x, plain.y, plain.by, plain.panels, chosen, rows)
+    return FigureConfig(**to_mapping(layout), where=chosen, against=rows)
 
 
 def joined(values: Any) -> str:
