@@ -1,6 +1,8 @@
 import csv
 import io
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -142,3 +144,24 @@ def test_a_real_grid_has_a_table_and_a_figure(
     assert main(["table", runs, "tiny", "--test", "discretizer=top_k:contiguous"]) == 0
     assert "top_k − contiguous" in capsys.readouterr().out
     assert main(["plot", runs, "tiny", "--output", str(tmp_path / "a.png")]) == 0
+
+
+@pytest.mark.parametrize("width", [40, 60, 200])
+def test_a_terminal_shows_every_figure_whole(
+    runs: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["table", runs, "main", "--test", "discretizer=global_top_k:top_k"]) == 0
+    shown = capsys.readouterr().out
+    assert all(figure in shown for figure in (".725", "(.700–.750)", ".810", "(.800–.820)", "2/3", "-.085"))
+    assert "…" not in shown
+
+
+def test_tables_and_descriptions_need_no_torch(runs: str, toy: Splits, tmp_path: Path) -> None:
+    place = small.write_csv(tmp_path / "toy.csv", small.rows(toy.test))
+    commands = (["table", runs], ["plot", runs, "--output", f"{tmp_path}/a.png"], ["describe", str(place)])
+    loop = f"for command in {commands!r}: assert main(command) == 0"
+    code = f"import sys\nfrom fresh.cli import main\n{loop}\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
