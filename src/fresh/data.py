@@ -28,6 +28,7 @@ __all__ = [
     "load_splits",
     "read_documents",
     "read_examples",
+    "read_parts",
 ]
 
 Examples = tuple[Example, ...]
@@ -111,16 +112,21 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
     """
     if isinstance(data, Splits):
         return data
-    parts = find_parts(data, config)
-    for split, path in (("dev", config.dev), ("test", config.test)):
-        if path:
-            parts[split] = Part([read_rows(path)], config)
-    found = {split: tuple(examples_in(part.tables, part.config, bad)) for split, part in parts.items()}
+    found = read_parts(data, config, bad)
     n_train = len(found["train"])
     n_dev = 0 if "dev" in found else max(1, round(n_train * config.dev_share))
     n_test = 0 if "test" in found else max(1, round(n_train * config.test_share))
     train, dev, test = cut_off(found["train"], n_dev, n_test, seed)
     return Splits(train, found.get("dev", dev), found.get("test", test))
+
+
+def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dict[str, Examples]:
+    """Read the splits that the data itself has; train is always there."""
+    parts = find_parts(data, config)
+    for split, path in (("dev", config.dev), ("test", config.test)):
+        if path:
+            parts[split] = Part([read_rows(path)], config)
+    return {split: tuple(examples_in(part.tables, part.config, bad)) for split, part in parts.items()}
 
 
 def find_parts(data: Any, config: DataConfig) -> dict[str, Part]:

@@ -2,9 +2,24 @@
 
 from types import ModuleType
 
-from fresh.commands import audit, compare, demo, evaluate, explain, export, run, search, train, verify
+from fresh.commands import (
+    audit,
+    compare,
+    demo,
+    describe,
+    evaluate,
+    explain,
+    export,
+    plot,
+    run,
+    search,
+    table,
+    train,
+    verify,
+)
 
 COMMANDS: dict[str, ModuleType] = {
+    "describe": describe,
     "train": train,
     "search": search,
     "explain": explain,
@@ -14,6 +29,8 @@ COMMANDS: dict[str, ModuleType] = {
     "export": export,
     "audit": audit,
     "run": run,
+    "table": table,
+    "plot": plot,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""

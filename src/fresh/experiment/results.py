@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fresh.config import ConfigError, unknown
+from fresh.estimate import short
 from fresh.experiment.folder import Runs
 
 MAIN = "macro-F1"
 """The figure that is shown where no other is asked for."""
+NOTHING = "–"
+SECONDS = "seconds"
+"""The figure that says how long a run took: training and testing, without what it shares with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,11 @@ class Result:
 
 
 def read_results(runs: Runs, experiment: str | None) -> list[Result]:
-    """Read the runs of one experiment, or of all of them, each run once."""
+    """Read the runs of one experiment, or of all of them; a run that is in two rows is listed in both."""
     names = [experiment] if experiment is not None else runs.plans()
     if not names:
         raise ConfigError(f"{runs.path} holds no experiment. Make one first: fresh run GRID.toml --out {runs.path}.")
-    planned = {item["key"]: item for name in names for item in runs.plan(name)["runs"]}
+    planned = {(item["key"], item["row"]): item for name in names for item in runs.plan(name)["runs"]}
     return [result_of(runs, item) for item in planned.values()]
 
 
@@ -44,22 +48,74 @@ def result_of(runs: Runs, planned: Mapping[str, Any]) -> Result:
     """Read what is there of a run."""
     report, own = runs.report(planned["key"]) or {}, ("key", "row", "corpus", "seed", "settings")
     failure = None if report else runs.failure(planned["key"])
-    return Result(
-        **{name: planned[name] for name in own}, figures=report.get("figures", {}), failure=failure, report=report
-    )
+    figures = dict(report.get("figures", {}))
+    if SECONDS in report:
+        figures[SECONDS] = report[SECONDS]
+    return Result(**{name: planned[name] for name in own}, figures=figures, failure=failure, report=report)
 
 
 def where(results: Sequence[Result], conditions: Mapping[str, str]) -> list[Result]:
-    """Take the results whose settings have given values; several values are written with commas."""
-    known = {"row", "corpus", "seed", *(name for result in results for name in result.settings)}
-    for name in conditions:
-        if name not in known:
-            raise ConfigError(unknown(name, "a setting of these runs", sorted(known)))
+    """Take the results whose settings have given values; several values are written with commas.
+
+    A value may have commas of its own, as the names of many rows have.
+    """
+    check_names(results, conditions)
+    wanted = {
+        name: take_apart(values, {written(result.about(name)) for result in results}, name)
+        for name, values in conditions.items()
+    }
     return [
-        result
-        for result in results
-        if all(str(result.about(name)) in values.split(",") for name, values in conditions.items())
+        result for result in results if all(written(result.about(name)) in values for name, values in wanted.items())
     ]
+
+
+def take_apart(text: str, known: Iterable[str], name: str) -> list[str]:
+    """Take values apart that are written with commas; a longer one goes before those it begins with.
+
+    :param name: The setting that has the known values.
+    """
+    ordered, found, rest = sorted(known, key=len, reverse=True), list[str](), text
+    while True:
+        value = next((value for value in ordered if f"{rest},".startswith(f"{value},")), None)
+        if value is None:
+            wrong = rest.partition(",")[0]
+            raise ConfigError(unknown(wrong, f"a value of {name} in these runs", sorted(ordered)))
+        found.append(value)
+        if rest == value:
+            return found
+        rest = rest[len(value) + 1 :]
+
+
+def written(value: object) -> str:
+    """Write the value of a setting; what a run does not have is a dash."""
+    return NOTHING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def check_names(results: Iterable[Result], names: Iterable[str], more: Iterable[str] = ()) -> None:
+    """Refuse names that no run has as a setting.
+
+    :param more: Names that will do as well.
+    """
+    known = {"row", "corpus", "seed", *more, *(name for result in results for name in result.settings)}
+    wrong = [unknown(name, "a setting of these runs", sorted(known)) for name in names if name not in known]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
+def check_figures(results: Iterable[Result], names: Iterable[str]) -> None:
+    """Refuse figures that no run has; as long as none is done, any may come."""
+    known = sorted({name for result in results for name in result.figures})
+    wrong = [unknown(name, "a figure of these runs", known) for name in names if known and name not in known]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
+def each_once(results: Iterable[Result]) -> list[Result]:
+    """Leave out what is a run again under the name of another row."""
+    found: dict[str, Result] = {}
+    for result in results:
+        found.setdefault(result.key, result)
+    return list(found.values())
 
 
 def grouped(results: Iterable[Result], by: Callable[[Result], Any]) -> dict[Any, list[Result]]:
@@ -81,8 +137,3 @@ def summary(values: Sequence[float]) -> str:
         return ""
     mean = short(sum(values) / len(values))
     return mean if len(values) == 1 else f"{mean} ({short(min(values))}–{short(max(values))})"
-
-
-def short(value: float) -> str:
-    """Write a figure with three decimals, without a zero before the point."""
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"

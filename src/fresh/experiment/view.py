@@ -11,9 +11,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from fresh.estimate import short
 from fresh.experiment.folder import Runs
 from fresh.experiment.plan import Task
-from fresh.experiment.results import MAIN, Result, grouped, read_results, short, values_of
+from fresh.experiment.results import MAIN, Result, grouped, read_results, values_of
 from fresh.experiment.work import Outcome
 
 N_FAILURES = 5

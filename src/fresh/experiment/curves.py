@@ -1,0 +1,179 @@
+"""What a figure shows, as numbers: panels, lines over a setting, marks of runs, curves of searches."""
+
+import re
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fresh.config import ConfigError, unknown
+from fresh.experiment.expected import expected_curve
+from fresh.experiment.figure_config import FigureConfig
+from fresh.experiment.results import (
+    SECONDS,
+    Result,
+    check_figures,
+    check_names,
+    each_once,
+    grouped,
+    values_of,
+    where,
+    written,
+)
+from fresh.experiment.table import counted, differing
+
+TRIAL = re.compile(r", trial \d+$")
+
+
+class Point(NamedTuple):
+    """A place in a panel, with the range over seeds."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points that belong together."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One of the parts of a figure."""
+
+    name: str
+    lines: tuple[Line, ...]
+    levels: tuple[tuple[str, float], ...] = ()
+    """Flat lines, each with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """All that a figure shows."""
+
+    config: FigureConfig
+    panels: tuple[Panel, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The lines of all panels, each once."""
+        return list(dict.fromkeys(line.name for panel in self.panels for line in panel.lines))
+
+    @property
+    def level_names(self) -> list[str]:
+        """The flat lines of all panels, each once."""
+        return list(dict.fromkeys(name for panel in self.panels for name, _ in panel.levels))
+
+
+def drawing(results: Sequence[Result], config: FigureConfig) -> Drawing:
+    """Compute what a figure shows.
+
+    :param results: All runs of the experiment; those that the settings leave out may still be flat lines.
+    """
+    check(results, config)
+    chosen = trials(each_once(where(results, config.where)), config)
+    made = {"lines": over_setting, "scatter": marks, "evp": searches}[config.kind]
+    panels: list[Panel] = []
+    for name, runs in grouped(chosen, lambda run: written(run.about(config.panels))).items():
+        lines = (Line(own, tuple(made(same, config))) for own, same in grouped(runs, by(config)).items())
+        drawn = tuple(line for line in lines if line.points)
+        if drawn:
+            panels.append(Panel(name, drawn, tuple(levels(results, config, name))))
+    if not panels:
+        raise ConfigError(
+            f"There is nothing to draw: no run that is done has {config.x} and {config.y}. "
+            "Choose others with --x, --y and --where, or run more."
+        )
+    return Drawing(config, tuple(panels), tuple(remarks(chosen, config)))
+
+
+def check(results: Sequence[Result], config: FigureConfig) -> None:
+    """Refuse names that the runs do not know."""
+    own = [config.x] if config.kind == "lines" else []
+    check_names(results, [config.panels, *config.by.split(","), *own, *config.where])
+    check_figures(results, [config.y, *([config.x] if config.kind == "scatter" else [])])
+    rows = list(dict.fromkeys(result.row for result in results))
+    for row in config.against:
+        if row not in rows:
+            raise ConfigError(unknown(row, "a row of this experiment", rows))
+
+
+def trials(runs: Sequence[Result], config: FigureConfig) -> list[Result]:
+    """For a search, leave out what is none, if there are any."""
+    searched = [run for run in runs if TRIAL.search(run.row)]
+    return searched if config.kind == "evp" and searched else list(runs)
+
+
+def by(config: FigureConfig) -> Callable[[Result], str]:
+    """Make what names the line of a run; all trials of a row are one."""
+    names = config.by.split(",")
+    return lambda run: ", ".join(TRIAL.sub("", written(run.about(name))) for name in names)
+
+
+def over_setting(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
+    """Take the mean over seeds of a figure, for each value of a setting."""
+    by_x = grouped((run for run in runs if run.about(config.x) is not None), lambda run: number(run, config.x))
+    for x in sorted(by_x):
+        values = values_of(by_x[x], config.y)
+        if values:
+            yield Point(x, statistics.fmean(values), min(values), max(values))
+
+
+def number(run: Result, name: str) -> float:
+    """Read a setting as a number."""
+    try:
+        return float(run.about(name))
+    except ValueError:
+        raise ConfigError(
+            f"{name} is {run.about(name)!r} in {run.row}, which is no number. Choose another setting with --x, "
+            "or leave such runs out with --where."
+        ) from None
+
+
+def marks(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
+    """Take two figures of each run."""
+    for run in runs:
+        if config.x in run.figures and config.y in run.figures:
+            y = run.figures[config.y]
+            yield Point(run.figures[config.x], y, y, y)
+
+
+def searches(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
+    """Compute how good the best of a search is after so many trials: the mean over seeds, each with its own search."""
+    made = [values_of(same, config.y) for same in grouped(runs, lambda run: run.seed).values()]
+    curves = [expected_curve(scores) for scores in made if scores]
+    seconds = values_of(runs, SECONDS)
+    step = statistics.fmean(seconds) if config.x == SECONDS and seconds else 1.0
+    for n_before, values in enumerate(zip(*curves, strict=False)):  # up to the end of the shortest search
+        yield Point((n_before + 1) * step, statistics.fmean(values), min(values), max(values))
+
+
+def levels(results: Sequence[Result], config: FigureConfig, panel: str) -> Iterator[tuple[str, float]]:
+    """Take the means of the rows that are drawn as flat lines."""
+    for row in config.against:
+        runs = [run for run in results if run.row == row and written(run.about(config.panels)) == panel]
+        values = values_of(each_once(runs), config.y)
+        if values:
+            yield row, statistics.fmean(values)
+
+
+def remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:
+    """Say what is put together beside seeds, and what is missing."""
+    if config.kind == "lines":
+        mixed = dict.fromkeys(mixed_in(runs, config))
+        if mixed:
+            yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with --where, or --by."
+    yield counted(runs)
+
+
+def mixed_in(runs: Sequence[Result], config: FigureConfig) -> Iterable[str]:
+    """Name the settings, beside the seed, in which runs of one point differ."""
+    name = by(config)
+    points = grouped(runs, lambda run: (written(run.about(config.panels)), name(run), written(run.about(config.x))))
+    return (name for same in points.values() for name in differing(same))

@@ -1,0 +1,73 @@
+"""What a figure of an experiment shows: settings of `fresh plot`, and of [figure] in a grid file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fresh.config import ConfigError, from_mapping, to_mapping
+from fresh.experiment.results import MAIN, SECONDS
+
+Kind = Literal["lines", "scatter", "evp"]
+TRIALS = "trials"
+DEV = "dev macro-F1"
+DEFAULTS: dict[Kind, dict[str, str]] = {
+    "lines": {"x": "ratio", "y": MAIN, "by": "method"},
+    "scatter": {"x": "kept", "y": MAIN, "by": "row"},
+    "evp": {"x": TRIALS, "y": DEV, "by": "row"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What goes where in a figure."""
+
+    kind: Kind = "lines"
+    """lines: a figure over a setting; scatter: two figures, a mark a run; evp: how good the best of a search is after
+    so many trials."""
+    x: str = ""
+    """What goes across: a setting for lines, a figure for scatter, trials or seconds for evp."""
+    y: str = ""
+    """The figure that goes up."""
+    by: str = ""
+    """What tells lines, or marks, apart; several settings with commas between them."""
+    panels: str = "corpus"
+    """What tells panels apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureConfig(Layout):
+    """What is drawn, of which runs; what is left out of the layout is what suits the kind."""
+
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Only runs with these settings are drawn; several values with commas between them."""
+    against: tuple[str, ...] = ()
+    """Rows whose mean is drawn as a flat line."""
+
+    def __post_init__(self) -> None:
+        for name, default in DEFAULTS[self.kind].items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, default)
+        if self.kind == "evp" and self.x not in (TRIALS, SECONDS):
+            raise ConfigError(f"x must be {TRIALS} or {SECONDS} for the kind evp, got {self.x!r}.")
+
+
+def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
+    """Put together what a grid file says of its figure and what is asked for; the latter goes first.
+
+    A figure of another kind than the file's has nothing of the file's settings.
+    """
+    same = "kind" not in options or options["kind"] == given.get("kind", "lines")
+    whole = {**(given if same else {}), **options}
+    layout = from_mapping(Layout, {name: value for name, value in whole.items() if name not in ("where", "against")})
+    where, against = whole.get("where", {}), whole.get("against", ())
+    if not isinstance(where, Mapping):
+        raise ConfigError(f"where must be a table of settings, as in {{ method = 'lei' }}, got {where!r}.")
+    rows = (against,) if isinstance(against, str) else tuple(map(str, against))
+    chosen = {name: joined(values) for name, values in where.items()}
+    return FigureConfig(**to_mapping(layout), where=chosen, against=rows)
+
+
+def joined(values: Any) -> str:
+    """Write one value, or several with commas."""
+    several = isinstance(values, Sequence) and not isinstance(values, str)
+    return ",".join(map(str, values)) if several else str(values)

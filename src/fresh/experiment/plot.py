@@ -1,0 +1,167 @@
+"""Figures of experiments: for colour-blind eyes and for print without colour; the same runs give the same bytes."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fresh.config import ConfigError
+from fresh.experiment.curves import Drawing, Line, Panel
+from fresh.experiment.figure_config import TRIALS
+from fresh.experiment.results import SECONDS
+from fresh.extras import load_extra
+from fresh.whole_file import written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ENDINGS = (".png", ".svg", ".pdf")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's, without yellow, which is not seen on white."""
+STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
+MOST_TICKS = 6
+PER_LINE = 3
+"""Panels side by side, at most."""
+WIDTH, HEIGHT = 3.1, 2.5
+"""Of a panel, in inches."""
+LOOK: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "fresh",
+    "pdf.fonttype": 42,
+    "text.parse_math": False,
+}
+DATELESS: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+UNITS = ((3 * 3600, "hours", 3600), (600, "minutes", 60), (0, "seconds", 1))
+"""From so many seconds on, time is told in a unit of so many."""
+
+
+def check_places(places: Sequence[Path]) -> None:
+    """Refuse files that cannot be written, before any work is done."""
+    for place in places:
+        if place.suffix not in ENDINGS:
+            raise ConfigError(f"{place} must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, which says its form.")
+
+
+def plot(drawing: Drawing, places: Sequence[Path]) -> None:
+    """Draw a figure into files; their endings say in which form."""
+    check_places(places)
+    matplotlib = load_extra("matplotlib", "plot", "A figure")
+    figures = load_extra("matplotlib.figure", "plot", "A figure")
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # what a user has set must not change the bytes
+        matplotlib.rcParams.update(LOOK)
+        figure = draw(drawing, figures.Figure)
+        for place in places:
+            with written_whole(place) as partial:
+                figure.savefig(partial, format=place.suffix[1:], metadata=DATELESS[place.suffix])
+
+
+def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
+    """Draw all panels, and one legend for them."""
+    n_across = min(PER_LINE, len(drawing.panels))
+    n_down = math.ceil(len(drawing.panels) / n_across)
+    names = [*drawing.names, *drawing.level_names]
+    n_entries = max(1, min(len(names), int(n_across * WIDTH * 11 // max(8, 5 + max(map(len, names))))))
+    legend = 0.22 * math.ceil(len(names) / n_entries) + 0.1
+    figure = make(figsize=(WIDTH * n_across + 0.3, HEIGHT * n_down + legend), layout="constrained")
+    places = figure.subplots(n_down, n_across, squeeze=False).flat
+    label, unit = x_label(drawing)
+    handles: dict[str, Any] = {}
+    for number, axes in enumerate(places):
+        if number >= len(drawing.panels):
+            axes.set_axis_off()
+            continue
+        handles |= draw_panel(axes, drawing, drawing.panels[number], unit)
+        set_ticks(axes, drawing, drawing.panels[number])
+        if number % n_across == 0:
+            axes.set_ylabel(y_label(drawing))
+        if number + n_across >= len(drawing.panels):
+            axes.set_xlabel(label)
+    figure.legend([handles[name] for name in names], names, loc="outside lower center", ncols=n_entries)
+    return figure
+
+
+def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dict[str, Any]:
+    """Draw one panel, and say what stands for which name in the legend."""
+    names, level_names = drawing.names, drawing.level_names
+    drawn: dict[str, Any] = {}
+    axes.set_title(panel.name)
+    for line in panel.lines:
+        place = names.index(line.name)
+        draw_one = draw_marks if drawing.config.kind == "scatter" else draw_line
+        drawn[line.name] = draw_one(axes, line, place, unit)
+    for name, level in panel.levels:
+        place = level_names.index(name)
+        style = LEVEL_STYLES[place % len(LEVEL_STYLES)]
+        drawn[name] = axes.axhline(level, color=("black", "#777777")[place % 2], linestyle=style, linewidth=1.2)
+    return drawn
+
+
+def set_ticks(axes: "Axes", drawing: Drawing, panel: Panel) -> None:
+    """Put ticks where points are, if there are few; a search begins at nothing, and has no half trials."""
+    xs = sorted({point.x for line in panel.lines for point in line.points})
+    if drawing.config.kind == "evp":
+        axes.set_xlim(left=0)
+        if drawing.config.x == TRIALS:
+            axes.locator_params(axis="x", integer=True)
+    elif drawing.config.kind == "lines" and len(xs) <= MOST_TICKS:
+        axes.set_xticks(xs, [f"{x:g}".replace("0.", ".", 1) if abs(x) < 1 else f"{x:g}" for x in xs])
+        axes.margins(x=0.08)
+
+
+def draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
+    """Draw a line, with the range over seeds as a band; a whisker where there is one point only."""
+    xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
+    lows, highs = [point.low for point in line.points], [point.high for point in line.points]
+    colour = COLOURS[place % len(COLOURS)]
+    style, marker = STYLES[place % len(STYLES)], MARKERS[place % len(MARKERS)]
+    if len(xs) > 1:
+        axes.fill_between(xs, lows, highs, color=colour, alpha=0.15, linewidth=0)
+    else:
+        axes.vlines(xs, lows, highs, color=colour, linewidth=1)
+    often = max(1, len(xs) // 8)
+    [drawn] = axes.plot(xs, ys, color=colour, linestyle=style, marker=marker, markevery=often)
+    return drawn
+
+
+def draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
+    """Draw a mark for each run."""
+    xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
+    colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+    look: dict[str, Any] = {"edgecolors": colour, "facecolors": "none", "linewidths": 1.0, "s": 26}
+    return axes.scatter(xs, ys, marker=marker, **look)
+
+
+def x_label(drawing: Drawing) -> tuple[str, float]:
+    """Name what goes across, and say by how much it is divided."""
+    config = drawing.config
+    if config.kind != "evp" or config.x == TRIALS:
+        return config.x if config.kind != "evp" else "number of trials", 1.0
+    most = max(point.x for panel in drawing.panels for line in panel.lines for point in line.points)
+    name, size = next((name, size) for least, name, size in UNITS if most >= least)
+    return f"{name} of training" if config.x == SECONDS else config.x, float(size)
+
+
+def y_label(drawing: Drawing) -> str:
+    """Name what goes up."""
+    return f"expected best {drawing.config.y}" if drawing.config.kind == "evp" else drawing.config.y

@@ -1,0 +1,242 @@
+"""The table of an experiment: any setting down, any across, a figure over the seeds in each cell."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fresh.config import ConfigError, unknown
+from fresh.experiment.results import (
+    MAIN,
+    NOTHING,
+    SECONDS,
+    Result,
+    check_figures,
+    check_names,
+    each_once,
+    grouped,
+    summary,
+    values_of,
+    written,
+)
+from fresh.sheet import Place, Sheet
+
+FIGURE = "figure"
+"""Where several figures are shown, they are told apart as settings are."""
+LOW_IS_GOOD = (SECONDS, "explain seconds", "unread")
+NEITHER_IS_GOOD = ("kept",)
+READS_ALL = "full_text"
+"""The method that chooses no words, and so is not ranked among those that do."""
+
+Label = tuple[str, ...]
+"""The values of all settings that make up a row, or a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure of the runs that differ in their seeds."""
+
+    figure: str
+    values: tuple[float, ...]
+    n_planned: int
+    """Runs that the cell will have when all are done."""
+    ranked: bool = True
+    """Whether it may be the best of its column."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its runs are done."""
+        return len(self.values) == self.n_planned
+
+    @property
+    def mean(self) -> float:
+        """Mean over the runs that are done."""
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over the runs, as of a sample; none of a single run."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def over(self, reference: Sequence[float]) -> "Cell":
+        """Divide by a mean; by nothing, or by 0, nothing is left."""
+        mean = statistics.fmean(reference) if reference else 0.0
+        values = tuple(value / mean for value in self.values) if mean else ()
+        return Cell(self.figure, values, self.n_planned, self.ranked)
+
+    def __str__(self) -> str:
+        if self.whole:
+            return summary(self.values)
+        return f"{summary(self.values)} {len(self.values)}/{self.n_planned}".lstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """Cells by row and column."""
+
+    row_names: tuple[str, ...]
+    """The settings that tell rows apart."""
+    column_names: tuple[str, ...]
+    rows: tuple[Label, ...]
+    columns: tuple[Label, ...]
+    cells: Mapping[tuple[Label, Label], Cell]
+    mixed: tuple[str, ...] = ()
+    """Settings, beside the seed, in which runs of one cell differ."""
+    results: tuple[Result, ...] = field(default=(), repr=False)
+    """All runs of the table."""
+    relative: str = ""
+    """The row by which all figures are divided."""
+
+    def best(self) -> Iterator[tuple[Label, Label]]:
+        """Find the best cells of each column: of those that are whole, and equal ones as they are written."""
+        rivals: dict[tuple[Label, str], list[tuple[Label, Label]]] = {}
+        for (row, column), cell in self.cells.items():
+            if cell.ranked and cell.whole and cell.values:
+                rivals.setdefault((column, cell.figure), []).append((row, column))
+        for (_, figure), places in rivals.items():
+            sign = -1 if figure in LOW_IS_GOOD else 1
+            means = {place: sign * round(self.cells[place].mean, 3) for place in places}
+            if len(means) > 1:
+                yield from (place for place, mean in means.items() if mean == max(means.values()))
+
+    def sheet(self) -> Sheet:
+        """Lay it out."""
+        n_labels, rows, columns = len(self.row_names), self.rows, self.columns
+        heads = (*self.row_names, *(", ".join(column) for column in columns))
+        laid = [(*row, *(str(self.cells.get((row, column), NOTHING)) for column in columns)) for row in rows]
+        best: frozenset[Place] = frozenset(
+            (rows.index(row), n_labels + columns.index(column)) for row, column in self.best()
+        )
+        return Sheet(heads, tuple(laid), tuple(self.records()), n_labels, best, tuple(self.remarks(bool(best))))
+
+    def records(self) -> Iterator[dict[str, object]]:
+        """Write each cell in full."""
+        for (row, column), cell in self.cells.items():
+            about = dict(zip((*self.row_names, *self.column_names), (*row, *column), strict=True))
+            found: dict[str, object] = {"mean": "", "min": "", "max": "", "standard deviation": ""}
+            if cell.values:
+                found |= {"mean": cell.mean, "min": min(cell.values), "max": max(cell.values)}
+                found["standard deviation"] = "" if cell.deviation is None else cell.deviation
+            yield {**about, FIGURE: cell.figure, **found, "n": len(cell.values), "planned": cell.n_planned}
+
+    def remarks(self, has_best: bool) -> Iterator[str]:
+        """Say how the table is to be read, and what of it is missing."""
+        figures = ", ".join(dict.fromkeys(cell.figure for cell in self.cells.values()))
+        share = f" as a share of the mean of {self.relative} in the same column" if self.relative else ""
+        yield f"{figures}{share}: mean (min–max) over seeds."
+        if has_best:
+            all_read = any(result.about("method") == READS_ALL for result in self.results)
+            yield f"Bold: the best mean of a column{', full text left out' if all_read else ''}."
+        if any(not cell.whole for cell in self.cells.values()):
+            yield "3/5: three of five seeds are there; such cells are not ranked."
+        if self.mixed:
+            yield f"Runs of one cell differ also in: {', '.join(self.mixed)}."
+        yield counted(self.results)
+        yield from (f"failed: {told(result)}" for result in each_once(self.results) if result.failure is not None)
+
+
+def pivot(
+    results: Sequence[Result],
+    figures: Sequence[str] = (MAIN,),
+    rows: Sequence[str] = ("row",),
+    columns: Sequence[str] = ("corpus",),
+) -> Pivot:
+    """Put runs together that have the same place in the table.
+
+    :param figures: Names of figures; if there are several, they are told apart in columns of their own unless ``rows``
+        or ``columns`` say "figure".
+    :param rows: Settings that tell rows apart; beside settings, "row", "corpus" and "seed" will do.
+    :param columns: The same for columns.
+    """
+    check_names(results, (*rows, *columns), more=(FIGURE,))
+    check_figures(results, figures)
+    if len(figures) > 1 and FIGURE not in (*rows, *columns):
+        columns = (*columns, FIGURE)
+    places: dict[tuple[Label, Label], tuple[str, list[Result]]] = {}
+    for figure in figures:
+        for result in results:
+            place = label_of(result, rows, figure), label_of(result, columns, figure)
+            places.setdefault(place, (figure, []))[1].append(result)
+    down, across = in_order(row for row, _ in places), in_order(column for _, column in places)
+    cells = {
+        (row, column): cell_of(places[row, column][0], each_once(places[row, column][1]))
+        for row in down
+        for column in across
+        if (row, column) in places
+    }
+    mixed = dict.fromkeys(name for _, runs in places.values() for name in differing(each_once(runs)))
+    return Pivot(tuple(rows), tuple(columns), down, across, cells, tuple(mixed), tuple(results))
+
+
+def cell_of(figure: str, runs: Sequence[Result]) -> Cell:
+    """Put the runs of a cell together."""
+    ranked = figure not in NEITHER_IS_GOOD and any(run.about("method") != READS_ALL for run in runs)
+    return Cell(figure, tuple(values_of(runs, figure)), len(runs), ranked)
+
+
+def label_of(result: Result, names: Sequence[str], figure: str) -> Label:
+    """Name the row or column of a run."""
+    return tuple(figure if name == FIGURE else written(result.about(name)) for name in names)
+
+
+def in_order(labels: Iterable[Label]) -> tuple[Label, ...]:
+    """Put labels in order, one setting after the other: numbers by size, all else as the grid has it, dashes last."""
+    once = list(dict.fromkeys(labels))
+    ranks: list[dict[str, tuple[bool, float]]] = []
+    for values in map(dict.fromkeys, zip(*once, strict=True)):
+        numbers = {value: number_of(value) for value in values if value != NOTHING}
+        sizes = {value: float(place) for place, value in enumerate(values)}
+        if None not in numbers.values():
+            sizes |= {value: number for value, number in numbers.items() if number is not None}
+        ranks.append({value: (value == NOTHING, sizes[value]) for value in values})
+    return tuple(sorted(once, key=lambda label: [rank[value] for rank, value in zip(ranks, label, strict=True)]))
+
+
+def number_of(text: str) -> float | None:
+    """Read a number, if it is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def differing(runs: Sequence[Result]) -> list[str]:
+    """Name what runs differ in, beside the seed and the name of the row."""
+    names = dict.fromkeys(["corpus", *(name for run in runs for name in run.settings)])
+    return [name for name in names if name != "seed" and len({str(run.about(name)) for run in runs}) > 1]
+
+
+def relative(table: Pivot, results: Sequence[Result], row: str) -> Pivot:
+    """Divide all figures by the mean of one row in the same column.
+
+    :param results: Where the row is looked for, which may be more than the table shows.
+    :param row: Values of the settings that tell rows apart, with commas between them.
+    """
+    by_row = grouped(results, lambda result: ", ".join(label_of(result, table.row_names, "")))
+    if row not in by_row:
+        raise ConfigError(unknown(row, "a row of this table", by_row))
+    cells: dict[tuple[Label, Label], Cell] = {}
+    for (own, column), cell in table.cells.items():
+        same = each_once(run for run in by_row[row] if fits(run, table.column_names, column))
+        cells[own, column] = cell.over(values_of(same, cell.figure))
+    return replace(table, cells=cells, relative=row)
+
+
+def fits(run: Result, names: Sequence[str], column: Label) -> bool:
+    """Say whether a run belongs to a column; one that does not have a setting of it, such as a length, fits all."""
+    about = {name: run.about(name) for name in names if name != FIGURE}
+    return all(
+        about.get(name) is None or written(about[name]) == value for name, value in zip(names, column, strict=True)
+    )
+
+
+def counted(results: Sequence[Result]) -> str:
+    """Say how many runs are done, failed and open."""
+    once = each_once(results)
+    n_done, n_failed = sum(bool(result.report) for result in once), sum(result.failure is not None for result in once)
+    runs = "1 run" if len(once) == 1 else f"{len(once):,} runs"
+    return f"{runs}: {n_done:,} done, {n_failed:,} failed, {len(once) - n_done - n_failed:,} open."
+
+
+def told(result: Result) -> str:
+    """Say which run failed, and why."""
+    return f"{result.corpus}, {result.row}, seed {result.seed}: {result.failure}"

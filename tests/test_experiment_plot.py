@@ -1,0 +1,95 @@
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from fresh.config import ConfigError
+from fresh.experiment.curves import Drawing, Line, Panel, Point
+from fresh.experiment.figure_config import FigureConfig, Kind
+from fresh.experiment.plot import COLOURS, MARKERS, STYLES, draw, plot, x_label
+from fresh.extras import MissingExtraError
+
+POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
+
+
+def made(kind: Kind = "lines", n_lines: int = 2, n_panels: int = 4, x: str = "") -> Drawing:
+    """Make a figure up."""
+    lines = tuple(Line(f"line {number} of $x_1$", POINTS) for number in range(n_lines))
+    panels = tuple(Panel(f"panel {number}", lines, (("full text", 0.8),)) for number in range(n_panels))
+    return Drawing(FigureConfig(kind, x), panels, ())
+
+
+@pytest.mark.parametrize("kind", ["lines", "scatter", "evp"])
+def test_the_same_runs_give_the_same_bytes(kind: Kind, tmp_path: Path) -> None:
+    first, second = ([tmp_path / f"{name}.{end}" for end in ("png", "svg", "pdf")] for name in "ab")
+    plot(made(kind), first)
+    with mpl.rc_context({"lines.linewidth": 9, "font.size": 30}):  # what a user may have set
+        plot(made(kind), second)
+    assert [place.read_bytes() for place in first] == [place.read_bytes() for place in second]
+    assert [place.read_bytes()[:4] for place in first] == [b"\x89PNG", b"<?xm", b"%PDF"]
+
+
+def test_an_svg_has_neither_a_date_nor_letters_that_need_a_font(tmp_path: Path) -> None:
+    place = tmp_path / "a.svg"
+    plot(made(), [place])
+    text = place.read_text(encoding="utf-8")
+    assert "<dc:date>" not in text
+    assert "<text" not in text
+
+
+def test_what_others_draw_is_not_changed(tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    plot(made(), [tmp_path / "a.png"])
+    assert dict(mpl.rcParams) == before
+
+
+def test_lines_differ_in_more_than_colour() -> None:
+    figure = draw(made(n_lines=7), Figure)
+    lines = [line for line in figure.axes[0].get_lines() if line.get_marker() != "None"]
+    assert [line.get_marker() for line in lines] == list(MARKERS)
+    assert [line.get_color() for line in lines] == list(COLOURS)
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 7
+    assert len({line.get_linestyle() for line in lines}) >= len(STYLES) - 1
+
+
+def test_one_legend_names_all_lines_and_places_without_a_panel_are_empty() -> None:
+    figure = draw(made(), Figure)
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["line 0 of $x_1$", "line 1 of $x_1$", "full text"]
+    assert [axes.axison for axes in figure.axes] == [True] * 4 + [False] * 2
+    assert [axes.get_title() for axes in figure.axes[:4]] == [f"panel {number}" for number in range(4)]
+    assert [axes.get_xlabel() for axes in figure.axes[:4]] == ["", "ratio", "ratio", "ratio"]
+    assert [axes.get_ylabel() for axes in figure.axes[:4]] == ["macro-F1", "", "", "macro-F1"]
+
+
+def test_a_single_point_has_a_whisker() -> None:
+    one = Drawing(FigureConfig(), (Panel("sst", (Line("a", POINTS[:1]),)),), ())
+    [axes] = draw(one, Figure).axes
+    [whisker] = axes.collections
+    assert [np.asarray(path.vertices).tolist() for path in whisker.get_paths()] == [[[1, 0.4], [1, 0.6]]]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit", "size"), [(5, "seconds", 1), (1200, "minutes", 60), (20_000, "hours", 3600)]
+)
+def test_time_is_told_in_a_unit_that_fits(seconds: float, unit: str, size: float) -> None:
+    panel = Panel("sst", (Line("a", (Point(seconds, 0.5, 0.5, 0.5),)),))
+    found = x_label(Drawing(FigureConfig("evp", "seconds"), (panel,), ()))
+    assert found == (f"{unit} of training", size)
+    assert x_label(made("evp"))[0] == "number of trials"
+
+
+def test_endings_say_the_form(tmp_path: Path) -> None:
+    told = rf"^{tmp_path}/a\.gif must end in \.png, \.svg or \.pdf, which says its form\.$"
+    with pytest.raises(ConfigError, match=told):
+        plot(made(), [tmp_path / "a.gif"])
+
+
+def test_a_missing_matplotlib_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    told = r"^A figure needs matplotlib\. Install it with: pip install 'fresh-rationales\[plot\]'$"
+    with pytest.raises(MissingExtraError, match=told):
+        plot(made(), [tmp_path / "a.png"])
