@@ -72,7 +72,9 @@ def test_what_the_grid_varies_tells_rows_apart(expanded: Callable[..., list[Cell
     cells = expanded(
         {"name": "ours"}, {"method": "lei"}, grid={"corpus": "sst", "ratio": [0.1, "0.5x"], "human": [0, 0.2]}
     )
-    assert named(cells)[:4] == [f"sst, ours, {ratio}, {human}, seed 0" for ratio in (0.1, "0.5x") for human in (0, 0.2)]
+    assert named(cells)[:4] == [
+        f"sst, ours, ratio {ratio}, human {human}, seed 0" for ratio in (0.1, "0.5x") for human in (0, 0.2)
+    ]
     assert named(cells)[5] == "sst, lei, ratio 0.1, human 0.2, seed 0"
 
 

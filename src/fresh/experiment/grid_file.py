@@ -160,10 +160,14 @@ def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[st
     shown = {name: value for name, value in chosen.items() if name not in ("corpus", "seed", "method")}
     varying = {name: value for name, value in chosen.items() if len(lists[name]) > 1 and name not in ("corpus", "seed")}
     if "name" in row:
-        return ", ".join([str(row["name"]), *map(str, varying.values())])
+        return ", ".join([str(row["name"]), *told(varying)])
     own = {name: value for name, value in shown.items() if name in varying or name in short_names(row)}
-    told = [value if is_word(value) else f"{name} {value}" for name, value in own.items()]
-    return ", ".join([str(chosen.get("method", "fresh")), *told, *([reads] if reads != "rationale" else [])])
+    return ", ".join([str(chosen.get("method", "fresh")), *told(own), *([reads] if reads != "rationale" else [])])
+
+
+def told(settings: Mapping[str, Any]) -> list[str]:
+    """Write settings in a few words."""
+    return [value if is_word(value) else f"{name} {value}" for name, value in settings.items()]
 
 
 def is_word(value: Any) -> bool:

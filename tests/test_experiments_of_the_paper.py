@@ -1,0 +1,28 @@
+"""The grids of the paper, as they are given out."""
+
+from pathlib import Path
+
+import pytest
+
+from fresh.corpora import CORPORA
+from fresh.experiment.figure_config import read_figure
+from fresh.experiment.grid import checked
+from fresh.experiment.grid_file import read_grid
+
+FOLDER = Path(__file__).parents[1] / "experiments"
+SIZES = {"main": 17 * 5 * 5, "lengths": 18 * 5 * 5, "human": 8 * 2 * 5, "search": 21 * 5, "global": 8 * 5 * 5}
+
+
+def test_all_grids_are_known() -> None:
+    assert {path.stem for path in FOLDER.glob("*.toml")} == set(SIZES)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_each_grid_can_be_run_and_says_how(name: str) -> None:
+    path = FOLDER / f"{name}.toml"
+    grid = read_grid(path)
+    assert grid.name == name
+    assert len(checked(grid, FOLDER)) == SIZES[name]
+    assert {cell.corpus for cell in grid.cells} <= set(CORPORA)
+    assert f"fresh run experiments/{name}.toml --data-dir DATA --out runs" in path.read_text(encoding="utf-8")
+    read_figure(grid.figure, {})
