@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fresh.model_folder import ModelError
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
+from fresh.seen import Seen
 from fresh.support import Support
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
@@ -127,6 +129,19 @@ def test_what_is_pushed_can_be_loaded(model: Rationalizer, tmp_path: Path, monke
     assert_equal(model.explain(TEXTS), Rationalizer.from_pretrained(tmp_path / "you/my-model").explain(TEXTS))
     card = (tmp_path / "you/my-model/README.md").read_text(encoding="utf-8")
     assert 'Rationalizer.from_pretrained("you/my-model")' in card
+
+
+def test_which_texts_were_trained_with_stays_at_home(
+    model: Rationalizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
+    monkeypatch.setattr(Recorder, "place", tmp_path, raising=False)
+    knowing = replace(model, seen=Seen.of(map(Document.from_text, TEXTS)))
+    knowing.save_pretrained(tmp_path / "saved")
+    knowing.push_to_hub("you/my-model")
+    assert (tmp_path / "saved/trained_on.bin").stat().st_size == 8 * len(TEXTS)
+    assert not (tmp_path / "you/my-model/trained_on.bin").exists()
+    assert Rationalizer.from_pretrained(tmp_path / "you/my-model").seen is None
 
 
 def test_a_model_is_fetched_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

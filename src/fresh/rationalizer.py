@@ -3,7 +3,7 @@
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -186,8 +186,12 @@ class Rationalizer(
     def push_to_hub(self, repo_id: str, **hub: Any) -> str:
         """Upload it to the hub, with a card that calls it by its name there.
 
+        What tells which texts it was trained with stays behind: anybody there could ask whether a text was among them.
+
         :param hub: commit_message, private, token, branch, create_pr and the like, for the hub.
         """
+        if self.seen is not None:
+            return replace(self, seen=None).push_to_hub(repo_id, **hub)
         return super().push_to_hub(repo_id, **{"model_card_kwargs": {"name": repo_id}, **hub})
 
     def __reduce__(self) -> tuple[Any, ...]:
