@@ -10,7 +10,14 @@ from fresh.experiment.grid import checked
 from fresh.experiment.grid_file import read_grid
 
 FOLDER = Path(__file__).parents[1] / "experiments"
-SIZES = {"main": 17 * 5 * 5, "lengths": 18 * 5 * 5, "human": 8 * 2 * 5, "search": 21 * 5, "global": 8 * 5 * 5}
+SIZES = {
+    "main": 17 * 5 * 5,
+    "mpnet": 15 * 5 * 3,
+    "lengths": 18 * 5 * 5,
+    "human": 8 * 2 * 5,
+    "search": 21 * 5,
+    "global": 8 * 5 * 5,
+}
 
 
 def test_all_grids_are_known() -> None:

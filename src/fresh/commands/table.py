@@ -9,6 +9,7 @@ from fresh.commands.options import check_output
 from fresh.config import parse_assignments
 
 if TYPE_CHECKING:
+    from fresh.experiment.results import Result
     from fresh.sheet import Sheet
 
 SUMMARY = "make a table of the runs of an experiment"
@@ -21,6 +22,7 @@ Make a table of runs, also while they are being done: mean (min–max) over seed
   fresh table runs main --figure "macro-F1,kept,token F1"       several figures
   fresh table runs main --relative "full text"                  as a share of what another row reaches
   fresh table runs main --format latex --output main.tex        or csv, with all figures in full
+  fresh table runs main --manifest main.json                    what stands behind it: data, versions, every run
 
 Does a setting matter? Welch's t-test over seeds wherever two values of it stand against each other and all else is
 equal, with Holm's correction for the number of tests:
@@ -44,13 +46,17 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--test", action="append", metavar="NAME=FIRST:SECOND", help="compare two values of a setting")
     parser.add_argument("--format", choices=("markdown", "csv", "latex"), help="form of the table (default: markdown)")
     parser.add_argument("--output", default="-", metavar="FILE", help="write to a file")
+    parser.add_argument("--manifest", metavar="FILE", help="also write what stands behind the table, as JSON")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it is there already")
 
 
 def run(args: argparse.Namespace) -> int:
     """Make the table."""
     check_output(args.output, str(args.runs), args.overwrite)
+    check_output(args.manifest or "-", str(args.runs), args.overwrite)
     sheet = make(args)
+    if args.manifest:
+        write_manifest(args)
     if args.output == "-" and args.format is None and sys.stdout.isatty():
         show(sheet)
         return 0
@@ -58,17 +64,35 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def write_manifest(args: argparse.Namespace) -> None:
+    """Write down what stands behind the table."""
+    import json
+
+    from fresh.experiment.manifest import manifest
+    from fresh.whole_file import write_text
+
+    write_text(Path(args.manifest), json.dumps(manifest(chosen_of(args)), indent=1, ensure_ascii=False) + "\n")
+
+
+def chosen_of(args: argparse.Namespace) -> "list[Result]":
+    """Read the runs that are asked for."""
+    from fresh.experiment.folder import Runs
+    from fresh.experiment.results import read_results, where
+
+    results = where(read_results(Runs(args.runs), args.experiment), parse_assignments(args.where))
+    if not results:
+        raise ValueError(f"No run has all of: {'; '.join(args.where)}. Ask for less with --where.")
+    return results
+
+
 def make(args: argparse.Namespace) -> "Sheet":
     """Read the runs and lay out what is asked for."""
     from fresh.experiment.folder import Runs
-    from fresh.experiment.results import read_results, where
+    from fresh.experiment.results import read_results
     from fresh.experiment.table import pivot, relative
     from fresh.experiment.welch_table import read_question, welch_table
 
-    everything = read_results(Runs(args.runs), args.experiment)
-    results = where(everything, parse_assignments(args.where))
-    if not results:
-        raise ValueError(f"No run has all of: {'; '.join(args.where)}. Ask for less with --where.")
+    everything, results = read_results(Runs(args.runs), args.experiment), chosen_of(args)
     figures = listed(args.figure)
     if args.test:
         if args.relative or len(figures) > 1:

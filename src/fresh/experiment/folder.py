@@ -12,6 +12,7 @@ from fresh.config import ConfigError
 from fresh.whole_file import write_text
 
 REPORT, FAILED, PLAN = "report.json", "failed.json", "plans"
+SECONDS = "seconds.json"
 VERSION = 1
 """Of the form of reports; those of another are done again."""
 
@@ -71,6 +72,14 @@ class Runs:
         """Write down why a run failed."""
         self.of(key).mkdir(parents=True, exist_ok=True)
         write_text(self.of(key) / FAILED, json.dumps({"error": error, "where": where}, indent=1))
+
+    def took(self, key: str, seconds: float) -> None:
+        """Write down how long shared work took, beside what it took before it was broken off."""
+        write_text(self.shared(key) / SECONDS, json.dumps({"seconds": self.seconds(key) + seconds}))
+
+    def seconds(self, key: str) -> float:
+        """Read how long shared work took; 0 where nobody wrote it down."""
+        return float((read_record(self.shared(key) / SECONDS) or {}).get("seconds", 0.0))
 
     def forget_failure(self, key: str) -> None:
         """Let a run that failed be tried again."""

@@ -56,6 +56,8 @@ class Worker:
             with self.runs.claimed(task.key), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what matters stands in the notes of the report
                 worked = self.do(task)
+                if worked and task.kind != "run":
+                    self.runs.took(task.key, time.perf_counter() - started)
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
@@ -148,9 +150,14 @@ class Worker:
             "figures": figures,
             "notes": [*(() if known is None else known.notes), *watch.notes],
             "seconds": time.perf_counter() - started,
+            "shared seconds": self.shared_seconds(cell, run, digest),
             "machine": machine(),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+    def shared_seconds(self, cell: Cell, run: Run, digest: str) -> float:
+        """Say how long it took to make what the run shares with others."""
+        return sum(self.runs.seconds(task.key) for task in tasks_of(cell, run, digest) if task.kind != "run")
 
 
 def reads_whole(cell: Cell, run: Run) -> bool:

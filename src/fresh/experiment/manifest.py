@@ -1,0 +1,62 @@
+"""What stands behind the figures of an experiment: data, settings, versions, machines, times, and every single run."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import fresh
+from fresh.experiment.results import Result
+
+PLACES = 6
+"""Digits behind the point of a figure."""
+
+
+def manifest(results: Sequence[Result]) -> dict[str, Any]:
+    """Put together what is known of runs; what is the same for all of them stands in one place."""
+    done = [result for result in results if result.report]
+    reports = [result.report for result in done]
+    failures = {f"{item.corpus}, {item.row}, seed {item.seed}": item.failure for item in results if item.failure}
+    common = shared_by_all([report["all settings"] for report in reports])
+    return {
+        "fresh": fresh.__version__,
+        "runs": {"done": len(done), "failed": len(failures), "all": len(results)},
+        "data": {report["corpus"]: {"digest": report["data"], "documents": report["documents"]} for report in reports},
+        "machines": counted(report["machine"] for report in reports),
+        "finished": [
+            min((report["finished"] for report in reports), default=""),
+            max((report["finished"] for report in reports), default=""),
+        ],
+        "seconds of runs": round(sum(report["seconds"] for report in reports), 1),
+        "settings of all": common,
+        "each": [
+            {
+                "row": result.row,
+                "corpus": result.corpus,
+                "seed": result.seed,
+                "key": result.key,
+                "settings": {
+                    name: value for name, value in result.report["all settings"].items() if name not in common
+                },
+                "figures": {name: round(value, PLACES) for name, value in result.figures.items()},
+                "notes": result.report["notes"],
+            }
+            for result in done
+        ],
+        "failures": failures,
+    }
+
+
+def shared_by_all(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Take the settings that have one value in all runs."""
+    if not settings:
+        return {}
+    first, *others = settings
+    return {
+        name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)
+    }
+
+
+def counted(machines: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Say how many runs were done on which kind of machine."""
+    found = Counter(tuple(sorted(machine.items())) for machine in machines)
+    return [{**dict(machine), "runs": count} for machine, count in found.items()]

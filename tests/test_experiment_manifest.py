@@ -1,0 +1,68 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import fresh
+from fresh.experiment.folder import Runs
+from fresh.experiment.manifest import manifest
+from fresh.experiment.results import Result, read_results
+
+MACHINE = {"card": "", "python": "3.11", "torch": "2.13"}
+
+
+def report(corpus: str, seed: int, **others: Any) -> dict[str, Any]:
+    return {
+        "key": f"{corpus}-{seed}",
+        "corpus": corpus,
+        "data": f"digest of {corpus}",
+        "documents": [3, 2, 1],
+        "all settings": {"method": "fresh", "train.seed": seed, "ratio": 0.2},
+        "figures": {"macro-F1": 0.12345678},
+        "notes": ["a note"],
+        "seconds": 2.0,
+        "machine": MACHINE,
+        "finished": f"2026-01-0{seed + 1}",
+        **others,
+    }
+
+
+def result(corpus: str, seed: int, **others: Any) -> Result:
+    found = report(corpus, seed, **others)
+    return Result(found["key"], "a row", corpus, seed, {}, found["figures"], None, found)
+
+
+def test_what_is_the_same_stands_in_one_place() -> None:
+    failed = Result("x", "b", "sst", 0, {}, failure="no memory")
+    found = manifest([result("sst", 0), result("movies", 1, machine={**MACHINE, "card": "big"}), failed])
+    assert found["fresh"] == fresh.__version__
+    assert found["runs"] == {"done": 2, "failed": 1, "all": 3}
+    assert found["data"]["movies"] == {"digest": "digest of movies", "documents": [3, 2, 1]}
+    assert found["machines"] == [{**MACHINE, "runs": 1}, {**MACHINE, "card": "big", "runs": 1}]
+    assert found["finished"] == ["2026-01-01", "2026-01-02"]
+    assert found["seconds of runs"] == 4.0
+    assert found["settings of all"] == {"method": "fresh", "ratio": 0.2}
+    assert [run["settings"] for run in found["each"]] == [{"train.seed": 0}, {"train.seed": 1}]
+    assert found["each"][0]["figures"] == {"macro-F1": 0.123457}
+    assert found["failures"] == {"sst, b, seed 0": "no memory"}
+    json.dumps(found)
+
+
+def test_nothing_is_done_yet() -> None:
+    found = manifest([Result("x", "b", "sst", 0, {})])
+    assert found["runs"] == {"done": 0, "failed": 0, "all": 1}
+    assert found["each"] == []
+    assert found["finished"] == ["", ""]
+
+
+def test_shared_work_is_counted_with_the_run_that_needs_it(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    runs.shared("support-1").mkdir(parents=True)
+    runs.took("support-1", 3.0)
+    runs.took("support-1", 1.5)  # it had been broken off
+    assert runs.seconds("support-1") == 4.5
+    assert runs.seconds("support-2") == 0.0
+    planned = {"key": "k", "row": "a", "corpus": "sst", "seed": 0, "settings": {}}
+    runs.write_plan("main", "", [planned], {})
+    runs.finish("k", {"figures": {"macro-F1": 0.5}, "seconds": 2.0, "shared seconds": 4.5})
+    [found] = read_results(runs, "main")
+    assert found.figures["seconds"] == 6.5
