@@ -21,6 +21,7 @@ class Stub:
         self.answers = answers
         self.labels = tuple(labels)
         self.asks = asks
+        self.seen = None
         self.n_kept = n_kept
         self.settings = settings
 

@@ -7,8 +7,10 @@ from rich.console import Console
 
 import small
 from fresh.cautions import cautions
+from fresh.comparison.compare import compare
 from fresh.data import Splits
 from fresh.discretize import TopK
+from fresh.document import Mask
 from fresh.evaluate import evaluate
 from fresh.model_folder import SEEN
 from fresh.predictor import Predictor
@@ -72,3 +74,22 @@ def test_a_trained_model_knows_its_texts_after_it_was_saved(
     assert again.seen is not None
     assert again.seen.count(example.document for example in (*splits.train, *splits.dev)) == 64
     assert SEEN in small.digests(tmp_path / "model")
+
+
+def test_empty_rationales_beside_others_are_warned_of(model: Rationalizer, toy: Splits) -> None:
+    new = [example for example in toy.test if not model.seen or not model.seen.count([example.document])]
+    nothing = Mask.from_spans([], len(new[0].document.words))
+    told = (
+        f"1 of {len(new)} human rationales are empty: all that the model keeps there counts against it. Where nobody "
+        "looked for words, give no rationale (null) in place of an empty one.",
+    )
+    assert cautions(model, [replace(new[0], human=nothing), *new[1:]]) == told
+    assert cautions(model, [replace(new[0], human=None), *new[1:]]) == ()
+
+
+def test_a_comparison_names_models_that_know_the_documents(model: Rationalizer, toy: Splits) -> None:
+    models = {"knows": model, "does not": replace(model, seen=None)}
+    table = compare(models, toy.train[:40])
+    assert table.remarks[0] == "knows: " + TRAINED_ON.format(40, 40)
+    assert table.to_dict()["cautions"] == [table.remarks[0]]
+    assert not any("does not: " in remark for remark in table.remarks)

@@ -1,5 +1,6 @@
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
@@ -33,6 +34,15 @@ def test_plain_output_puts_brackets_around_what_was_read() -> None:
     assert printed(terminal=False) == (
         f"good (probability 0.88), from 4 of {n_words} words:\nA [[bold]] film:\n  “[très]” [lovely 😀], but long.\n\n"
     )
+
+
+def test_a_beginning_that_stands_for_a_long_text_is_told() -> None:
+    whole = explanation()
+    assert whole.saliency is not None
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    show_explanation(console, replace(whole, saliency=replace(whole.saliency, n_read=7)))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f", from 4 of {len(whole.mask)} words, of which only the first 7 were looked at:\n" in shown
 
 
 def test_a_long_text_is_not_cut_into_lines() -> None:

@@ -112,6 +112,7 @@ def test_json_holds_figures_and_tests_but_no_documents() -> None:
         "test": "paired permutation test, on the same documents",
         "correction": "Holm",
         "n_tests": 1,
+        "cautions": [],
     }
 
 

@@ -10,8 +10,8 @@ FEW = 30
 
 
 def cautions(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:
-    """Say what is wrong with documents to measure a model on: few, of one class, or trained on."""
-    return (*trained_on(model, examples), *of_one_class(examples), *few(examples))
+    """Say what is wrong with documents to measure a model on: few, of one class, trained on, or without marks."""
+    return (*trained_on(model, examples), *of_one_class(examples), *few(examples), *unmarked(examples))
 
 
 def trained_on(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
@@ -31,6 +31,17 @@ def of_one_class(examples: Sequence[Example]) -> Iterator[str]:
         yield (
             f"All documents have the label {labels.pop()!r}: macro-F1 counts classes of which there are none as 0, and "
             "nothing here tells how often other labels are given wrongly. Measure on documents of all classes."
+        )
+
+
+def unmarked(examples: Sequence[Example]) -> Iterator[str]:
+    """Warn of human rationales that are empty, beside others that are not."""
+    marked = [bool(example.human.kept.any()) for example in examples if example.human is not None]
+    n_empty = len(marked) - sum(marked)
+    if 0 < n_empty < len(marked):
+        yield (
+            f"{n_empty:,} of {len(marked):,} human rationales are empty: all that the model keeps there counts against "
+            "it. Where nobody looked for words, give no rationale (null) in place of an empty one."
         )
 
 

@@ -40,7 +40,9 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
             " right" if gold == prediction.label else f" wrong: it is {gold.translate(VISIBLE)}", style="italic"
         )
     kept = int(explanation.mask.kept.sum())
-    line.append(f", from {kept} of {len(explanation.mask)} words:", style="dim")
+    n_words, n_read = len(explanation.mask), None if explanation.saliency is None else explanation.saliency.n_read
+    cut_off = "" if n_read is None or n_read >= n_words else f", of which only the first {n_read} were looked at"
+    line.append(f", from {kept} of {n_words} words{cut_off}:", style="dim")
     console.print(line)
     console.print(highlighted(explanation, plain=console.color_system is None), soft_wrap=not console.is_terminal)
     console.print()

@@ -5,6 +5,7 @@ from itertools import combinations, islice
 from typing import Any
 
 from fresh.answer_key import AnswerKey, check_labels
+from fresh.cautions import trained_on
 from fresh.comparison.measured import (
     Measured,
     corrected,
@@ -42,7 +43,8 @@ def compare(
     :param against: Name of the one that all others are tested against, instead of each pair.
     """
     pairs = pairs_of(list(models), against)
-    labels = check_models(models.items(), examples)
+    told: list[str] = []
+    labels = check_models(cautioned(models.items(), examples, told), examples)
     measured, views = measure_all(models.items(), examples, progress)
     found = dict(zip(models, measured, strict=True))
     key = AnswerKey.of(examples, labels)
@@ -52,7 +54,8 @@ def compare(
         for first, second in pairs:
             tests += paired_tests((first, second), key, found[first], found[second])
             advance(1, "")
-    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views, key.n_texts)
+    n_marked = count_marked(examples)
+    return SideBySide(len(examples), n_marked, labels, rows, corrected(tests), views, key.n_texts, tuple(told))
 
 
 def compare_groups(
@@ -76,7 +79,8 @@ def compare_groups(
             settings.append(dict(flatten(model.settings)))
             yield name, model
 
-    labels = check_models(noted(), examples)
+    told: list[str] = []
+    labels = check_models(cautioned(noted(), examples, told), examples)
     written = iter(settings)
     for name, runs in groups.items():
         check_runs(name, dict(zip(runs, islice(written, len(runs)), strict=True)))
@@ -85,7 +89,17 @@ def compare_groups(
     figures = {name: figures_of(key, list(islice(rest, len(runs)))) for name, runs in groups.items()}
     rows = tuple(group_row(name, tuple(groups[name]), one) for name, one in figures.items())
     tests = [test for pair in pairs for test in seed_tests(pair, figures)]
-    return SideBySide(len(examples), count_marked(examples), labels, rows, corrected(tests), views)
+    n_marked, said = count_marked(examples), tuple(told)
+    return SideBySide(len(examples), n_marked, labels, rows, corrected(tests), views, cautions=said)
+
+
+def cautioned(
+    models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], told: list[str]
+) -> Iterator[tuple[str, Rationalizer]]:
+    """Pass models on, and take note of those that know the documents from their training."""
+    for name, model in models:
+        told += [f"{name}: {caution}" for caution in trained_on(model, examples)]
+        yield name, model
 
 
 def runs_of(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:

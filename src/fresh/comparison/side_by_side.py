@@ -46,6 +46,8 @@ class SideBySide:
     """What the first model read, in all documents or some of them."""
     n_texts: int | None = None
     """Different texts, where several documents have one: these are drawn and swapped whole."""
+    cautions: tuple[str, ...] = ()
+    """What is wrong with the documents for some of the models."""
 
     @property
     def of_runs(self) -> bool:
@@ -86,6 +88,7 @@ class SideBySide:
 
     def said(self) -> Iterator[str]:
         """Say how the figures and the tests are to be read."""
+        yield from self.cautions
         yield self.ranges
         if self.n_marked:
             marked = f"{self.n_marked:,} of {self.n_documents:,} documents"
@@ -114,6 +117,7 @@ class SideBySide:
             "test": self.test,
             "correction": "Holm",
             "n_tests": self.n_tests,
+            "cautions": list(self.cautions),
         }
 
     def to_json(self) -> str:
