@@ -165,9 +165,9 @@ def test_peoples_rationales_are_refused_where_nobody_made_any(
     assert told == [
         "5 runs of the grid cannot be, so none was begun:",
         NO_PEOPLE.format(share="0.2"),
-        *("  bare, tagger, 0.2, seed 0", "  bare, gate, seed 0"),
+        *("  bare, tagger, human 0.2, seed 0", "  bare, gate, seed 0"),
         NO_PEOPLE.format(share="1"),
-        "  bare, tagger, 1.0, seed 0",
+        "  bare, tagger, human 1.0, seed 0",
         marked.format("train") + "another method.",
         "  bare, people, seed 0",
         marked.format("test") + "another method.",

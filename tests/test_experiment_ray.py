@@ -93,7 +93,8 @@ def findings(runs: Runs, row: str) -> dict[str, Any]:
     report = runs.report(key_of(runs, row))
     assert report is not None
     report["figures"].pop("explain seconds")
-    return {name: value for name, value in report.items() if name not in ("seconds", "finished")}
+    times = ("seconds", "shared seconds", "finished")
+    return {name: value for name, value in report.items() if name not in times}
 
 
 class Noting(OnRay):
