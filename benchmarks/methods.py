@@ -16,15 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from fresh.agreement import compare
 from fresh.config import parse_assignments
 from fresh.data import Splits
 from fresh.document import Example, Explanation
 from fresh.evaluate import explain_all, share_unread
-from fresh.figures import named, unzipped
+from fresh.experiment.measure import agreed
 from fresh.lengths import fitting
 from fresh.methods.human import only_marked
-from fresh.methods.marking import has_rationale
 from fresh.methods.named import train_method
 from fresh.metrics import macro_f1
 from fresh.progress import SILENT
@@ -59,12 +57,6 @@ def measure(model: Rationalizer, splits: Splits, ratio: float | None = None) -> 
 def score(examples: Sequence[Example], explained: Sequence[Explanation], labels: Sequence[str]) -> float:
     """Compute the macro-F1 of explanations."""
     return macro_f1([item.label for item in examples], [item.prediction.label for item in explained], labels)
-
-
-def agreed(examples: Sequence[Example], explained: Sequence[Explanation]) -> dict[str, float]:
-    """Measure how far rationales are what people marked, where they marked anything."""
-    marked = [pair for pair in zip(examples, explained, strict=True) if has_rationale(pair[0])]
-    return named(compare(*unzipped(marked))) if marked else {}
 
 
 def run_seed(run: Run, splits: Splits, shelf: Shelf, keep: Path | None) -> list[dict[str, Any]]:
