@@ -21,6 +21,7 @@ from fresh.experiment.plan import plan
 ROWS = (
     {"name": "ours", "scorer": ["attention", "gradient"], "discretizer": ["top_k", "contiguous"]},
     {"name": "all", "method": "full_text"},
+    {"name": "gate", "method": "lei", "discretizer": ["top_k", "contiguous"]},
 )
 ENDLESS = {"method": "lei", "epochs": 99999, "patience": 99999}
 COUNTING = """
@@ -114,9 +115,9 @@ def test_two_processes_do_not_repeat_each_others_work(undisturbed: Path, tmp_pat
     seen_from = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     both = [start(undisturbed, out, "--workers", "1", PYTHONPATH=seen_from) for _ in range(2)]
     told = [(process.communicate()[0], process.returncode) for process in both]
-    assert told == [(f"10 of 10 runs are done. Table: fresh table {out} grid\n", 0)] * 2
+    assert told == [(f"14 of 14 runs are done. Table: fresh table {out} grid\n", 0)] * 2
     written = Counter(log.read_text(encoding="utf-8").splitlines())
-    assert len(written) == 10 + 4
+    assert len(written) == 14 + 4
     assert set(written.values()) == {1}
     whole = expected(undisturbed)
     assert figures(Runs(out), list(whole)) == whole
@@ -124,8 +125,8 @@ def test_two_processes_do_not_repeat_each_others_work(undisturbed: Path, tmp_pat
 
 def test_an_interrupt_leaves_nobody_behind_and_can_be_gone_on_from(endless: Path, tmp_path: Path) -> None:
     process = start(endless, tmp_path / "runs", "--workers", "1")
-    [task] = plan(read_grid(endless), None, Runs(tmp_path / "planned"))
-    state = Runs(tmp_path / "runs").of(task.key) / "partial/lei.safetensors"
+    gate, _ = plan(read_grid(endless), None, Runs(tmp_path / "planned"))
+    state = Runs(tmp_path / "runs").shared(gate.key) / "lei.safetensors"
     until(state.is_file)
     os.killpg(process.pid, signal.SIGINT)
     said, told = process.communicate(timeout=60)

@@ -2,6 +2,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,8 +50,8 @@ def test_somebody_must_work(n_workers: int, tmp_path: Path) -> None:
 @pytest.fixture
 def tasks(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> list[Task]:
     """Two short runs and an endless one."""
-    rows = [{"method": "full_text", "epochs": 1}, {"method": "random", "epochs": 1}, {"method": "lei", "epochs": 9999}]
-    path = toy_grid(tmp_path, toy, encoders["bert"], *rows, settings={"patience": 9999})
+    rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
+    path = toy_grid(tmp_path, toy, encoders["bert"], *rows, settings={"method": "random", "patience": 9999})
     return plan(read_grid(path), None, Runs(tmp_path / "runs"))
 
 

@@ -41,18 +41,21 @@ def test_what_runs_share_is_done_once_and_before_them(planned: Callable[..., lis
         {"scorer": "attention", "tagger": True},
         {"scorer": "integrated_gradients", "steps": [2, 3]},
         {"scorer": "attention", "folds": 2},
-        {"method": ["full_text", "random", "lei"]},
+        {"method": ["full_text", "random"]},
+        {"method": "lei", "discretizer": ["top_k", "contiguous"]},
+        {"method": "bastings", "epochs": 3, "patience": 1},
         grid={"seed": [0, 1]},
     )
     kinds = [task.kind for task in tasks]
-    assert (kinds.count("support"), kinds.count("scores"), kinds.count("run")) == (2, 8, 2 * (12 + 2 + 2 + 1 + 3))
+    counts = [kinds.count(kind) for kind in ("support", "gate", "scores", "run")]
+    assert counts == [2, 2, 8, 2 * (12 + 2 + 2 + 1 + 2 + 2 + 1)]
     assert len({task.key for task in tasks}) == len(tasks)
     before: set[str] = set()
     for task in tasks:
         assert before.issuperset(task.needs)
         before.add(task.key)
     alone = [task.cell.row for task in tasks if task.kind == "run" and not task.needs and task.cell.seed == 0]
-    assert alone == ["fresh, attention, folds 2", "full_text", "random", "lei"]
+    assert alone == ["fresh, attention, folds 2", "random", "bastings, epochs 3, patience 1"]
 
 
 def test_a_task_is_called_by_what_it_is(planned: Callable[..., list[Task]]) -> None:
@@ -235,3 +238,15 @@ def test_only_the_last_corpora_stay_in_memory(toy: Splits, encoders: dict[str, P
         )
     assert len(sources.read) == len(sources.cut) == N_AT_HAND
     assert len(sources.known) == 4
+
+
+def test_a_gate_is_shared_by_all_that_only_cut_it_otherwise(planned: Callable[..., list[Task]]) -> None:
+    gates = [
+        task.key
+        for task in planned(
+            {"method": "lei", "discretizer": ["top_k", "contiguous"], "ratio": [0.1, 0.2]},
+            {"method": "bastings", "discretizer": ["top_k", "contiguous"]},
+        )
+        if task.kind == "gate"
+    ]
+    assert len(gates) == len(set(gates)) == 3

@@ -130,12 +130,12 @@ def test_a_support_model_that_fails_takes_its_runs_with_it(
         raise RuntimeError("no support")
 
     monkeypatch.setattr(fresh.experiment.work, "support_of", support_of)
-    done = run(grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"}))
+    done = run(grid({"name": "ours", "scorer": "attention"}, {"method": "random"}))
     assert done.failures == {"toy, ours, seed 0": "toy, support model, seed 0: RuntimeError: no support"}
 
 
 def test_nobody_waits_for_what_somebody_else_is_at(grid: Callable[..., Path], tmp_path: Path) -> None:
-    [task] = tasks_of(grid({"method": "full_text"}))
+    [task] = tasks_of(grid({"method": "random"}))
     worker = Worker(Runs(tmp_path / "runs"), None)
     with Runs(tmp_path / "runs").claimed(task.key):
         assert worker.perform(task).status == "busy"

@@ -2,10 +2,11 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ class Best:
 
     scores: list[float] = field(default_factory=list)
     weights: Weights = field(default_factory=dict)
+    others: dict[str, "Best"] = field(default_factory=dict)
+    """The same by other measures of the same training; they do not decide when it ends."""
 
     @property
     def epoch(self) -> int:
@@ -56,17 +59,25 @@ class State:
 
     tensors: Weights
     scores: tuple[float, ...]
+    others: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The scores by other measures."""
 
     def copied(self) -> "State":
         """Have it as it is now, whatever training does next."""
-        return State({name: value.clone() for name, value in self.tensors.items()}, self.scores)
+        return replace(self, tensors={name: value.clone() for name, value in self.tensors.items()})
 
     def write(self, path: Path) -> None:
         """Write it down in one move."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        save_file(self.tensors, partial, {"scores": json.dumps(self.scores)})
+        save_file(self.tensors, partial, {"scores": json.dumps(self.scores), "others": json.dumps(self.others)})
         partial.replace(path)
+
+    def part(self, kind: str) -> Weights:
+        """Take the tensors of one kind, by their own names."""
+        return {
+            name.removeprefix(f"{kind}/"): value for name, value in self.tensors.items() if name.startswith(f"{kind}/")
+        }
 
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> State:
@@ -77,7 +88,15 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> 
     tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
-    return State(tensors, tuple(best.scores))
+    for other, its in best.others.items():
+        tensors |= {f"best by {other}/{name}": weight for name, weight in its.weights.items()}
+    return State(tensors, tuple(best.scores), {name: tuple(its.scores) for name, its in best.others.items()})
+
+
+def best_state(model: nn.Module, best: Best) -> State:
+    """Gather what is needed of a training that is over."""
+    tensors = {f"{kind}/{name}": weight.clone() for kind in ("now", "best") for name, weight in best.weights.items()}
+    return State(tensors | {f"moving/{name}": value.contiguous() for name, value in moving(model)}, tuple(best.scores))
 
 
 class Keeper:
@@ -116,30 +135,30 @@ def keeping(path: Path | None, every: float) -> Iterator[Keeper]:
         keeper.write()
 
 
-def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer) -> Best:
-    """Go on from what was kept, or begin."""
-    best = Best()
+def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, others: Iterable[str] = ()) -> Best:
+    """Go on from what was kept, or begin.
+
+    :param others: Names of other measures by which states are judged too.
+    """
     if path is None or not path.is_file():
-        return best
-    tensors, best.scores = read_kept(path)
-    parts = {
-        kind: {name.removeprefix(f"{kind}/"): value for name, value in tensors.items() if name.startswith(f"{kind}/")}
-        for kind in ("now", "best", "moving")
-    }
-    if shapes([*trained(model), *moving(model)]) != shapes([*parts["now"].items(), *parts["moving"].items()]):
+        return Best(others={name: Best() for name in others})
+    kept = read_kept(path)
+    now, averages = kept.part("now"), kept.part("moving")
+    same = shapes([*trained(model), *moving(model)]) == shapes([*now.items(), *averages.items()])
+    if not same or not kept.others.keys() >= {*others}:
         raise ValueError(f"The state kept in {path} is of another network. Delete the file to begin anew.")
-    model.load_state_dict(parts["now"], strict=False)
-    best.weights = parts["best"]
+    model.load_state_dict(now, strict=False)
     for name, value in moving(model):
-        value.copy_(parts["moving"][name])
+        value.copy_(averages[name])
     state = optimizer.state_dict()
     state["state"] = {
-        index: {key: tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+        index: {key: kept.tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
         for index, (name, _) in enumerate(trained(model))
-        if f"optimizer/{name}/step" in tensors
+        if f"optimizer/{name}/step" in kept.tensors
     }
     optimizer.load_state_dict(state)
-    return best
+    rest = {name: Best(list(kept.others[name]), kept.part(f"best by {name}")) for name in others}
+    return Best(list(kept.scores), kept.part("best"), rest)
 
 
 def shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
@@ -147,11 +166,27 @@ def shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in tensors}
 
 
-def read_kept(path: Path) -> tuple[Weights, list[float]]:
-    """Read what was kept: all tensors, and the dev scores."""
+def read_kept(path: Path) -> State:
+    """Read what was kept."""
+    with opened(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        about = file.metadata()
+        scores = tuple(json.loads(about["scores"]))
+        others = {name: tuple(its) for name, its in json.loads(about.get("others", "{}")).items()}
+        return State(tensors, scores, others)
+
+
+def scores_kept(path: Path) -> list[float]:
+    """Read only the scores of what was kept."""
+    with opened(path) as file:
+        return list(json.loads(file.metadata()["scores"]))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open what was kept."""
     try:
         with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads(file.metadata()["scores"])
+            yield file
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"The state kept in {path} is damaged: {error}. Delete the file to begin anew.") from error

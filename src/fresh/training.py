@@ -2,7 +2,7 @@
 
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from fresh.batching import Dealt, deal, padding_share
-from fresh.kept import Best, keeping, restore
+from fresh.kept import Best, best_state, keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
 from fresh.recording import Recording
@@ -48,6 +48,10 @@ class Watch:
         """Watch another network in the same way."""
         return replace(self, name=name)
 
+    def within(self, name: str) -> "Watch":
+        """Watch the same network, but keep it in a folder of its own inside this one's."""
+        return replace(self, folder=None if self.folder is None else self.folder / name)
+
     @property
     def kept(self) -> Path | None:
         """File that holds the state of this network."""
@@ -72,6 +76,9 @@ class Job:
     """Whether a step does the same on the GPU each time, so that it can be recorded."""
     numbers: Callable[[int], Ints] | None = None
     """Lists which texts an epoch reads; all if not given."""
+    others: Mapping[str, Callable[[], float]] = field(default_factory=dict)
+    """Other measures of the same training, asked after the first: the best state by each is kept in a folder of its
+    name, as if the training had gone by it."""
 
     @property
     def recorded(self) -> bool:
@@ -140,7 +147,7 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     config, watch, members = job.config, job.watch, team()
     kind = Recording if job.recorded else Update
     update = kind(job.model, job.loss, (config.learning_rate, config.weight_decay, config.max_grad_norm), members)
-    best = restore(watch.kept, job.model, update.optimizer)
+    best = restore(watch.kept, job.model, update.optimizer, job.others)
     yield job.n_batches * len(best.scores), ""
     with keeping(watch.kept if members.leads else None, watch.every) as keeper:
         while not best.finished(config.epochs, config.patience):
@@ -153,11 +160,23 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
                 watch.note(diverged(watch.name, update.broken_step, best))
                 break
             best.add(job.validate(), job.model)
+            for name, measure in job.others.items():
+                best.others[name].add(measure(), job.model)
             keeper.keep(job.model, update.optimizer, best, done=best.finished(config.epochs, config.patience))
             yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
+    if members.leads:
+        keep_others(job, best)
     job.model.load_state_dict(best.weights, strict=False)
     job.model.eval()
     return tuple(best.scores)
+
+
+def keep_others(job: Job, best: Best) -> None:
+    """Write down the best states by other measures, each as a training of its own that is over."""
+    for name, other in best.others.items():
+        place = job.watch.within(name).kept
+        if place is not None:
+            best_state(job.model, other).write(place)
 
 
 def diverged(name: str, step: int, best: Best) -> str:

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from fresh.config import ConfigError, flatten, to_mapping
 from fresh.corpora import find_corpus
 from fresh.data import DataError
+from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
-from fresh.methods.settings import FreshConfig
+from fresh.methods.settings import FreshConfig, FullTextConfig
 from fresh.recipe import Run, resolve
 
 Reads = Literal["rationale", "complement"]
@@ -124,6 +125,17 @@ def shares_scores(run: Run) -> bool:
     """Say whether a run cuts scores that others may cut too."""
     config = run.method
     return isinstance(config, FreshConfig) and config.folds == 1 and asks_support(config, None)
+
+
+def shares_support(run: Run) -> bool:
+    """Say whether a run asks a support model, or is one: a network of whole documents that others may ask too."""
+    return isinstance(run.method, FullTextConfig) or shares_scores(run)
+
+
+def shares_gate(run: Run) -> bool:
+    """Say whether a run cuts a gate that others may cut too: one whose training does not end by how it is cut."""
+    config = run.method
+    return isinstance(config, GateConfig) and config.train.patience >= config.train.epochs - 1
 
 
 def impossible(wrong: Mapping[str, Sequence[str]]) -> ConfigError:

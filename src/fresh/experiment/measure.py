@@ -12,11 +12,12 @@ from fresh.experiment.grid import Cell
 from fresh.experiment.shared import Known
 from fresh.extractor import SaliencyExtractor
 from fresh.figures import named, unzipped
+from fresh.methods import full_text
 from fresh.methods.fresh import train_scored
-from fresh.methods.marking import has_rationale, score_and_cut
+from fresh.methods.marking import SUPPORT, has_rationale, score_and_cut
 from fresh.methods.named import train_method
 from fresh.methods.outcome import Trained, cut_all
-from fresh.methods.settings import FreshConfig
+from fresh.methods.settings import FreshConfig, FullTextConfig
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
@@ -29,6 +30,8 @@ def train(splits: Splits, cell: Cell, run: Run, known: Known | None, watch: Watc
     """Train a model, from scores that are known where there are any."""
     if known is not None and isinstance(run.method, FreshConfig):
         return train_scored(splits, run.method, known, watch)
+    if isinstance(run.method, FullTextConfig):
+        return full_text.train(splits, run.method, watch, SUPPORT)
     return train_method(cell.method, splits, run.method, watch, None)
 
 

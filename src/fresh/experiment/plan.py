@@ -1,13 +1,23 @@
 """What has to be done for a grid, and in which order: support models, scores, runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from fresh.config import to_mapping
 from fresh.experiment.folder import Runs
-from fresh.experiment.grid import Cell, Grid, checked, impossible, lasting, shares_scores, short_hash
+from fresh.experiment.grid import (
+    Cell,
+    Grid,
+    checked,
+    impossible,
+    lasting,
+    shares_gate,
+    shares_scores,
+    shares_support,
+    short_hash,
+)
 from fresh.experiment.sources import Sources
 from fresh.extras import MissingExtraError
 from fresh.methods.fresh import check_ready
@@ -18,7 +28,7 @@ from fresh.progress import SILENT
 from fresh.recipe import Run
 from fresh.scorers import settings_of_scorer
 
-Kind = Literal["support", "scores", "run"]
+Kind = Literal["support", "gate", "scores", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +46,8 @@ class Task:
         if self.kind == "run":
             return str(self.cell)
         scorer = f" of {self.cell.settings['scorer']}" if "scorer" in self.cell.settings else ""
-        what = f"scores{scorer}" if self.kind == "scores" else "support model"
-        return f"{self.cell.corpus}, {what}, seed {self.cell.seed}"
+        what = {"support": "support model", "gate": f"gate of {self.cell.method}", "scores": f"scores{scorer}"}
+        return f"{self.cell.corpus}, {what[self.kind]}, seed {self.cell.seed}"
 
 
 def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
@@ -65,14 +75,19 @@ def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
 
 def tasks_of(cell: Cell, run: Run, digest: str) -> Iterable[Task]:
     """List what one run needs, and the run."""
-    key = cell.key(run, digest)
-    if not shares_scores(run):
-        yield Task("run", key, cell)
-        return
-    support, scores = support_key(cell, run, digest), scores_key(cell, run, digest)
-    yield Task("support", support, cell)
-    yield Task("scores", scores, cell, (support,))
-    yield Task("run", key, cell, (scores,))
+    needs: tuple[str, ...] = ()
+    for kind, shares, key_of in SHARED:
+        if shares(run):
+            key = key_of(cell, run, digest)
+            yield Task(kind, key, cell, needs)
+            needs = (key,)
+    yield Task("run", cell.key(run, digest), cell, needs)
+
+
+def gate_key(cell: Cell, run: Run, digest: str) -> str:
+    """Name a gate by all that decides on it: how it is cut does not."""
+    learnt = {name: value for name, value in lasting(run).items() if name != "discretizer"}
+    return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, learnt])
 
 
 def support_key(cell: Cell, run: Run, digest: str) -> str:
@@ -87,6 +102,14 @@ def scores_key(cell: Cell, run: Run, digest: str) -> str:
     settings = to_mapping(run.method.scoring)
     own = {name: settings[name] for name in settings_of_scorer(run.method.scorer) if name in settings}
     return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, own])
+
+
+SHARED: tuple[tuple[Kind, Callable[[Run], bool], Callable[[Cell, Run, str], str]], ...] = (
+    ("support", shares_support, support_key),
+    ("gate", shares_gate, gate_key),
+    ("scores", shares_scores, scores_key),
+)
+"""What runs may share: whether one does, and by what key; each needs the one before, if that is shared."""
 
 
 def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:

@@ -4,19 +4,25 @@ import itertools
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from fresh.data import Splits
 from fresh.document import Document, Saliency
-from fresh.kept import Best, read_kept
+from fresh.kept import Best, scores_kept
+from fresh.learning import half_precision
+from fresh.methods.gate_settings import GateConfig
+from fresh.methods.joint import learn_joint
 from fresh.methods.marking import SUPPORT, build_scorer, score_all
-from fresh.methods.settings import FreshConfig
+from fresh.methods.named import scheme_of
+from fresh.methods.settings import CUTS_EACH, FreshConfig, NetworksConfig
 from fresh.progress import SILENT
 from fresh.rationale import Words
 from fresh.support import Support
+from fresh.train_config import TrainConfig
 from fresh.training import Watch
 from fresh.whole_file import written_whole
 
@@ -49,17 +55,30 @@ def told_apart(document: Document) -> tuple[str, Words, Words]:
     return document.id, document.words, document.query
 
 
-def support_of(splits: Splits, config: FreshConfig, watch: Watch) -> Support:
+def support_of(splits: Splits, config: NetworksConfig, watch: Watch) -> Support:
     """Train a support model, or go on with the one that is kept in the watch's folder, to its end."""
     return Support.train(splits.train, splits.dev, config.classifier, watch.named(SUPPORT))
 
 
-def is_trained(config: FreshConfig, watch: Watch) -> bool:
-    """Say whether a support model is kept that was trained to its end."""
-    kept = watch.named(SUPPORT).kept
-    if kept is None or not kept.is_file():
+def is_trained(config: TrainConfig, watch: Watch) -> bool:
+    """Say whether a network is kept that was trained to its end."""
+    if watch.kept is None or not watch.kept.is_file():
         return False
-    return Best(read_kept(kept)[1]).finished(config.train.epochs, config.train.patience)
+    return Best(scores_kept(watch.kept)).finished(config.epochs, config.patience)
+
+
+def train_gate(splits: Splits, config: GateConfig, watch: Watch) -> None:
+    """Train a gate, and keep the states that are best for each way to cut it.
+
+    :param watch: Has the name of the method.
+    """
+    own, *others = CUTS_EACH
+    learn_joint(splits, replace(config, discretizer=own), scheme_of(watch.name, config), watch, others)
+
+
+def kept_for(discretizer: str, watch: Watch) -> Watch:
+    """Say where the state of a gate is that is best for how it is cut."""
+    return watch if discretizer == CUTS_EACH[0] else watch.within(discretizer)
 
 
 def is_kept(folder: Path) -> bool:
@@ -70,12 +89,15 @@ def is_kept(folder: Path) -> bool:
 def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Support, notes: Sequence[str]) -> None:
     """Score all documents and write the scores to a file.
 
+    It is done with the numbers that training computes with.
+
     :param notes: What was noted while the support model was trained.
     """
-    scorer = build_scorer(config, support, None)
+    scorer, device = build_scorer(config, support, None), support.classifier.device
     arrays: dict[str, np.ndarray] = {"notes": np.array(notes, dtype=str)}
     for part in PARTS:
-        found = score_all(scorer, getattr(splits, part), SILENT, "")
+        with torch.autocast(device.type, torch.bfloat16, enabled=half_precision(config.train, device)):
+            found = score_all(scorer, getattr(splits, part), SILENT, "")
         arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in found])
         arrays[f"{part} targets"] = np.array([saliency.target for saliency in found])
         arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in found])

@@ -6,7 +6,7 @@ import platform
 import time
 import traceback
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +17,12 @@ from fresh.data import DataError
 from fresh.experiment.folder import BusyError, Runs
 from fresh.experiment.grid import Cell, lasting, shares_scores
 from fresh.experiment.measure import measure, measure_complement, train
-from fresh.experiment.plan import Task, scores_key, support_key, tasks_of
-from fresh.experiment.shared import is_trained, keep_scores, read_scores, support_of
+from fresh.experiment.plan import Task, gate_key, scores_key, support_key, tasks_of
+from fresh.experiment.shared import is_trained, keep_scores, kept_for, read_scores, support_of, train_gate
 from fresh.experiment.sources import Sources
-from fresh.methods.settings import FreshConfig
+from fresh.methods.gate_settings import GateConfig
+from fresh.methods.marking import SUPPORT
+from fresh.methods.settings import CUTS_EACH, FreshConfig, FullTextConfig
 from fresh.model_folder import drop_folder
 from fresh.recipe import KEPT_EVERY, Run
 from fresh.store import Shelf
@@ -82,6 +84,8 @@ class Worker:
             raise DataError(f"The data of {task.cell.corpus} has changed since the experiment began. Begin it again.")
         if task.kind == "support":
             return self.do_support(task.cell, run, digest)
+        if task.kind == "gate":
+            return self.do_gate(task, run, digest)
         if task.kind == "scores":
             return self.do_scores(task, run, digest)
         if self.runs.report(task.key) is not None:
@@ -92,11 +96,19 @@ class Worker:
 
     def do_support(self, cell: Cell, run: Run, digest: str) -> bool:
         """Train a support model unless it is trained."""
-        assert isinstance(run.method, FreshConfig)
         watch = self.watch(self.runs.shared(support_key(cell, run, digest)), run, digest)
-        if is_trained(run.method, watch):
+        if is_trained(run.method.train, watch.named(SUPPORT)):
             return False
         support_of(self.sources.usable(cell, run), run.method, watch)
+        return True
+
+    def do_gate(self, task: Task, run: Run, digest: str) -> bool:
+        """Train a gate unless it is trained."""
+        assert isinstance(run.method, GateConfig)
+        watch = self.watch(self.runs.shared(task.key), run, digest).named(task.cell.method)
+        if all(is_trained(run.method.train, kept_for(cut, watch)) for cut in CUTS_EACH):
+            return False
+        train_gate(self.sources.usable(task.cell, run), run.method, watch)
         return True
 
     def do_scores(self, task: Task, run: Run, digest: str) -> bool:
@@ -107,7 +119,8 @@ class Worker:
             return False
         support = support_key(task.cell, run, digest)
         watch = self.watch(self.runs.shared(support), run, digest)
-        alone = contextlib.nullcontext() if is_trained(run.method, watch) else self.runs.claimed(support)
+        trained = is_trained(run.method.train, watch.named(SUPPORT))
+        alone = contextlib.nullcontext() if trained else self.runs.claimed(support)
         with alone:
             asked = support_of(splits, run.method, watch)
         keep_scores(place, splits, run.method, asked, watch.notes)
@@ -132,7 +145,7 @@ class Worker:
             known = read_scores(self.runs.shared(scores_key(cell, run, digest)), splits)
             if known is None:
                 raise ValueError("The scores that it needs are missing or damaged. Try again what failed: --retry.")
-        watch = self.watch(self.runs.of(key) / "partial", run, digest, reads_whole(cell, run))
+        watch = self.watch_run(cell, run, key, digest)
         if cell.reads == "complement":
             figures = measure_complement(splits, run, known, watch)
         else:
@@ -154,6 +167,18 @@ class Worker:
             "machine": machine(),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+    def watch_run(self, cell: Cell, run: Run, key: str, digest: str) -> Watch:
+        """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
+        own = self.watch(self.runs.of(key) / "partial", run, digest, reads_whole(cell, run))
+        if isinstance(run.method, FullTextConfig):
+            shared = replace(own, name=SUPPORT, folder=self.runs.shared(support_key(cell, run, digest)))
+        elif isinstance(run.method, GateConfig):
+            everyones = replace(own, name=cell.method, folder=self.runs.shared(gate_key(cell, run, digest)))
+            shared = kept_for(run.method.discretizer, everyones)
+        else:
+            return own
+        return shared if is_trained(run.method.train, shared) else own
 
     def shared_seconds(self, cell: Cell, run: Run, digest: str) -> float:
         """Say how long it took to make what the run shares with others."""

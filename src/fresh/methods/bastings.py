@@ -8,7 +8,7 @@ from torch import Tensor
 from fresh.data import Splits
 from fresh.hardkuma import HardKuma
 from fresh.methods.gate_settings import BastingsConfig
-from fresh.methods.joint import Account, Gated, Joint, cross_entropies, train_joint
+from fresh.methods.joint import Account, Gated, Joint, Scheme, cross_entropies, train_joint
 from fresh.methods.outcome import Trained
 from fresh.pieces import NO_WORD, Batch
 from fresh.scorers.gradient import replaced
@@ -20,12 +20,16 @@ LEAST, MOST = 1e-12, 5.0
 
 def train(splits: Splits, config: BastingsConfig, watch: Watch | None = None) -> Trained:
     """Train a gate and a reader together."""
+    return train_joint(splits, config, scheme(config), watch or Watch())
+
+
+def scheme(config: BastingsConfig) -> Scheme:
+    """Say how the gate learns."""
 
     def cost(model: Joint, gated: Gated) -> Tensor:
         return through_gate(model, gated, config)
 
-    account = Account(3, lambda moving, beyond: of_late(moving, beyond, config))
-    return train_joint(splits, config, "hardkuma", cost, account, watch or Watch(), "bastings")
+    return Scheme("bastings", "hardkuma", cost, Account(3, lambda moving, beyond: of_late(moving, beyond, config)))
 
 
 def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:

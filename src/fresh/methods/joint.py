@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -14,14 +15,14 @@ from fresh.classifier import Classifier
 from fresh.data import Splits
 from fresh.document import Document
 from fresh.encoding import LongPolicy, WordEncoder
-from fresh.extractor import SaliencyExtractor, select_read
+from fresh.extractor import SaliencyExtractor
 from fresh.frozen import Reading
 from fresh.learning import build as build_reader
 from fresh.learning import describe, half_precision, run_frozen
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import check_rationales, targets
 from fresh.methods.outcome import Trained, written_down
-from fresh.metrics import macro_f1
+from fresh.methods.trial import Trial
 from fresh.pieces import NO_WORD, Batch, Gather, Ints
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -29,7 +30,6 @@ from fresh.support import text_of
 from fresh.tagger import Tagger, tag_losses, weight_of
 from fresh.tagger import build as build_gate
 from fresh.tagging import Kind, Tags, WordValues
-from fresh.team import team
 from fresh.training import Job, Watch, fit
 from fresh.update import Loss, Tally
 
@@ -102,27 +102,55 @@ def follow(moving: Tensor, account: Account, now: Tensor) -> None:
     moving.copy_(account.step(moving.clone(), now))
 
 
-def train_joint(
-    splits: Splits, config: GateConfig, kind: Kind, cost: Cost, account: Account, watch: Watch, method: str
-) -> Trained:
-    """Train a gate and a reader together; the state wins that does best on dev when the gate is cut to its length."""
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What tells one method with a gate from another."""
+
+    name: str
+    kind: Kind
+    """What the gate says of each word."""
+    cost: Cost
+    account: Account
+
+
+def train_joint(splits: Splits, config: GateConfig, scheme: Scheme, watch: Watch) -> Trained:
+    """Train a gate and a reader together, and see what they do."""
+    model, extractor = learn_joint(splits, config, scheme, watch)
+    return finished(splits, model, extractor, config, watch.named(scheme.name))
+
+
+def learn_joint(
+    splits: Splits, config: GateConfig, scheme: Scheme, watch: Watch, others: Sequence[str] = ()
+) -> tuple[Joint, SaliencyExtractor]:
+    """Train a gate and a reader together; the state wins that does best on dev when the gate is cut to its length.
+
+    :param others: Other discretizers; the state that does best when the gate is cut by one of them is kept too.
+    """
     check_rationales(splits, config.human)
     long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
     reads = replace(config.classifier, network=replace(config.network, long=long))
-    model = Joint(build_gate(kind, config.classifier), build_reader(splits.labels, reads), account)
+    model = Joint(build_gate(scheme.kind, config.classifier), build_reader(splits.labels, reads), scheme.account)
     gate = model.gate
     shelf = watch.shelf or config.train.engine.shelf()
     texts = [text_of(example.document) for example in splits.train]
     table = gate.words(texts)
     reading = run_frozen(gate, table, config.train, watch, shelf)
-    loss = make_loss(model, reading, splits, config, cost)
     extractor = SaliencyExtractor(Tagger(gate), config.make_discretizer())
-    validate = make_validate(extractor, Predictor(model.reader), splits)
-    recordable = model.reader.windows.size is None  # windows are laid out anew where the texts are
-    job = Job(model, table.lengths, loss, validate, config.train, watch.named(method), reading.on, recordable)
+    trial = Trial(extractor, Predictor(model.reader), splits)
+    job = Job(
+        model,
+        table.lengths,
+        make_loss(model, reading, splits, config, scheme.cost),
+        trial.anew,
+        config.train,
+        watch.named(scheme.name),
+        reading.on,
+        recordable=model.reader.windows.size is None,  # windows are laid out anew where the texts are
+        others={name: partial(trial.again, replace(config, discretizer=name).make_discretizer()) for name in others},
+    )
     watch.progress.say(describe(gate, reading, job))
     fit(job)
-    return finished(splits, model, extractor, config, watch.named(method))
+    return model, extractor
 
 
 def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config: GateConfig, watch: Watch) -> Trained:
@@ -232,21 +260,6 @@ def supervision(splits: Splits, config: GateConfig, gate: Tags) -> Callable[[Ten
         return found * known[numbers]
 
     return losses
-
-
-def make_validate(extractor: SaliencyExtractor, predictor: Predictor, splits: Splits) -> Callable[[], float]:
-    """Make the function that measures macro-F1 on dev with the gate cut to its length, as it will be used."""
-    gold = [example.label for example in splits.dev]
-    documents: Sequence[Document] = team().share([example.document for example in splits.dev])
-
-    def validate() -> float:
-        saliencies = extractor.score(documents)
-        masks = select_read(extractor.discretizer, saliencies)
-        rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
-        answers = team().join([answer.label for answer in predictor.predict(rationales)])
-        return macro_f1(gold, answers, splits.labels)
-
-    return validate
 
 
 def cross_entropies(reader: Classifier, batch: Batch, answers: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch.nn import functional
 from fresh.by_word import there_are
 from fresh.data import Splits
 from fresh.methods.gate_settings import LeiConfig
-from fresh.methods.joint import Account, Gated, Joint, changes, cross_entropies, train_joint
+from fresh.methods.joint import Account, Gated, Joint, Scheme, changes, cross_entropies, train_joint
 from fresh.methods.outcome import Trained
 from fresh.training import Watch
 
@@ -17,12 +17,17 @@ DECAY = 0.9
 
 def train(splits: Splits, config: LeiConfig, watch: Watch | None = None) -> Trained:
     """Train a gate and a reader together."""
+    return train_joint(splits, config, scheme(config), watch or Watch())
+
+
+def scheme(config: LeiConfig) -> Scheme:
+    """Say how the gate learns."""
 
     def cost(model: Joint, gated: Gated) -> Tensor:
         found = [draw(model, gated, config) for _ in range(config.draws)]
         return torch.stack(found).mean(0)
 
-    return train_joint(splits, config, "words", cost, Account(2, of_late), watch or Watch(), "lei")
+    return Scheme("lei", "words", cost, Account(2, of_late))
 
 
 def draw(model: Joint, gated: Gated, config: LeiConfig) -> Tensor:

@@ -8,6 +8,8 @@ from fresh.config import ConfigError, endings, flatten, settings_of, unknown
 from fresh.data import Splits
 from fresh.discretize import DISCRETIZERS
 from fresh.methods import bastings, fresh, full_text, human, lei, random
+from fresh.methods.gate_settings import GateConfig
+from fresh.methods.joint import Scheme
 from fresh.methods.listed import CONFIGS
 from fresh.methods.outcome import Trained
 from fresh.methods.settings import CutConfig, FreshConfig, NetworksConfig
@@ -34,6 +36,8 @@ METHODS: dict[str, Method] = {
 }
 
 
+SCHEMES: dict[str, Callable[[Any], Scheme]] = {"lei": lei.scheme, "bastings": bastings.scheme}
+
 NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("auto", "memory")))
 """Settings that have an effect only where another one has one of some values."""
 
@@ -43,6 +47,11 @@ def find_method(name: str) -> Method:
     if name not in METHODS:
         raise ConfigError(unknown(name, "a method", METHODS))
     return METHODS[name]
+
+
+def scheme_of(name: str, config: GateConfig) -> Scheme:
+    """Say how the gate of a method learns."""
+    return SCHEMES[name](config)
 
 
 def owns(config: type, name: str) -> bool:
