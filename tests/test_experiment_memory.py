@@ -56,6 +56,18 @@ def test_files_that_have_not_changed_are_not_read_again(planned: Callable[..., l
     assert len(n_read) == 4
 
 
+def test_files_that_are_divided_by_the_seed_are_read_once_for_each(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, n_read: list[Any]
+) -> None:
+    row = {
+        "tagger": True,
+        "human": [0.2, 0.5, 1.0],
+        "seed": [0, 1, 2],
+    }  # people's rationales are looked at for each run
+    plan(read_grid(toy_grid(tmp_path, toy, encoders["bert"], row)), None, Runs(tmp_path / "runs"))
+    assert len(n_read) == 3
+
+
 def rewrite(folder: Path, toy: Splits) -> None:
     """Put another training document in the place of the first, and have the file look as old as before."""
     place = folder / "train.jsonl"
