@@ -79,7 +79,7 @@ class Schedule:
     crowded: list[Task] = field(default_factory=list)
     """Tasks that found no room on a card while others were running, which are tried again alone, in the end."""
     alone: bool = False
-    """Whether what is running is to have no other task beside it."""
+    """Whether what is running was put off, and has no other task beside it now."""
     running: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Schedule:
     def start_ready(self) -> None:
         """Give work to all workers that are free, as far as there is any that can be done now, in its order."""
         for task in list(self.waiting):
-            if self.alone or len(self.running) >= self.engine.n_workers:
+            if len(self.running) >= self.engine.n_workers:
                 return
             lost = next((need for need in task.needs if need in self.failed), None)
             if lost is not None:
