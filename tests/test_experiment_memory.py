@@ -1,4 +1,3 @@
-import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -12,12 +11,11 @@ import fresh.experiment.sources
 import small
 from experiments import toy_grid, write_grid, write_toy
 from fresh.config import ConfigError
-from fresh.data import DataError, Splits
+from fresh.data import Splits
 from fresh.experiment.folder import Runs
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.memory import stamps_of
 from fresh.experiment.plan import plan
-from fresh.experiment.sources import uncollected
 from fresh.recipe import read_splits
 
 ROWS = ({"method": "full_text"}, {"scorer": "attention", "seed": [0, 1]})
@@ -149,29 +147,6 @@ def test_the_folder_of_a_named_corpus_is_looked_at_as_a_whole(
     for n_times in (3, 4):
         plan(read_grid(grid), tmp_path / "data", Runs(tmp_path / "runs"))
         assert len(n_read) == n_times
-
-
-def test_nobody_looks_for_rubbish_while_a_corpus_is_read(
-    planned: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[bool] = []
-
-    def read(*_given: Any) -> Splits:
-        seen.append(gc.isenabled())
-        raise DataError("no")
-
-    monkeypatch.setattr(fresh.experiment.sources, "read_splits", read)
-    with pytest.raises(ConfigError):
-        planned()
-    assert not any(seen)
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with uncollected():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_links_to_nowhere_are_passed_over(tmp_path: Path) -> None:

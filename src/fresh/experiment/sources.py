@@ -1,8 +1,6 @@
 """The documents of a grid's corpora: read when they are asked for, the last few at hand."""
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -45,8 +43,7 @@ class Sources:
         key = self.key(cell, run)
 
         def make() -> Splits:
-            with uncollected():
-                whole = read_splits(*cell.source(self.data_dir), run, SILENT)
+            whole = read_splits(*cell.source(self.data_dir), run, SILENT)
             return Splits(*(some(part, cell.documents) for part in (whole.train, whole.dev, whole.test)))
 
         return at_hand(self.read, key, make)
@@ -74,18 +71,6 @@ class Sources:
         """Name what is read; files of one's own are divided by the seed, and read as settings say."""
         about = [cell.corpus, cell.documents]
         return short_hash([*about, cell.data, to_mapping(run.config.data), cell.seed] if cell.data else about)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Have Python not look for rubbish among ever more documents while they are read, none of which is any."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def some(examples: Sequence[Example], n_most: int | None) -> tuple[Example, ...]:
