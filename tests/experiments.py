@@ -132,6 +132,9 @@ class Inline:
         task = self.tasks.pop()
         return Ended(task, self.worker.perform(task))
 
+    def make_room(self) -> None:
+        pass
+
     def close(self) -> None:
         self.tasks.clear()
 

@@ -135,6 +135,11 @@ class Heir(Inner):
     """What is new."""
 
 
+def test_settings_are_looked_up_once() -> None:
+    assert settings_of(Outer) is settings_of(Outer)
+    assert settings_of(Outer, "outer.") != settings_of(Outer)
+
+
 def test_help_of_what_a_class_builds_on_is_its_own_help_too() -> None:
     assert help_texts(Heir) == {
         "depth": "How deep it goes.",

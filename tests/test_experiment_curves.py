@@ -113,6 +113,15 @@ def test_a_setting_that_is_no_number_is_refused() -> None:
     refused(told, LENGTHS, x="scorer")
 
 
+def test_without_a_search_there_is_nothing_to_expect() -> None:
+    told = (
+        "The kind evp shows searches, but none of these runs is a trial of one. "
+        "Give a row `draw` and `trials` in the grid file, or choose the kind lines or scatter."
+    )
+    refused(told, LENGTHS, kind="evp", y="macro-F1")
+    refused(told, SEARCH, kind="evp", where={"row": "ours"})
+
+
 def test_an_empty_figure_is_refused() -> None:
     told = (
         "There is nothing to draw: no run that is done has ratio and macro-F1. "

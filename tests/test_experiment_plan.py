@@ -197,9 +197,11 @@ def test_data_that_cannot_be_read_and_folds_that_cannot_be_cut(
 
 
 def test_a_corpus_of_the_paper_needs_its_folder(planned: Callable[..., list[Task]], tmp_path: Path) -> None:
-    told = refused(planned, tmp_path, {"corpus": ["sst", "sts"]})
-    assert told[1] == "sst is the name of a corpus. Say where its files are: --data-dir FOLDER."
-    assert told[3].startswith("sts is not a corpus")
+    told = refused(planned, tmp_path, {"corpus": ["sst", "toy"]})
+    assert told[1:] == [
+        "sst is the name of a corpus. Say where its files are: --data-dir FOLDER.",
+        "  sst, fresh, seed 0",
+    ]
 
 
 def test_some_documents_are_drawn_by_lot_and_keep_their_order(toy: Splits) -> None:

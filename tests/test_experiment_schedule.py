@@ -1,7 +1,8 @@
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 import fresh.experiment.engine
 from experiments import Silent
 from fresh.experiment.engine import N_TRIES, Ended, Schedule
-from fresh.experiment.folder import Runs
+from fresh.experiment.folder import FAILED, Runs
 from fresh.experiment.grid import Cell
 from fresh.experiment.plan import Kind, Task
 from fresh.experiment.work import Outcome
 
-Fate = Literal["done", "busy", "failed", "died"]
+Fate = Literal["done", "busy", "crowded", "failed", "died"]
+FATES: tuple[Fate, ...] = get_args(Fate)
 CELL = Cell("row", "toy", {})
 
 
@@ -36,8 +38,12 @@ class Made:
     at: list[Task] = field(default_factory=list)
     most: int = 0
     starts: list[str] = field(default_factory=list)
+    crowded: set[str] = field(default_factory=set)
+    n_cleared: int = 0
 
     def start(self, task: Task) -> None:
+        assert not self.crowded.intersection(other.key for other in self.at)
+        assert task.key not in self.crowded or not self.at
         self.at.append(task)
         self.starts.append(task.key)
         self.most = max(self.most, len(self.at))
@@ -47,7 +53,13 @@ class Made:
         task = self.at.pop(place)
         fates = self.fates.get(task.key, [])
         fate: Fate = fates.pop(0) if fates else "done"
-        return Ended(task, None if fate == "died" else Outcome(fate, f"{task.key} broke" if fate == "failed" else ""))
+        self.crowded |= {task.key} if fate == "crowded" else set()
+        told = f"{task.key} broke" if fate in ("failed", "crowded") else ""
+        return Ended(task, None if fate == "died" else Outcome(fate, told, where="there"))
+
+    def make_room(self) -> None:
+        assert not self.at
+        self.n_cleared += 1
 
     def close(self) -> None:
         self.at.clear()
@@ -75,10 +87,11 @@ def needed(tasks: list[Task]) -> set[str]:
 
 def ends_badly(fates: list[Fate]) -> bool:
     """Say how a task ends that meets these fates one after the other."""
-    deaths = 0
+    deaths = crowds = 0
     for fate in fates:
         deaths += fate == "died"
-        if fate == "failed" or deaths == N_TRIES:
+        crowds += fate == "crowded"
+        if fate == "failed" or deaths == N_TRIES or crowds == 2:
             return True
         if fate == "done":
             return False
@@ -89,9 +102,7 @@ def ends_badly(fates: list[Fate]) -> bool:
 def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
     tasks: list[Task], n_workers: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    fates: dict[str, list[Fate]] = {
-        task.key: data.draw(st.lists(st.sampled_from(("done", "busy", "failed", "died")), max_size=5)) for task in tasks
-    }
+    fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=5)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
     engine, view = Made(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
     failed = Schedule(Runs(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
@@ -149,6 +160,24 @@ def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
     failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * N_TRIES)
     assert failed == {"t0": "Its worker died 3 times, perhaps for want of memory."}
     assert Runs(tmp_path / "b").failure("t0") == failed["t0"]
+
+
+def test_a_task_without_room_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
+    tasks = [*chain("support", "run"), Task("run", "a", CELL), Task("run", "b", CELL)]
+    failed, engine = carry_out(tasks, tmp_path, 2, t0=["crowded"], a=["crowded", "busy", "died"])
+    assert (failed, engine.most) == ({}, 2)
+    assert engine.starts == ["t0", "a", "b", "t0", "t1", "a", "a", "a"]
+    assert engine.n_cleared == 4
+
+
+def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
+    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded", "crowded"])
+    told = "toy, support model, seed 0: t0 broke (Also with no other task beside it.)"
+    assert failed == {"t0": told, "t1": told}
+    assert engine.starts == ["t0", "t0"]
+    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded", "crowded"])
+    record = json.loads((Runs(tmp_path / "b").of("t0") / FAILED).read_text(encoding="utf-8"))
+    assert record == {"error": failed["t0"], "where": "there"}
 
 
 def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_path: Path) -> None:

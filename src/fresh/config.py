@@ -36,18 +36,29 @@ class Setting:
         return self.path.rpartition(".")[2]
 
 
-def settings_of(cls: type, prefix: str = "") -> list[Setting]:
+def settings_of(cls: type, prefix: str = "") -> tuple[Setting, ...]:
     """List all settings of a class and of the settings classes inside it."""
+    return known_settings(cls, prefix)
+
+
+@functools.cache
+def known_settings(cls: type, prefix: str) -> tuple[Setting, ...]:
+    """Look the settings of a class up once: a large experiment asks for them thousands of times."""
     found: list[Setting] = []
-    hints = typing.get_type_hints(cls)
     for item in fields(cls):
-        kind = hints[item.name]
+        kind = kinds_in(cls)[item.name]
         if is_dataclass(kind) and isinstance(kind, type):
             found += settings_of(kind, f"{prefix}{item.name}.")
         else:
             default = item.default if item.default is not MISSING else None
             found.append(Setting(prefix + item.name, kind, default, help_texts(cls).get(item.name, "")))
-    return found
+    return tuple(found)
+
+
+@functools.cache
+def kinds_in(cls: type) -> Mapping[str, Any]:
+    """Find the kinds of the fields of a class."""
+    return typing.get_type_hints(cls)
 
 
 @functools.cache
@@ -97,10 +108,10 @@ def endings(paths: Iterable[str], like: str) -> list[str]:
 
 def construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problems: list[str]) -> Config | None:
     """Build a settings object from the inside out and gather what the classes refuse."""
-    hints = typing.get_type_hints(cls)
     arguments: dict[str, Any] = {}
+    kinds = kinds_in(cls)  # type: ignore[arg-type]
     for item in fields(cls):  # type: ignore[arg-type]
-        path, kind = prefix + item.name, hints[item.name]
+        path, kind = prefix + item.name, kinds[item.name]
         if is_dataclass(kind) and isinstance(kind, type):
             inner = construct(kind, chosen, f"{path}.", problems)
             if inner is not None:  # else the default stands in, so that the outer settings are checked too

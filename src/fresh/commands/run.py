@@ -48,6 +48,10 @@ A grid file lists rows and what each is tried on:
   method = "lei"
   trials = 20                                  settings that are drawn, so many times
   draw = { lambda_1 = "0.01:1:log", lambda_2 = "0,0.5,1,2" }
+
+  [figure]                                     what `fresh plot` draws, which is looked at before anything runs
+  x = "ratio"
+  by = "discretizer"
 """
 
 

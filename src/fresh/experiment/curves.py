@@ -77,7 +77,9 @@ def drawing(results: Sequence[Result], config: FigureConfig) -> Drawing:
     :param results: All runs of the experiment; those that the settings leave out may still be flat lines.
     """
     check(results, config)
-    chosen = trials(each_once(where(results, config.where)), config)
+    chosen = each_once(where(results, config.where))
+    if config.kind == "evp":
+        chosen = trials(chosen)
     made = {"lines": over_setting, "scatter": marks, "evp": searches}[config.kind]
     panels: list[Panel] = []
     for name, runs in grouped(chosen, lambda run: written(run.about(config.panels))).items():
@@ -104,10 +106,15 @@ def check(results: Sequence[Result], config: FigureConfig) -> None:
             raise ConfigError(unknown(row, "a row of this experiment", rows))
 
 
-def trials(runs: Sequence[Result], config: FigureConfig) -> list[Result]:
-    """For a search, leave out what is none, if there are any."""
+def trials(runs: Sequence[Result]) -> list[Result]:
+    """Leave out what is no trial of a search."""
     searched = [run for run in runs if TRIAL.search(run.row)]
-    return searched if config.kind == "evp" and searched else list(runs)
+    if not searched:
+        raise ConfigError(
+            "The kind evp shows searches, but none of these runs is a trial of one. "
+            "Give a row `draw` and `trials` in the grid file, or choose the kind lines or scatter."
+        )
+    return searched
 
 
 def by(config: FigureConfig) -> Callable[[Result], str]:

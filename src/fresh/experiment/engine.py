@@ -39,6 +39,10 @@ class Engine(Protocol):
         """Wait until one of the tasks that were started ends."""
         ...
 
+    def make_room(self) -> None:
+        """Let go of workers that have nothing to do, and so of what they hold; one may stay."""
+        ...
+
     def close(self) -> None:
         """Let the workers go; what they are at is broken off."""
         ...
@@ -56,7 +60,7 @@ class View(Protocol):
         ...
 
     def put_off(self, task: Task) -> None:
-        """Take note that a task waits again: its worker died, or somebody else is at it."""
+        """Take note that a task waits again: its worker died, somebody else is at it, or it found no room."""
         ...
 
     def ended(self, task: Task, outcome: Outcome) -> None:
@@ -72,6 +76,10 @@ class Schedule:
     engine: Engine
     view: View
     waiting: list[Task] = field(default_factory=list)
+    crowded: list[Task] = field(default_factory=list)
+    """Tasks that found no room on a card while others were running, which are tried again alone, in the end."""
+    alone: bool = False
+    """Whether what is running was put off, and has no other task beside it now."""
     running: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
@@ -87,8 +95,10 @@ class Schedule:
         assert {need for task in tasks for need in task.needs} <= {task.key for task in tasks}
         self.waiting = self.left(tasks)
         self.view.expect(self.waiting)
-        while self.waiting or self.running:
+        while self.waiting or self.crowded or self.running:
             self.start_ready()
+            if self.crowded and not self.running:
+                self.start_alone()
             if self.running:
                 self.note(self.engine.wait())
         return self.failed
@@ -120,40 +130,57 @@ class Schedule:
                 self.give_up(task, self.failed[lost])
             elif self.done.issuperset(task.needs):
                 self.waiting.remove(task)
-                self.running.add(task.key)
-                self.view.started(task)
-                self.engine.start(task)
+                self.start(task)
+
+    def start_alone(self) -> None:
+        """Try a task again that found no room, now that nothing else can be done without it."""
+        self.alone = True
+        self.engine.make_room()
+        self.start(self.crowded.pop(0))
+
+    def start(self, task: Task) -> None:
+        """Give a task to a worker."""
+        self.running.add(task.key)
+        self.view.started(task)
+        self.engine.start(task)
 
     def note(self, ended: Ended) -> None:
         """Take note of how a task ended."""
         task, outcome = ended
+        alone, self.alone = self.alone, False
+        waiting = self.crowded if alone else self.waiting
         self.running.discard(task.key)
         if outcome is None:
             self.tries[task.key] = self.tries.get(task.key, 0) + 1
             if self.tries[task.key] < N_TRIES:
-                self.waiting.insert(0, task)
+                waiting.insert(0, task)
                 self.view.put_off(task)
             else:
                 self.give_up(task, f"Its worker died {N_TRIES} times, perhaps for want of memory.", f"{task}: ")
         elif outcome.status == "busy":
-            self.waiting.append(task)
+            waiting.append(task)
             self.view.put_off(task)
             time.sleep(PAUSE)
-        elif outcome.status == "failed":
-            self.give_up(task, outcome.error, f"{task}: ")
-        else:
+        elif outcome.status == "crowded" and not alone:
+            self.crowded.append(task)
+            self.view.put_off(task)
+        elif outcome.status == "done":
             self.done.add(task.key)
             self.view.ended(task, outcome)
+        else:
+            also = " (Also with no other task beside it.)" if alone else ""
+            self.give_up(task, outcome.error + also, f"{task}: ", outcome.where)
 
-    def give_up(self, task: Task, error: str, whose: str = "") -> None:
+    def give_up(self, task: Task, error: str, whose: str = "", where: str = "") -> None:
         """Leave a task, and so those that need it, undone.
 
         :param whose: What those that need it are to hear before the error.
+        :param where: Where it broke, if that is not written down yet.
         """
         self.failed[task.key] = error if task.kind == "run" else whose + error
         if task.kind == "run" and self.runs.failure(task.key) is None:
             try:
-                self.runs.fail(task.key, error, "")
+                self.runs.fail(task.key, error, where)
             except OSError as problem:
                 self.failed[task.key] += f" (This could not be written down: {problem.strerror}.)"
         self.view.ended(task, Outcome("failed", error))

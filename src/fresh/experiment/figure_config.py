@@ -62,6 +62,8 @@ def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureC
     where, against = whole.get("where", {}), whole.get("against", ())
     if not isinstance(where, Mapping):
         raise ConfigError(f"where must be a table of settings, as in {{ method = 'lei' }}, got {where!r}.")
+    if not isinstance(against, str | Sequence):
+        raise ConfigError(f"against must be the name of a row, or a list of them, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
     chosen = {name: joined(values) for name, values in where.items()}
     return FigureConfig(**to_mapping(layout), where=chosen, against=rows)

@@ -11,15 +11,16 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import ConfigError, attempt, flatten, read_toml, unknown
+from fresh.config import ConfigError, attempt, flatten, read_toml
 from fresh.corpora import CORPORA
+from fresh.experiment.figure_check import wrong_figure
 from fresh.experiment.grid import Cell, Grid, Reads
+from fresh.experiment.grid_check import Row, corpora_of, namesakes, rows_of, wrong_corpora, wrong_tables, wrong_values
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 from fresh.run_config import RunConfig
 from fresh.search import Span, read_span
 
-TABLES = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
 OWN = ("name", "corpus", "reads", "draw", "trials")
 """What a row says beside settings of `fresh train`."""
 PLACES = ("dev", "test")
@@ -33,54 +34,33 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     :param overrides: Settings that go before those of the file; each stands for one run, whatever the file lists.
     :param documents: How many documents of each split to use, at most, in place of what the file says.
     """
-    given = read_toml(path)
+    given, asked = read_toml(path), short_names(overrides or {})
     given |= {} if documents is None else {"documents": documents}
-    rows = given.get("rows", [{}])
     problems = [*wrong_tables(given), *wrong_values(given)]
+    problems = problems or list(wrong_corpora(given, asked))
     cells: list[Cell] = []
-    for row in () if problems else rows:
-        try:
-            cells += cells_of(row, given, short_names(overrides or {}), path.parent)
-        except ConfigError as error:
-            problems.append(str(error))
-    problems += namesakes(cells)
+    if not problems:
+        cells, problems = expanded(given, asked, path.parent)
+    if not problems and "figure" in given:
+        of_file, unfit = expanded(given, {}, path.parent) if asked else (cells, [])
+        problems = [] if unfit else list(wrong_figure(given["figure"], of_file))  # settings may have mended the rest
     if problems:
         raise ConfigError("\n".join(f"In {path}: {problem}" for problem in dict.fromkeys(problems)))
     return Grid(str(given.get("name", path.stem)), str(given.get("about", "")), tuple(cells), given.get("figure", {}))
 
 
-def wrong_tables(given: Mapping[str, Any]) -> Iterator[str]:
-    """Name the parts of a file that are unknown, or not of the form they must have."""
-    for name in given:
-        if name not in TABLES:
-            yield unknown(name, "a part of a grid", TABLES)
-    rows = given.get("rows", [{}])
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows) or not rows:
-        yield "rows must be tables, each under its own [[rows]]."
-    for name in ("settings", "grid", "corpora", "figure"):
-        if not isinstance(given.get(name, {}), Mapping):
-            yield f"{name} must be a table, as in [{name}]."
-    corpora = given.get("corpora", {})
-    for name, about in corpora.items() if isinstance(corpora, Mapping) else ():
-        if not isinstance(about, Mapping):
-            yield f"{name} must be a table, as in [corpora.{name}]."
-        elif not is_places(about.get("data", [])):
-            yield f"data of the corpus {name} must name a file or several, got {about['data']!r}."
-
-
-def is_places(data: Any) -> bool:
-    """Say whether a value names a file, or several."""
-    return all(isinstance(name, str) for name in (data if isinstance(data, list) else [data]))
-
-
-def wrong_values(given: Mapping[str, Any]) -> Iterator[str]:
-    """Say what is wrong with the values that are no tables."""
-    documents = given.get("documents", 1)
-    if not isinstance(documents, int) or isinstance(documents, bool) or documents < 1:
-        yield f"documents must be a whole number of at least 1, got {documents!r}."
-    name = str(given.get("name", "grid"))
-    if Path(name).name != name or not name.isprintable():
-        yield f"name must be one that a file can have, got {name!r}."
+def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path) -> tuple[list[Cell], list[str]]:
+    """Expand all rows, and say what is wrong with them."""
+    rows: list[Row] = []
+    problems: list[str] = []
+    for row in rows_of(given):
+        try:
+            cells = tuple(cells_of(row, given, overrides, folder))
+            spans = {name: span for name, span in short_names(row.get("draw", {})).items() if name not in overrides}
+            rows.append(Row(cells, spans))
+        except ConfigError as error:
+            problems.append(str(error))
+    return [cell for row in rows for cell in row.cells], [*problems, *namesakes(rows)]
 
 
 def cells_of(
@@ -113,9 +93,8 @@ def cells_of(
 
 def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, list[Any]]:
     """List the values of all that a row, the grid or the user gives; one value is a list of one."""
-    usual = [name for name, about in given.get("corpora", {}).items() if "data" in about] or list(CORPORA)
     own = short_names({name: value for name, value in row.items() if name not in OWN or name == "corpus"})
-    values = {"corpus": usual, **short_names(given.get("grid", {})), **own, **overrides}
+    values = {"corpus": corpora_of(row, given), **short_names(given.get("grid", {})), **own, **overrides}
     lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
     for name, several in lists.items():
         if not several:
@@ -237,11 +216,3 @@ def draw(span: Span, generator: np.random.Generator) -> float:
     low, high = (np.log((span.low, span.high)) if span.log else (span.low, span.high)) + np.zeros(2)
     drawn = generator.uniform(low, high)
     return min(span.high, max(span.low, float(f"{np.exp(drawn) if span.log else drawn:.6g}")))
-
-
-def namesakes(cells: Sequence[Cell]) -> Iterator[str]:
-    """Name runs that a table could not tell apart."""
-    found: dict[str, Cell] = {}
-    for cell in cells:
-        if found.setdefault(str(cell), cell) != cell:
-            yield f"several runs that differ are called {cell}. Give their rows names of their own."

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -126,14 +126,22 @@ class Local:
         assert task is not None
         return Ended(task, outcome)
 
+    def make_room(self) -> None:
+        """End all processes but one that have nothing to do: each holds some memory of a card."""
+        self.end([hand for hand in self.hands if hand.task is None][1:])
+
     def close(self) -> None:
         """End all processes; what they are at is broken off and goes on next time."""
-        for hand in self.hands:
+        self.end(list(self.hands))
+
+    def end(self, hands: Sequence[Hand]) -> None:
+        """End some processes."""
+        for hand in hands:
             hand.process.terminate()
-        for hand in self.hands:
+        for hand in hands:
             hand.process.join()
             hand.wire.close()
-        self.hands.clear()
+            self.hands.remove(hand)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from fresh.evaluate import explain_all, share_unread
 from fresh.experiment.grid import Cell
 from fresh.experiment.shared import Known
 from fresh.extractor import SaliencyExtractor
-from fresh.figures import named, unzipped
+from fresh.figures import AGREEMENT, named, unzipped
 from fresh.methods import full_text
 from fresh.methods.fresh import train_scored
 from fresh.methods.marking import SUPPORT, has_rationale, score_and_cut
@@ -24,6 +24,12 @@ from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import Run
 from fresh.training import Watch
+
+FIGURES = (
+    *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "dev macro-F1", "unread", "explain seconds"),
+    *AGREEMENT,
+)
+"""What is measured of a run, as far as it can be."""
 
 
 def train(splits: Splits, cell: Cell, run: Run, known: Known | None, watch: Watch) -> Trained:

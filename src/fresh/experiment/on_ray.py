@@ -120,6 +120,12 @@ class OnRay:
             self.ray.kill(hand.actor)
             return Ended(task, None)
 
+    def make_room(self) -> None:
+        """End all workers but one that have nothing to do: each holds some memory of a card."""
+        for hand in [hand for hand in self.hands if hand.task is None][1:]:
+            self.ray.kill(hand.actor)
+            self.hands.remove(hand)
+
     def close(self) -> None:
         """End all workers; what they are at is broken off and goes on next time."""
         for hand in self.hands:

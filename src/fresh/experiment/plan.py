@@ -18,6 +18,7 @@ from fresh.experiment.grid import (
     shares_support,
     short_hash,
 )
+from fresh.experiment.memory import Memory
 from fresh.experiment.sources import Sources
 from fresh.extras import MissingExtraError
 from fresh.methods.fresh import check_ready
@@ -54,11 +55,13 @@ def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
     """List all tasks of a grid, each once, what is needed before what needs it; refuse a grid with impossible runs.
 
     The corpus with the most words comes first, so that in the end nobody waits for a long task. The plan is also
-    written to the folder of the runs, for tables.
+    written to the folder of the runs, for tables, and what was found in files, for later plans.
     """
-    sources = Sources(data_dir)
+    sources, memory = Sources(data_dir), Memory(runs)
     pairs = checked(grid, data_dir)
+    places = memory.recall(pairs, sources)
     check_all(pairs, sources)
+    memory.keep(sources.known, places)
     tasks: dict[str, Task] = {}
     n_words: dict[str, int] = {}
     planned: list[dict[str, Any]] = []
@@ -115,7 +118,8 @@ SHARED: tuple[tuple[Kind, Callable[[Run], bool], Callable[[Cell, Run, str], str]
 def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
     """Refuse a grid with runs that their corpora, or what is installed here, do not allow."""
     wrong: dict[str, list[str]] = {}
-    for cell, run in sorted(pairs, key=lambda pair: pair[0].corpus):  # so that each corpus is read once
+    in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
+    for cell, run in in_order:
         try:
             sources.about(cell, run)
             check_one(cell, run, sources)

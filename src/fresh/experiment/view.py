@@ -79,7 +79,7 @@ class LiveView:
         self.begun[task.key] = task, time.monotonic()
 
     def put_off(self, task: Task) -> None:
-        """Take note that a task waits again: its worker died, or somebody else is at it."""
+        """Take note that a task waits again: its worker died, somebody else is at it, or it found no room."""
         self.begun.pop(task.key, None)
 
     def ended(self, task: Task, outcome: Outcome) -> None:

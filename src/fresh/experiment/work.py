@@ -28,14 +28,20 @@ from fresh.recipe import KEPT_EVERY, Run
 from fresh.store import Shelf
 from fresh.training import Watch
 
+FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+"""How a card without room is told by libraries that do not ask torch for memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a task ended."""
 
-    status: Literal["done", "busy", "failed"]
+    status: Literal["done", "busy", "crowded", "failed"]
+    """busy: somebody else is at it; crowded: it found no room on the card, which others share."""
     error: str = ""
     seconds: float = 0.0
+    where: str = ""
+    """Where it broke, if that is not written down yet."""
 
 
 @dataclass(slots=True)
@@ -63,10 +69,13 @@ class Worker:
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
-            told = f"{type(error).__name__}: {error}"
+            told, seconds = f"{type(error).__name__}: {error}", time.perf_counter() - started
+            if is_full(error):
+                self.shelf = None
+                return Outcome("crowded", told, seconds, traceback.format_exc())
             if task.kind == "run":
                 self.write_failure(task.key, told)
-            return Outcome("failed", told, time.perf_counter() - started)
+            return Outcome("failed", told, seconds)
         finally:
             torch.cuda.empty_cache()  # others share the card
         return Outcome("done", seconds=time.perf_counter() - started if worked else 0.0)
@@ -189,6 +198,11 @@ def reads_whole(cell: Cell, run: Run) -> bool:
     """Say whether a run reads more than rationales, which are its own."""
     tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
     return cell.method not in ("random", "human") and (tags or not shares_scores(run))
+
+
+def is_full(error: Exception) -> bool:
+    """Say whether a card had no room left."""
+    return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in FULL)
 
 
 def machine() -> dict[str, str]:

@@ -1,0 +1,54 @@
+"""What is wrong with the figure that a grid file asks for, said before anything runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fresh.config import ConfigError, unknown
+from fresh.experiment.curves import check, number, trials
+from fresh.experiment.figure_config import FigureConfig, read_figure
+from fresh.experiment.grid import Cell
+from fresh.experiment.measure import FIGURES
+from fresh.experiment.results import SECONDS, Result, where
+from fresh.methods.listed import CONFIGS
+from fresh.methods.named import owns
+
+PLAIN = ("row", "corpus", "seed", "method", "reads")
+"""What is known of a run before its settings are understood."""
+
+
+def wrong_figure(given: Mapping[str, Any], cells: Sequence[Cell]) -> Iterator[str]:
+    """Say why a figure could not be drawn, even when all runs are done."""
+    try:
+        config = read_figure(given, {})
+        results = [to_be(cell) for cell in cells]
+        check(results, config)
+        check_runs(results, config)
+    except ConfigError as error:
+        yield from (f"[figure]: {problem}" for problem in str(error).splitlines())
+
+
+def to_be(cell: Cell) -> Result:
+    """Make what a run will come to, as far as it is known."""
+    usual = {"ratio": None} if cell.method in CONFIGS and owns(CONFIGS[cell.method], "ratio") else {}
+    settings = {"method": cell.method, "reads": cell.reads, **usual, **cell.settings}
+    return Result(str(cell), cell.row, cell.corpus, cell.seed, settings)
+
+
+def check_runs(results: Sequence[Result], config: FigureConfig) -> None:
+    """Refuse figures that are never measured, and runs of which nothing can be drawn."""
+    wanted = [config.y, *([config.x] if config.kind == "scatter" else [])]
+    known = (*FIGURES, SECONDS)
+    wrong = [unknown(name, "a figure of a run", known) for name in wanted if name not in known]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    chosen = where(results, {name: values for name, values in config.where.items() if name in PLAIN})
+    if config.kind == "evp":
+        trials(chosen)
+    if config.kind == "lines":
+        chosen = [run for run in chosen if config.x in (*PLAIN, *run.settings)]
+    if not chosen:
+        needed = f" with {config.x}" if config.kind == "lines" else ""
+        raise ConfigError(f"where leaves no run{needed}. Leave less out.")
+    for run in chosen if config.kind == "lines" and set(config.where) <= set(PLAIN) else ():
+        if run.about(config.x) is not None:
+            number(run, config.x)
