@@ -19,7 +19,7 @@ from fresh.pieces import Ints, PieceTable
 from fresh.store import Shelf, readable
 from fresh.team import team
 from fresh.train_config import TrainConfig
-from fresh.training import Job, Watch, choose_device, fit_side_by_side, padding_of, seeded
+from fresh.training import Job, Watch, choose_device, fit_side_by_side, half_precision, padding_of, seeded
 from fresh.update import Loss
 
 Labelled = Sequence[tuple[Text, str]]
@@ -92,12 +92,6 @@ def run_frozen(network: Network, table: PieceTable, config: TrainConfig, watch: 
     dtype = torch.bfloat16 if half_precision(config, network.device) else torch.float32
     frozen = Frozen(network.halves, shelf, network.device, network.padding, dtype)
     return frozen.read(table, watch.progress, "frozen layers")
-
-
-def half_precision(config: TrainConfig, device: torch.device) -> bool:
-    """Say whether training computes with bf16."""
-    wanted = config.engine.precision
-    return wanted == "bf16" or (wanted == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
 
 
 def make_loss(classifier: Classifier, reading: Reading, lesson: Lesson) -> Loss:

@@ -17,12 +17,12 @@ from fresh.document import Document, Mask, Saliency
 from fresh.encoder import load_encoder
 from fresh.extractor import select_read
 from fresh.frozen import Reading, read_all
-from fresh.learning import describe, half_precision, run_frozen
+from fresh.learning import describe, run_frozen
 from fresh.pieces import Batch, Gather, Ints, Layout, PieceTable
 from fresh.support import text_of
 from fresh.tagging import Kind, Tags, WordValues
 from fresh.team import team
-from fresh.training import Job, Watch, choose_device, fit, seeded
+from fresh.training import Job, Watch, choose_device, fit, half_precision, seeded
 from fresh.update import Loss
 
 WATCH = Watch("tagger")

@@ -17,6 +17,7 @@ from fresh.batching import Dealt, deal, padding_share
 from fresh.kept import Best, best_state, keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
+from fresh.ragged import without_padding
 from fresh.recording import Recording
 from fresh.store import Shelf
 from fresh.team import own_device, team
@@ -153,15 +154,17 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)
-            for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
-                yield 1, ""
+            with without_padding(job.model, half_precision(config, update.device)):
+                for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
+                    yield 1, ""
             job.model.eval()
             if update.broken_step is not None:
                 watch.note(diverged(watch.name, update.broken_step, best))
                 break
-            best.add(job.validate(), job.model)
-            for name, measure in job.others.items():
-                best.others[name].add(measure(), job.model)
+            with quickly(job.model, config):
+                best.add(job.validate(), job.model)
+                for name, measure in job.others.items():
+                    best.others[name].add(measure(), job.model)
             keeper.keep(job.model, update.optimizer, best, done=best.finished(config.epochs, config.patience))
             yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
     if members.leads:
@@ -240,6 +243,21 @@ def seeded(seed: int) -> Iterator[None]:
     """Draw all that is random inside the block from a seed, repeatably, and leave no trace of it outside."""
     with settled():
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        yield
+
+
+def half_precision(config: TrainConfig, device: torch.device) -> bool:
+    """Say whether training computes with bf16."""
+    wanted = config.engine.precision
+    return wanted == "bf16" or (wanted == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
+
+
+@contextmanager
+def quickly(network: nn.Module, config: TrainConfig) -> Iterator[None]:
+    """Compute inside the block with the numbers that training computes with, and attend to no padding."""
+    device = next(network.parameters()).device
+    half = half_precision(config, device)
+    with torch.autocast(device.type, torch.bfloat16, enabled=half), without_padding(network, half):
         yield
 
 

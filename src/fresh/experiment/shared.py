@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from fresh.data import Splits
 from fresh.document import Document, Saliency
 from fresh.kept import Best, scores_kept
-from fresh.learning import half_precision
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.joint import learn_joint
 from fresh.methods.marking import SUPPORT, build_scorer, score_all
@@ -23,7 +21,7 @@ from fresh.progress import SILENT
 from fresh.rationale import Words
 from fresh.support import Support
 from fresh.train_config import TrainConfig
-from fresh.training import Watch
+from fresh.training import Watch, quickly
 from fresh.whole_file import written_whole
 
 PARTS = ("train", "dev", "test")
@@ -93,10 +91,10 @@ def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
 
     :param notes: What was noted while the support model was trained.
     """
-    scorer, device = build_scorer(config, support, None), support.classifier.device
+    scorer = build_scorer(config, support, None)
     arrays: dict[str, np.ndarray] = {"notes": np.array(notes, dtype=str)}
     for part in PARTS:
-        with torch.autocast(device.type, torch.bfloat16, enabled=half_precision(config.train, device)):
+        with quickly(support.classifier, config.train):
             found = score_all(scorer, getattr(splits, part), SILENT, "")
         arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in found])
         arrays[f"{part} targets"] = np.array([saliency.target for saliency in found])

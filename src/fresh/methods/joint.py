@@ -18,7 +18,7 @@ from fresh.encoding import LongPolicy, WordEncoder
 from fresh.extractor import SaliencyExtractor
 from fresh.frozen import Reading
 from fresh.learning import build as build_reader
-from fresh.learning import describe, half_precision, run_frozen
+from fresh.learning import describe, run_frozen
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import check_rationales, targets
 from fresh.methods.outcome import Trained, written_down
@@ -30,7 +30,7 @@ from fresh.support import text_of
 from fresh.tagger import Tagger, tag_losses, weight_of
 from fresh.tagger import build as build_gate
 from fresh.tagging import Kind, Tags, WordValues
-from fresh.training import Job, Watch, fit
+from fresh.training import Job, Watch, fit, half_precision
 from fresh.update import Loss, Tally
 
 NOTHING, EVERYTHING = 0.1, 0.95

@@ -1,0 +1,86 @@
+"""Attention that spends nothing on padding: each text is a sequence of its own, and so is what it is filled up with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface
+
+NAME = "fresh_ragged"
+KNOWN = ("bert", "distilbert", "electra", "roberta")
+"""Kinds of encoders that leave attention to a function and look at the whole text in every layer."""
+
+
+def attend(
+    _module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **_others: Any,
+) -> tuple[Tensor, None]:
+    """Attend within each text. Shapes: (texts, heads, pieces, size) to (texts, pieces, heads, size).
+
+    :param attention_mask: Where sequences end, as `ends` says; None if nothing is filled up.
+    """
+    if attention_mask is None or not can_flash(query):
+        there = None if attention_mask is None else mask_of(attention_mask, query.shape[2])[:, None, None]
+        out = functional.scaled_dot_product_attention(query, key, value, there, dropout, scale=scaling)
+        return out.transpose(1, 2).contiguous(), None
+    width = query.shape[2]
+    rows = (values.transpose(1, 2).flatten(0, 1) for values in (query, key, value))
+    borders = (attention_mask, attention_mask, width, width)
+    out, *_ = torch.ops.aten._flash_attention_forward(*rows, *borders, dropout, False, False, scale=scaling)
+    return out.unflatten(0, (-1, width)), None
+
+
+def can_flash(query: Tensor) -> bool:
+    """Say whether there is a kernel that reads sequences of all lengths."""
+    if not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    return query.shape[-1] % 8 == 0 and torch.cuda.get_device_capability(query.device) >= (8, 0)
+
+
+def ends(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> Tensor | None:
+    """Say where sequences end if all texts stand in one row: 0, then each text and what it is filled up with.
+
+    :param attention_mask: 1 for pieces, which come first, and 0 for what they are filled up with. Shape: (texts,
+        pieces).
+    """
+    if attention_mask is None:
+        return None
+    n_texts, width = attention_mask.shape
+    starts = torch.arange(n_texts, device=attention_mask.device) * width
+    both = torch.stack([starts + attention_mask.sum(1), starts + width], 1).flatten()
+    return functional.pad(both, (1, 0)).to(torch.int32)
+
+
+def mask_of(borders: Tensor, width: int) -> Tensor:
+    """Say again where there are pieces. Shape: (texts, pieces)."""
+    n_pieces = borders[1::2] - borders[:-1:2]
+    return torch.arange(width, device=borders.device) < n_pieces.unsqueeze(1)
+
+
+@contextmanager
+def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
+    """Have the encoders of a network attend in this way, those that can, for as long as the block lasts."""
+    bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
+    configs = [body.config for body in bodies if body.config.model_type in KNOWN]
+    usual = [config for config in configs if config._attn_implementation == "sdpa"]
+    for config in usual:
+        config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        for config in usual:
+            config._attn_implementation = "sdpa"
+
+
+AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, ends)
