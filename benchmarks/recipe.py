@@ -1,0 +1,215 @@
+"""Ways to choose words that might serve users better than the default: dev and test macro-F1 with one support model.
+
+python benchmarks/recipe.py DATA_DIR CORPUS [--out FILE.jsonl] [setting=value ...]
+
+DATA_DIR holds the corpora. Settings are those of `fresh train`, for example seed=1 layers=all. What to make the default
+is decided by dev; test is told too, so that nobody has to run it all again. docs/log.md has the figures.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fresh.classifier import eager_attention
+from fresh.config import from_mapping, parse_assignments
+from fresh.corpora import find_corpus
+from fresh.data import Splits
+from fresh.document import Document, Example, Mask, Saliency
+from fresh.encoding import Text
+from fresh.extractor import select_read
+from fresh.methods.marking import build_scorer, score_all
+from fresh.methods.outcome import cut_all
+from fresh.methods.settings import FreshConfig
+from fresh.metrics import macro_f1
+from fresh.pieces import Batch, sum_by_word
+from fresh.predictor import Predictor
+from fresh.progress import SILENT
+from fresh.scorers import SaliencyScorer
+from fresh.scorers.gradient import PART, explained
+from fresh.scorers.looking import Looking
+from fresh.support import Scores, Support
+from fresh.training import Watch, quickly
+
+PARTS = ("train", "dev", "test")
+Masks = dict[str, list[Mask]]
+
+
+@dataclass(frozen=True, slots=True)
+class EveryLayer:
+    """Attention times its gradient in all layers, put together in one way or another."""
+
+    support: Support
+    join: Callable[[Looking, Batch, list[Tensor]], Tensor]
+    """Makes one number a piece, (batch, pieces), of the products of all layers, (batch, heads, rows, pieces) each."""
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Return one score a word, for the label the support model predicts."""
+        classifier = self.support.classifier
+        looking = Looking(classifier, -1)
+
+        def score_batch(batch: Batch) -> Scores:
+            with eager_attention(classifier):
+                output = classifier.show_attention(batch)
+            probabilities, targets = explained(self.support, output)
+            gradients = torch.autograd.grad(probabilities.sum(), output.attentions)
+            products = [
+                (weights * gradient).detach() for weights, gradient in zip(output.attentions, gradients, strict=True)
+            ]
+            return sum_by_word(self.join(looking, batch, products), batch), targets.tolist()
+
+        with torch.enable_grad():
+            return self.support.score(documents, score_batch, PART / 4)
+
+
+def added(looking: Looking, batch: Batch, products: list[Tensor]) -> Tensor:
+    """Add up what the layers say."""
+    return torch.stack([looking.by_piece(product, batch) for product in products]).sum(0)
+
+
+def passed_on(looking: Looking, batch: Batch, products: list[Tensor]) -> Tensor:
+    """Follow what raises the probability from layer to layer, down to the pieces (Chefer et al., 2021)."""
+    n_pieces = products[0].shape[-1]
+    relevance = torch.eye(n_pieces, device=products[0].device, dtype=products[0].dtype)
+    relevance = relevance.expand(len(products[0]), -1, -1)
+    for product in products:
+        relevance = relevance + product.clamp(min=0).mean(1) @ relevance
+    return looking.by_piece(relevance.unsqueeze(1), batch)
+
+
+def scored(name: str, scorer: SaliencyScorer, support: Support, splits: Splits, config: FreshConfig) -> "Found":
+    """Score all documents, and say how long that took."""
+    started = time.perf_counter()
+    with quickly(support.classifier, config.train):
+        found = {part: score_all(scorer, getattr(splits, part), SILENT, "") for part in PARTS}
+    return Found(name, found, time.perf_counter() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The scores of all documents, by one way."""
+
+    name: str
+    scores: dict[str, list[Saliency]]
+    seconds: float
+
+    def cut(self, config: FreshConfig) -> Masks:
+        """Cut them."""
+        discretizer = config.make_discretizer()
+        return {part: select_read(discretizer, scores) for part, scores in self.scores.items()}
+
+    def changed(self, name: str, change: Callable[[Saliency], NDArray[np.float64]]) -> "Found":
+        """Make others of them, document by document."""
+        new = {part: [replace(item, scores=change(item)) for item in scores] for part, scores in self.scores.items()}
+        return Found(f"{self.name}, {name}", new, self.seconds)
+
+
+def ranks(item: Saliency) -> NDArray[np.float64]:
+    """Put ranks in the place of scores, from 0 to 1."""
+    return np.argsort(np.argsort(item.scores, kind="stable"), kind="stable") / max(1, len(item.scores) - 1)
+
+
+def spread(item: Saliency) -> NDArray[np.float64]:
+    """Give neighbours a part of each score."""
+    padded = np.pad(item.scores, 1)
+    return padded[1:-1] / 2 + (padded[:-2] + padded[2:]) / 4
+
+
+def mean_rank(one: Found, other: Found) -> Found:
+    """Take the mean of two ways' ranks."""
+    pairs = {part: zip(one.scores[part], other.scores[part], strict=True) for part in PARTS}
+    new = {
+        part: [replace(first, scores=(ranks(first) + ranks(second)) / 2) for first, second in both]
+        for part, both in pairs.items()
+    }
+    return Found(f"mean rank of {one.name} and {other.name}", new, one.seconds + other.seconds)
+
+
+def chosen(ways: Sequence[Masks], support: Support, splits: Splits) -> Masks:
+    """Take for each document the words by which the support model is surest of what it said of the whole."""
+    best: Masks = {}
+    for part in PARTS:
+        documents = [example.document for example in getattr(splits, part)]
+        answers = [item.label for item in support.predict(documents)]
+        sure = np.array([kept_probability(documents, way[part], answers, support) for way in ways])
+        best[part] = [ways[number][part][place] for place, number in enumerate(sure.argmax(0).tolist())]
+    return best
+
+
+def kept_probability(
+    documents: Sequence[Document], masks: Sequence[Mask], answers: Sequence[str], support: Support
+) -> list[float]:
+    """Have the support model read only what is kept, and say how probable its answer is then."""
+    classifier = support.classifier
+    cut = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
+    table = classifier.probabilities([Text(item.words, item.query, item.id) for item in cut])
+    return [float(row[classifier.labels.index(answer)]) for row, answer in zip(table, answers, strict=True)]
+
+
+def measured(masks: Masks, splits: Splits, config: FreshConfig) -> dict[str, float]:
+    """Train a predictor on what is kept, and test it."""
+    pairs = {part: cut_all(getattr(splits, part), masks[part]) for part in PARTS}
+    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, Watch())
+    found: dict[str, float] = {}
+    for part in ("dev", "test"):
+        examples: Sequence[Example] = getattr(splits, part)
+        answers = [item.label for item in predictor.predict([rationale for rationale, _ in pairs[part]])]
+        found[part] = macro_f1([example.label for example in examples], answers, splits.labels)
+    return found
+
+
+def candidates(support: Support, splits: Splits, config: FreshConfig) -> list[tuple[str, Masks, float]]:
+    """List all ways, what they keep, and how long they take to score."""
+    steps = replace(config.scoring, steps=8)
+    named = {
+        "attention x gradient": build_scorer(replace(config, scorer="attention_gradient"), support, None),
+        "integrated gradients": build_scorer(replace(config, scorer="integrated_gradients"), support, None),
+        "integrated gradients, 8 steps": build_scorer(
+            replace(config, scorer="integrated_gradients", scoring=steps), support, None
+        ),
+        "attention x gradient of all layers, added": EveryLayer(support, added),
+        "attention x gradient of all layers, passed on": EveryLayer(support, passed_on),
+    }
+    found = {name: scored(name, scorer, support, splits, config) for name, scorer in named.items()}
+    first, second, *_ = found.values()
+    others = [first.changed("spread", spread), second.changed("spread", spread), mean_rank(first, second)]
+    result = [(item.name, item.cut(config), item.seconds) for item in (*found.values(), *others)]
+    contiguous = replace(config, discretizer="contiguous")
+    seconds = first.seconds + second.seconds
+    ways = [first.cut(config), second.cut(config)]
+    result.append(("the surer of both", chosen(ways, support, splits), seconds))
+    ways += [first.cut(contiguous), second.cut(contiguous)]
+    result.append(("the surest of both, in one piece or not", chosen(ways, support, splits), seconds))
+    return result
+
+
+def main() -> None:
+    """Run all and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data_dir", type=Path)
+    parser.add_argument("corpus")
+    parser.add_argument("settings", nargs="*")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    corpus = find_corpus(args.corpus)
+    given = {"ratio": corpus.ratio, **parse_assignments(args.settings)}
+    config = from_mapping(FreshConfig, given)
+    splits = corpus.read(args.data_dir)
+    support = Support.train(splits.train, splits.dev, config.classifier, Watch())
+    for name, masks, seconds in candidates(support, splits, config):
+        row = {"corpus": corpus.name, "way": name, "seconds": seconds, **given, **measured(masks, splits, config)}
+        print(json.dumps(row), flush=True)
+        if args.out is not None:
+            with args.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()
