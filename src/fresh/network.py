@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from inspect import signature
 from pathlib import Path
@@ -90,14 +91,24 @@ class Network(nn.Module):
         :return: How the pieces lie, their vectors (batch, pieces, width), or that of the start token alone if no more
             is wanted, and then also what that token looks at in the last layer (batch, heads, 1, pieces).
         """
-        if not isinstance(batch, Batch):
-            layout, hidden = batch
-        elif self.halves is None:
-            return batch, self.read_whole(batch, attentions=False)[0], None
-        else:
-            layout, hidden = batch, self.halves.below(batch) if batch.hidden is None else batch.hidden
-        assert self.halves is not None
-        return layout, *self.halves.above(hidden, layout)
+        with self.one_precision():
+            if not isinstance(batch, Batch):
+                layout, hidden = batch
+            elif self.halves is None:
+                return batch, self.read_whole(batch, attentions=False)[0], None
+            else:
+                layout, hidden = batch, self.halves.below(batch) if batch.hidden is None else batch.hidden
+            assert self.halves is not None
+            return layout, *self.halves.above(hidden.to(self.body.dtype) if self.is_rounded else hidden, layout)
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether the encoder reads weights that are rounded to 16 bits."""
+        return self.body.dtype == torch.bfloat16
+
+    def one_precision(self) -> AbstractContextManager[object]:
+        """Have an encoder whose weights are rounded compute with 16 bits everywhere, not with more here and there."""
+        return torch.autocast(self.device.type, enabled=False) if self.is_rounded else nullcontext()
 
     def read_whole(self, batch: Batch, attentions: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Read a batch with all layers in one go, and with all attention weights if these are wanted."""

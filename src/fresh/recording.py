@@ -37,8 +37,10 @@ def own_numbers(generator: torch.Generator, device: torch.device) -> Iterator[No
 class Recording(Update):
     """Does the same on a GPU, but has the work of each shape of batch recorded once and then replayed."""
 
-    def __init__(self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team) -> None:
-        super().__init__(model, loss, rates, team)
+    def __init__(
+        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, half: bool = False
+    ) -> None:
+        super().__init__(model, loss, rates, team, half)
         self.seen: Counter[Shape] = Counter()
         self.recorded: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self.pool = torch.cuda.graph_pool_handle()

@@ -146,15 +146,16 @@ def run(
 def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     """Train step by step: how many steps were made and how it goes; at the end, the score of each epoch."""
     config, watch, members = job.config, job.watch, team()
-    kind = Recording if job.recorded else Update
-    update = kind(job.model, job.loss, (config.learning_rate, config.weight_decay, config.max_grad_norm), members)
+    rates = config.learning_rate, config.weight_decay, config.max_grad_norm
+    half = half_precision(config, next(job.model.parameters()).device)
+    update = (Recording if job.recorded else Update)(job.model, job.loss, rates, members, half)
     best = restore(watch.kept, job.model, update.optimizer, job.others)
     yield job.n_batches * len(best.scores), ""
     with keeping(watch.kept if members.leads else None, watch.every) as keeper:
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)
-            with without_padding(job.model, half_precision(config, update.device)):
+            with without_padding(job.model, half):
                 for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
                     yield 1, ""
             job.model.eval()

@@ -1,6 +1,7 @@
 """One training step: loss, gradients, clipping, AdamW; in parts where memory is short."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from fresh import batching
 from fresh.batching import Dealt
 from fresh.kept import trained
+from fresh.rounded import Rounded
 from fresh.team import Team
 
 Loss = Callable[[Tensor, int, bool], Tensor]
@@ -49,11 +51,15 @@ class Tally(nn.Module):
 class Update:
     """Changes weights by what a batch says."""
 
-    def __init__(self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team) -> None:
+    def __init__(
+        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, half: bool = False
+    ) -> None:
         """Make the optimizer.
 
         :param rates: Learning rate, weight decay, and the norm that gradients are clipped to.
+        :param half: Whether encoders compute with 16 bits.
         """
+        self.rounded = Rounded(model) if half else None
         self.tallies = [part for part in model.modules() if isinstance(part, Tally)]
         learning_rate, weight_decay, self.max_norm = rates
         self.weights = [weight for _, weight in trained(model)]
@@ -91,15 +97,24 @@ class Update:
         try:
             for part in numbers.tensor_split(min(self.n_parts, max(1, len(numbers)))):
                 if len(part):
-                    (self.loss(part, width, dense) * scale).backward()  # type: ignore[no-untyped-call]
+                    self.backward(part, width, dense, scale)
         except torch.OutOfMemoryError:
             if self.n_parts >= len(numbers):
                 raise
             self.optimizer.zero_grad(set_to_none=True)
+            if self.rounded is not None:
+                self.rounded.forget()
             for tally in self.tallies:
                 tally.forget()
             return False
         return True
+
+    def backward(self, numbers: Tensor, width: int, dense: bool, scale: float) -> None:
+        """Add the gradients of some texts."""
+        with nullcontext() if self.rounded is None else self.rounded.in_place():
+            (self.loss(numbers, width, dense) * scale).backward()  # type: ignore[no-untyped-call]
+        if self.rounded is not None:
+            self.rounded.hand_over()
 
     def apply(self) -> None:
         """Change the weights by their gradients."""
