@@ -22,6 +22,8 @@ from measuring import Outcome, RowError, Settings, clocked, read_splits, spread
 RATIO = 0.2
 STEPS = 20
 SAMPLES = 200
+TWO_LAYERS = {"layers": 2, "pooling": "start", "learning_rate": 1e-4}
+"""As the peers are trained."""
 TRAINED_ON = 2000
 """Documents on which the model that is asked to explain was trained."""
 
@@ -29,7 +31,7 @@ TRAINED_ON = 2000
 def configure(settings: Settings, seed: int, epochs: int | None = None) -> FreshConfig:
     """Make the settings of a training that never stops early."""
     epochs = epochs or settings.epochs
-    values = {"scorer": "attention", "ratio": RATIO, "epochs": epochs, "patience": epochs, "seed": seed}
+    values = {"scorer": "attention", "ratio": RATIO, "epochs": epochs, "patience": epochs, "seed": seed, **TWO_LAYERS}
     return from_mapping(FreshConfig, {**values, "device": settings.device, "encoder": settings.encoder})
 
 

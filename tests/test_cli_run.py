@@ -59,18 +59,18 @@ def test_failures_are_told_in_the_end_and_can_be_tried_again(
     def train(*_given: Any) -> None:
         raise RuntimeError("out of luck")
 
-    path, out = grid({"method": ["full_text", "random"]}, settings={"epochs": 1}), str(tmp_path / "runs")
+    path, out = grid({"method": ["human", "random"]}, settings={"epochs": 1}), str(tmp_path / "runs")
     with monkeypatch.context() as patch:
         patch.setattr(fresh.experiment.work, "train", train)
         status, said, lines = run(capsys, path, "--out", out)
     told = [
-        "failed: toy, full_text, seed 0: RuntimeError: out of luck",
+        "failed: toy, human, seed 0: RuntimeError: out of luck",
         "failed: toy, random, seed 0: RuntimeError: out of luck",
         "Try again what failed: the same command with --retry.",
     ]
     assert (status, said) == (1, f"0 of 2 runs are done. Table: fresh table {out} grid\n")
     assert lines == [
-        "[1/2] toy, full_text, seed 0: failed: RuntimeError: out of luck",
+        "[1/2] toy, human, seed 0: failed: RuntimeError: out of luck",
         "[2/2] toy, random, seed 0: failed: RuntimeError: out of luck",
         *told,
     ]

@@ -12,14 +12,14 @@ class NetworkConfig:
 
     encoder: str = "minilm"
     """Pretrained encoder: minilm or mpnet (bundled), a folder, or a name on the Hugging Face hub."""
-    pooling: Literal["auto", "start", "mean"] = "start"
+    pooling: Literal["auto", "start", "mean"] = "auto"
     """What stands for a text: its start token, the mean of its pieces, or auto: as the encoder was trained."""
     long: Literal["stagger", "chunk", "truncate"] = "stagger"
     """Texts beyond the encoder's length: stagger (positions repeat), chunk (windows, joined by a recurrent layer and
     attention over words) or truncate (the rest is not read)."""
     max_pieces: int = 4096
     """Longest text, in pieces, that is read under stagger; time and memory grow with its square."""
-    layers: int | Literal["all"] = 2
+    layers: int | Literal["all"] = "all"
     """How many layers, from the top, are trained (with the pooler and the head), or all."""
     dropout: float = 0.2
     """Dropout before the head."""

@@ -46,11 +46,11 @@ class EngineConfig:
 class TrainConfig:
     """How one network is trained."""
 
-    epochs: int = 8
+    epochs: int = 4
     """Passes over the training data, at most."""
     batch_size: int = 32
     """Texts in a training step, on average: short texts come in larger batches, long ones in smaller."""
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-5
     """Learning rate of AdamW."""
     weight_decay: float = 0.01
     """Weight decay of AdamW, decoupled."""
