@@ -27,7 +27,7 @@ def toy_demo(toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyP
     wrong = Example(first.document, "neg" if first.label == "pos" else "pos")
     monkeypatch.setattr(fresh.demo, "read_demo", lambda: Splits(toy.train, toy.dev, (wrong, *rest)))
     monkeypatch.setattr(fresh.demo, "train", quickly)
-    monkeypatch.setattr(fresh.demo, "EPOCHS", 6)
+    monkeypatch.setitem(fresh.demo.QUICK, "epochs", 6)
 
 
 @pytest.mark.usefixtures("toy_demo")
