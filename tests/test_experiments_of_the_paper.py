@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[1] / "experiments"
 SIZES = {
     "main": 17 * 5 * 5,
     "mpnet": 15 * 5 * 3,
-    "lengths": 18 * 5 * 5,
+    "lengths": 20 * 5 * 5,
     "human": 8 * 2 * 5,
     "search": 21 * 5,
     "global": 8 * 5 * 5,
