@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fresh.web.problems import Problem, problem_response
+from fresh.web.problems import UNEXPECTED, Problem, problem_response
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -95,7 +95,20 @@ class Guard:
             refused.headers["Connection"] = "close"  # what is still on its way is not read
             await refused(scope, receive, with_headers(send))
             return
-        await self.app(scope, self.limited(scope, receive), with_headers(send))
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        guarded = with_headers(sent)
+        try:
+            await self.app(scope, self.limited(scope, receive), guarded)
+        except Exception:  # the framework would answer from outside, without these headers
+            if not begun:
+                await problem_response(500, UNEXPECTED)(scope, receive, guarded)
+            raise
 
     def check(self, scope: Scope) -> None:
         """Refuse a request for what its head says."""

@@ -44,12 +44,8 @@ def tell_problems(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         return problem_response(422, " ".join(map(mistake, error.errors())))
 
-    def failed(_request: Request, _error: Exception) -> Response:
-        return problem_response(500, UNEXPECTED)
-
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, not_understood)
-    app.add_exception_handler(Exception, failed)
 
 
 def mistake(found: Mapping[str, Any]) -> str:

@@ -45,12 +45,12 @@ def make_app(
 
 def bind(host: str, port: int) -> socket.socket:
     """Take a port; 0 takes one that is free."""
+    if not 0 <= port < 2**16:
+        raise PortError(f"A port is a number from 0 to 65535, got {port}.")
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
         raise PortError(f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them.") from error
-    except OverflowError as error:
-        raise PortError(f"A port is a number from 0 to 65535, got {port}.") from error
     taken = socket.socket(family, kind)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,0 +1,128 @@
+"""How `fresh serve` bears a load: clients that ask at the same time against one alone, and memory over many requests.
+
+    python benchmarks/serve.py MODEL [--clients 32] [--requests 5000]
+
+All figures are of one run on one machine, so that their ratios mean something where the figures themselves do not.
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import statistics
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+import httpx
+import psutil
+
+from fresh.web.measures import Measures
+from fresh.web.models import load
+from fresh.web.serve import create_app
+from fresh.web.server import address_of, bind, serving
+
+WORDS = "the old film was good and the story of two men at sea was told with great patience but a bad ending".split()
+MEGABYTE = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What some clients saw."""
+
+    n_clients: int
+    seconds: float
+    times: tuple[float, ...]
+    """Of each request."""
+
+    @property
+    def throughput(self) -> float:
+        """Requests a second."""
+        return len(self.times) / self.seconds
+
+    @property
+    def median(self) -> float:
+        """Half of the requests took no longer."""
+        return statistics.median(self.times)
+
+    @property
+    def p95(self) -> float:
+        """All but a twentieth of the requests took no longer."""
+        return statistics.quantiles(self.times, n=20)[-1]
+
+
+def serve(place: str, device: str, told: Connection) -> None:
+    """Serve a model in a process of its own."""
+    measures = Measures()
+    with bind("127.0.0.1", 0) as taken:
+        app = create_app(load([f"model={place}"], device, measures), measures)
+        told.send(address_of(taken))
+        serving(app).run(sockets=[taken])
+
+
+def text(number: int) -> str:
+    """Make a text of twenty words, another one each time."""
+    return " ".join(WORDS[(number * 7 + place * (1 + number % 5)) % len(WORDS)] for place in range(20))
+
+
+async def measure(address: str, n_clients: int, n_requests: int) -> Load:
+    """Have clients ask one request after the other each, all at the same time."""
+    numbers = iter(range(n_requests))
+    times: list[float] = []
+
+    async def client() -> None:
+        async with httpx.AsyncClient(base_url=address, timeout=60) as session:
+            for number in numbers:
+                begin = time.perf_counter()
+                answer = await session.post("/v1/models/model/explain", json={"text": text(number)})
+                times.append(time.perf_counter() - begin)
+                answer.raise_for_status()
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(n_clients)))
+    return Load(n_clients, time.perf_counter() - begin, tuple(times))
+
+
+def run(args: argparse.Namespace) -> dict[str, float | bool]:
+    """Measure one client, many, and what memory does."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=serve, args=(args.model, args.device, there), daemon=True)
+    process.start()
+    address = here.recv()
+    memory = psutil.Process(process.pid).memory_info
+    asyncio.run(measure(address, args.clients, 10 * args.clients))  # warm
+    alone = asyncio.run(measure(address, 1, args.few))
+    crowd = asyncio.run(measure(address, args.clients, 4 * args.few))
+    before = memory().rss
+    many = asyncio.run(measure(address, args.clients, args.requests))
+    after = memory().rss
+    process.terminate()
+    process.join()
+    for each in (alone, crowd, many):
+        figures = f"{each.throughput:7.1f} a second, median {1000 * each.median:6.1f} ms, p95 {1000 * each.p95:6.1f} ms"
+        print(f"{each.n_clients:3d} client(s), {len(each.times):5d} requests: {figures}")
+    gain, slower = crowd.throughput / alone.throughput, crowd.p95 / alone.median
+    return {
+        "throughput_gain": round(gain, 2),
+        "p95_over_single": round(slower, 2),
+        "memory_before_mb": round(before / MEGABYTE, 1),
+        "memory_after_mb": round(after / MEGABYTE, 1),
+        "memory_growth": round(after / before - 1, 4),
+        "met": gain >= 3 and slower < 10 and after / before < 1.05,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="folder of a saved model")
+    parser.add_argument("--clients", type=int, default=32, help="clients at the same time (default: 32)")
+    parser.add_argument("--requests", type=int, default=5000, help="requests over which memory is watched")
+    parser.add_argument("--few", type=int, default=200, help="requests of the single client (default: 200)")
+    parser.add_argument("--device", default="cpu", help="where to compute (default: cpu)")
+    print(json.dumps(run(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()
