@@ -49,11 +49,21 @@ def question(number: int) -> Question:
     return Question(Document.from_words(["a", "good", "film", WORDS[number % len(WORDS)]], id=str(number)))
 
 
+def until(begun: threading.Event, free: threading.Event) -> Callable[[Rationalizer], None]:
+    """Make an errand that says that it has begun, and ends when it may."""
+
+    def errand(_model: Rationalizer) -> None:
+        begun.set()
+        free.wait(10)
+
+    return errand
+
+
 @pytest.fixture
 def blocked(batcher: Batcher) -> Iterator[Callable[[], None]]:
     """A model at work, so that all else waits until it is let go."""
     free, begun = threading.Event(), threading.Event()
-    batcher.run(lambda _model: (begun.set(), free.wait(10)))
+    batcher.run(until(begun, free))
     assert begun.wait(10)
     yield free.set
     free.set()
@@ -159,7 +169,7 @@ def test_overload_and_slow_answers_are_told_with_when_to_come_back(place: str) -
     batcher = models.find("one-length").batcher
     free, begun = threading.Event(), threading.Event()
     with TestClient(create_app(models, measures, ServeConfig(seconds=0.3)), base_url="http://127.0.0.1") as client:
-        batcher.run(lambda _model: (begun.set(), free.wait(10)))
+        batcher.run(until(begun, free))
         assert begun.wait(10)
         slow = client.post("/v1/models/one-length/explain", json={"text": TEXT})
         assert slow.status_code == 503

@@ -48,10 +48,10 @@ def bind(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
         raise PortError(f"A port is a number from 0 to 65535, got {port}.")
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
         raise PortError(f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them.") from error
-    taken = socket.socket(family, kind)
+    taken = socket.socket(family, kind, protocol)  # without its protocol, small answers wait 40 ms for company
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.bind(address)
