@@ -2,8 +2,6 @@
 
 import errno
 import socket
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import fastapi
@@ -17,7 +15,6 @@ from fresh.web.problems import tell_problems
 
 OPENAPI = "/v1/openapi.json"
 MOST_CONNECTIONS = 1000
-Lifespan = Callable[[fastapi.FastAPI], AbstractAsyncContextManager[None]]
 
 
 class PortError(OSError):
