@@ -23,6 +23,7 @@ Text classification that shows exactly the words an answer was made from.
   fresh audit my-model reviews.csv             try to break its guarantee, and look for what leaks past it
   fresh compare --help                         put models side by side, and test whether they differ
   fresh export --help                          let people correct the words in an annotation tool
+  fresh serve my-model                         try it in the browser, and ask it over JSON
   fresh describe reviews.csv                   sizes, lengths and classes of data, and what people marked in it
   fresh run --help                             train and test a whole grid of models from one file
   fresh table runs                             its table, as Markdown, CSV or LaTeX

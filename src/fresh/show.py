@@ -110,7 +110,7 @@ def show_figures(console: Console, figures: Figures) -> None:
 def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:
     """Turn an explanation into plain values, for JSON.
 
-    :param scores: Add all words and the scores that the rationale was cut from.
+    :param scores: Add all words and, where there are any, the scores that the rationale was cut from.
     """
     text = explanation.document.text
     record: dict[str, Any] = {
@@ -121,7 +121,8 @@ def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:
         "rationale": [{"start": start, "end": end, "text": text[start:end]} for start, end in explanation.spans],
         "ratio": explanation.mask.ratio,
     }
-    if scores and explanation.saliency is not None:
+    if scores:
         record["words"] = list(explanation.document.words)
+    if scores and explanation.saliency is not None:
         record["scores"] = explanation.saliency.scores.tolist()
     return record

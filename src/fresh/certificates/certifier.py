@@ -1,6 +1,6 @@
 """Explains documents and certifies each answer; the file is there only when it is whole."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +97,17 @@ def certifying(
         certifier = Certifier(loaded, maker, file, target)
         yield certifier
         certifier.close()
+
+
+def certificates_of(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
+    """Write a whole file of certificates in memory."""
+    records = [certificate.record(maker) for certificate in certificates]
+    closing = maker.record("closing") | {"count": len(certificates)}
+    written, digest = b"", START
+    for record in (maker.record("header"), *records, closing):
+        line, digest = seal(record, digest)
+        written += line
+    return written
 
 
 def check_target(target: Path, overwrite: bool) -> None:

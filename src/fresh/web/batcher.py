@@ -1,0 +1,180 @@
+"""Requests that come at the same time are read together: a thread for each model, and a queue before it."""
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from fresh.rationalizer import Rationalizer
+from fresh.web.measures import Measures
+from fresh.web.question import Answer, Question, answer
+
+LOG = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class OverloadedError(RuntimeError):
+    """Too much waits already."""
+
+    def __init__(self, name: str, n_waiting: int, seconds: int) -> None:
+        super().__init__(
+            f"Model {name!r} has {n_waiting:,} texts to read already, and no more can wait. "
+            f"Ask again in {seconds} second{'s' if seconds != 1 else ''}."
+        )
+        self.seconds = seconds
+
+
+class ClosedError(RuntimeError):
+    """The server ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How much is read together, and how much may wait."""
+
+    most_texts: int = 32
+    """Texts that are read together, at most, unless one request brings more."""
+    most_words: int = 16_384
+    """Words that are read together, at most, unless one request brings more."""
+    most_waiting: int = 256
+    """Texts that may wait."""
+    patience: float = 0.002
+    """Seconds to wait for company, once requests have begun to come together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What somebody waits for: answers to questions, or an errand that is run alone."""
+
+    questions: Sequence[Question] = ()
+    errand: Callable[[Rationalizer], Any] | None = None
+    future: "Future[Any]" = field(default_factory=Future)
+
+    @property
+    def n_texts(self) -> int:
+        """How many texts it counts as."""
+        return len(self.questions) or 1
+
+    @property
+    def n_words(self) -> int:
+        """How many words are read for it."""
+        return sum(len(question.document.words) for question in self.questions)
+
+
+class Batcher:
+    """Answers in the order of asking, as many at once as came in the meantime."""
+
+    def __init__(self, name: str, model: Rationalizer, measures: Measures, limits: BatchLimits | None = None) -> None:
+        self.name = name
+        self.model = model
+        self.limits = limits or BatchLimits()
+        self.measures = measures
+        self.queue: deque[Work] = deque()
+        self.n_waiting = 0
+        self.seconds_a_text = 0.02
+        """How long a text took lately."""
+        self.crowded = False
+        """Whether requests came together lately."""
+        self.closed = False
+        self.changed = threading.Condition()
+        self.thread = threading.Thread(target=self.work, name=f"model {name}", daemon=True)
+        self.thread.start()
+
+    def ask(self, questions: Sequence[Question]) -> "Future[list[Answer]]":
+        """Have questions answered; a future that is cancelled before its turn costs nothing."""
+        return self.add(Work(questions))
+
+    def run(self, errand: Callable[[Rationalizer], Result]) -> "Future[Result]":
+        """Have something done with the model alone, in its turn."""
+        return self.add(Work(errand=errand))
+
+    def add(self, work: Work) -> "Future[Any]":
+        """Put work at the end of the queue, unless too much waits."""
+        with self.changed:
+            if self.closed:
+                raise ClosedError("This server is about to end. Ask again when it is back.")
+            if self.n_waiting and self.n_waiting + work.n_texts > self.limits.most_waiting:
+                self.measures.refused.labels(self.name).inc()
+                seconds = max(1, math.ceil(self.n_waiting * self.seconds_a_text))
+                raise OverloadedError(self.name, self.n_waiting, seconds)
+            self.queue.append(work)
+            self.count(work.n_texts)
+            self.changed.notify_all()
+        return work.future
+
+    def count(self, more: int) -> None:
+        """Count texts that wait."""
+        self.n_waiting += more
+        self.measures.waiting.labels(self.name).set(self.n_waiting)
+
+    def close(self) -> None:
+        """Finish what was begun, and refuse the rest."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        self.thread.join()
+        for work in self.queue:
+            work.future.cancel()
+
+    def work(self) -> None:
+        """Answer until the end."""
+        while works := self.take():
+            begin = time.perf_counter()
+            self.do(works)
+            n_texts = sum(work.n_texts for work in works)
+            self.crowded = len(works) > 1
+            self.seconds_a_text += 0.2 * ((time.perf_counter() - begin) / n_texts - self.seconds_a_text)
+
+    def take(self) -> list[Work]:
+        """Wait for work and take from the front of the queue what is read together; nothing at the end."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.queue or self.closed)
+            if self.crowded and not self.closed:
+                self.changed.wait_for(lambda: self.n_waiting >= self.limits.most_texts, self.limits.patience)
+            works: list[Work] = []
+            n_texts = n_words = 0
+            while self.queue and not self.closed:
+                first = self.queue[0]
+                n_texts, n_words = n_texts + first.n_texts, n_words + first.n_words
+                alone = first.errand is not None or (works and works[0].errand is not None)
+                full = n_texts > self.limits.most_texts or n_words > self.limits.most_words
+                if works and (alone or full):
+                    break
+                works.append(self.queue.popleft())
+                self.count(-first.n_texts)
+            return works
+
+    def do(self, works: Sequence[Work]) -> None:
+        """Answer works that somebody still waits for."""
+        wanted = [work for work in works if work.future.set_running_or_notify_cancel()]
+        self.measures.dropped.labels(self.name).inc(len(works) - len(wanted))
+        if not wanted:
+            return
+        self.measures.batches.labels(self.name).observe(sum(work.n_texts for work in wanted))
+        if len(wanted) == 1:
+            settle(self.model, wanted[0])
+            return
+        try:
+            answers = iter(answer(self.model, [question for work in wanted for question in work.questions]))
+        except Exception as error:  # noqa: BLE001  # one of them is at fault: each is told apart
+            LOG.debug("Read one by one: %s", error)
+            for work in wanted:
+                settle(self.model, work)
+        else:
+            for work in wanted:
+                work.future.set_result([next(answers) for _ in work.questions])
+
+
+def settle(model: Rationalizer, work: Work) -> None:
+    """Do one piece of work; what goes wrong is told to whoever waits for it."""
+    try:
+        result = answer(model, work.questions) if work.errand is None else work.errand(model)
+    except Exception as error:  # noqa: BLE001
+        work.future.set_exception(error)
+    else:
+        work.future.set_result(result)

@@ -1,0 +1,136 @@
+"""Routes to models: what there is, explain, curve, certificate."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from fresh.curve import Curve
+from fresh.show import to_record
+from fresh.web.batcher import ClosedError, OverloadedError
+from fresh.web.bodies import About, Asked, CurveRecord, Record
+from fresh.web.models import Models, Served
+from fresh.web.problems import Problem, problems
+from fresh.web.question import Question
+
+Result = TypeVar("Result")
+JSON_LINES = "application/x-ndjson"
+Documented = dict[int | str, dict[str, Any]]
+"""Answers of a route, in the words of OpenAPI."""
+REFUSALS = (400, 404, 408, 413, 422, 503)
+
+
+def explaining(models: Models, seconds: float) -> APIRouter:
+    """Make the routes.
+
+    :param seconds: How long somebody waits for an answer, at most.
+    """
+    router = APIRouter(prefix="/v1/models", tags=["models"])
+
+    @router.get("", summary="Which models there are")
+    def all_models() -> list[About]:
+        """List the models, and what must be known to ask them."""
+        return [About(**served.about()) for served in models.served.values()]
+
+    @router.post("/{name}/explain", summary="Classify text and say from which words", responses=problems(*REFUSALS))
+    async def explain(name: str, asked: Asked, request: Request) -> Record | list[Record]:
+        """Answer about `text`, `texts`, or `words` of which exactly those that are `kept` are read.
+
+        For `texts` comes a list, else one record: what `fresh explain` writes.
+        """
+        served = models.find(name)
+        answers = await got(request, put(served, asked.questions(served)), seconds)
+        records = [to_record(explanation, asked.scores) for [explanation] in answers]
+        return as_json(records if asked.texts is not None else records[0])  # type: ignore[return-value]
+
+    @router.post("/{name}/curve", summary="Answer from growing rationales", responses=problems(*REFUSALS))
+    async def curve(name: str, asked: Asked, request: Request) -> CurveRecord:
+        """Answer about one `text` at every length that the model was trained for."""
+        served = models.find(name)
+        question = asked.one(served)
+        if served.model.ratios is None:
+            raise Problem(422, f"Model {served.name!r} was trained for one length, so that there is no curve.")
+        question = Question(question.document, every_length=True)
+        [points] = await got(request, put(served, [question]), seconds)
+        records = [to_record(point) for point in points]
+        minimal = next(place for place, point in enumerate(points) if point is Curve(points).minimal)
+        return as_json({"points": records, "minimal": minimal})  # type: ignore[return-value]
+
+    certificates: Documented = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
+
+    @router.post(
+        "/{name}/certificate",
+        summary="Certify answers",
+        responses={**certificates, **problems(*REFUSALS)},
+        response_class=Response,
+    )
+    async def certificate(name: str, asked: Asked, request: Request) -> Response:
+        """Answer as `explain` does, and give the certificates of the answers as a file."""
+        served = models.find(name)
+        questions = asked.questions(served)
+        served.check_folder()
+        content = await got(request, begun(served, questions), seconds)
+        headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
+        return Response(content, media_type=JSON_LINES, headers=headers)
+
+    return router
+
+
+def as_json(value: Any) -> Response:
+    """Write a value as JSON; what it holds was checked when it was made."""
+    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), media_type="application/json")
+
+
+def put(served: Served, questions: Sequence[Question]) -> "Future[list[Any]]":
+    """Have questions wait for their turn, unless too many wait."""
+    try:
+        return served.batcher.ask(questions)
+    except (OverloadedError, ClosedError) as error:
+        raise busy(error) from error
+
+
+def begun(served: Served, questions: Sequence[Question]) -> "Future[bytes]":
+    """Have certificates wait for their turn, unless too many wait."""
+    try:
+        return served.batcher.run(lambda _model: served.certify(questions))
+    except (OverloadedError, ClosedError) as error:
+        raise busy(error) from error
+
+
+def busy(error: Exception) -> Problem:
+    """Say when to ask again."""
+    return Problem(503, str(error), later(getattr(error, "seconds", 1)))
+
+
+def later(seconds: int) -> Mapping[str, str]:
+    """Tell a client when to ask again, in a header."""
+    return {"Retry-After": str(seconds)}
+
+
+async def got(request: Request, future: "Future[Result]", seconds: float) -> Result:
+    """Wait for a result; who leaves, or waits too long, is not worked for any more."""
+    waiting: asyncio.Future[Any] = asyncio.wrap_future(future)
+    gone: asyncio.Future[Any] = asyncio.ensure_future(left(request))
+    try:
+        await asyncio.wait({waiting, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            result: Result = waiting.result()
+            return result
+    except ValueError as error:  # the package's own words, such as those on a text that is too long
+        raise Problem(422, str(error)) from error
+    finally:
+        gone.cancel()
+        waiting.cancel()
+    if gone.done():
+        raise Problem(503, "Nobody waits for this answer any more.")
+    raise Problem(503, f"The answer took longer than {seconds:g} seconds. Ask again, or about less text.", later(5))
+
+
+async def left(request: Request) -> None:
+    """Wait until the client is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,107 @@
+"""Routes to files that are explained in the background."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, File, Form, UploadFile
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from fresh.config import ConfigError, from_mapping
+from fresh.data import DataConfig, DataError
+from fresh.web.explaining import JSON_LINES, Documented
+from fresh.web.jobs import ENDINGS, Job, Jobs, State
+from fresh.web.models import Models
+from fresh.web.problems import Problem, problems
+from fresh.web.results import as_csv
+
+UPLOAD = "/jobs"
+"""How the address ends to which files are uploaded."""
+CSV = "text/csv; charset=utf-8"
+
+
+class JobRecord(BaseModel):
+    """How far a file has come."""
+
+    id: str
+    file: str
+    model: str
+    state: State
+    rows: int = Field(description="Texts that are explained in all.")
+    done: int = Field(description="Texts that are explained by now.")
+    problem: str = Field(description="Why it failed; empty if it did not.")
+    left_out: str = Field(description="Which rows were left out, and why; empty if none.")
+
+
+def job_routes(models: Models, jobs: Jobs) -> APIRouter:
+    """Make the routes."""
+    router = APIRouter(prefix="/v1", tags=["jobs"])
+
+    @router.post(
+        f"/models/{{name}}{UPLOAD}",
+        summary="Explain a file",
+        status_code=202,
+        responses=problems(400, 404, 408, 413, 415, 422, 503),
+    )
+    async def upload(
+        name: str,
+        file: Annotated[UploadFile, File(description=f"A file that ends in one of: {', '.join(ENDINGS)}.")],
+        text: Annotated[str, Form(description="Column with the text.")] = "text",
+        query: Annotated[str, Form(description="Column with the query.")] = "query",
+        id: Annotated[str, Form(description="Column with a name for each row.")] = "id",
+        ratio: Annotated[float | None, Form(description="Share of the words to read.")] = None,
+        skip_bad: Annotated[bool, Form(description="Leave out rows that cannot be used.")] = False,
+    ) -> JobRecord:
+        """Upload a table with one text a row; it is explained in the background, as with `fresh explain --input`."""
+        served = models.find(name)
+        columns = {"text": text, "query": query, "id": id, "skip_bad": skip_bad}
+        try:
+            config = from_mapping(DataConfig, columns)
+            job = jobs.make(file.filename or "", served, config, ratio)
+            await run_in_threadpool(jobs.add, job, file.file)
+        except (ConfigError, DataError) as error:
+            raise Problem(422, as_fields(str(error))) from error
+        return JobRecord(**job.about())
+
+    @router.get("/jobs/{id}", summary="How far a file has come", responses=problems(404))
+    def progress(id: str) -> JobRecord:
+        """Tell how many texts are explained, and what went wrong if anything did."""
+        return JobRecord(**jobs.find(id).about())
+
+    @router.delete("/jobs/{id}", summary="Delete a file and its results", status_code=204, responses=problems(404))
+    def delete(id: str) -> None:
+        """Stop it, and delete what was uploaded and what was written."""
+        jobs.remove(jobs.find(id))
+
+    contents: Documented = {200: {"description": "The results.", "content": {JSON_LINES: {}, "text/csv": {}}}}
+
+    @router.get(
+        "/jobs/{id}/results",
+        summary="Download results",
+        responses={**contents, **problems(404, 409, 422)},
+        response_class=Response,
+    )
+    def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
+        """Give what `fresh explain` writes, as JSON lines, or the answers and the words read, as CSV."""
+        job = jobs.find(id)
+        if job.state not in ("done", "failed"):
+            raise Problem(409, f"{job.n_done:,} of {job.n_rows:,} texts are explained. Wait until all are.")
+        lines = lines_of(job)
+        body, kind = (lines, JSON_LINES) if format == "jsonl" else (as_csv(lines), CSV)
+        headers = {"Content-Disposition": f'attachment; filename="explained.{format}"'}
+        return StreamingResponse(body, media_type=kind, headers=headers)
+
+    return router
+
+
+def as_fields(told: str) -> str:
+    """Call settings as fields of a form are called, where a message calls them as the command does."""
+    return re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), told)
+
+
+def lines_of(job: Job) -> Iterator[str]:
+    """Read the results line by line."""
+    with job.results.open(encoding="utf-8") as file:
+        yield from file

@@ -1,0 +1,245 @@
+"""Files that are explained in the background: kept for a while, in places of our own."""
+
+import json
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from fresh.data import BadRows, DataConfig, DataError
+from fresh.document import Document
+from fresh.examples import document_in, usable
+from fresh.readers import RowError, read_rows
+from fresh.show import to_record
+from fresh.web.batcher import ClosedError, OverloadedError
+from fresh.web.bodies import MOST_CHARACTERS, check_ratio
+from fresh.web.measures import Measures
+from fresh.web.models import Served
+from fresh.web.problems import Problem
+from fresh.web.question import Question
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
+"""Of files that can be uploaded: none that is packed, so that little cannot become much."""
+AT_ONCE = 16
+"""Texts of a file that wait to be read at the same time; others have their turn in between."""
+
+State = Literal["waiting", "running", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """How much is kept, and for how long."""
+
+    most_bytes: int = 20 * 1024**2
+    """Size of a file."""
+    most_rows: int = 10_000
+    """Rows of a file."""
+    most_jobs: int = 20
+    """Files that are kept with their results."""
+    seconds: float = 3600.0
+    """How long results are kept after they are done."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A file, and how far it has come."""
+
+    id: str
+    name: str
+    """What the client calls the file."""
+    served: Served
+    config: DataConfig
+    ratio: float | None
+    folder: Path
+    n_rows: int = 0
+    n_done: int = 0
+    state: State = "waiting"
+    problem: str = ""
+    left_out: str = ""
+    """Which rows were left out, and why."""
+    ended: float = 0.0
+    """When it was done, by the clock that only goes on."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def source(self) -> Path:
+        """Where the upload lies; of the client's name for it only the end is used."""
+        return self.folder / f"upload{next(end for end in ENDINGS if self.name.lower().endswith(end))}"
+
+    @property
+    def results(self) -> Path:
+        """Where the results are written."""
+        return self.folder / "results.jsonl"
+
+    def documents(self, bad: BadRows) -> Iterator[Document]:
+        """Read the texts of the file."""
+        return usable(read_rows(self.source, self.name), self.config, ("text",), self.document_in, bad)
+
+    def document_in(self, row: Any, config: DataConfig) -> Document:
+        """Make a document of a row, as the model can read it."""
+        document = document_in(row, config)
+        if len(document.text) > MOST_CHARACTERS:
+            problem = f"the text has {len(document.text):,} characters; at most {MOST_CHARACTERS:,} are taken."
+            raise RowError(row.place, problem, "Split it, or leave such rows out with skip_bad.")
+        try:
+            self.served.model.check_query(document)
+        except ValueError as error:
+            asks = self.served.model.asks
+            problem = f"the row has {'no' if asks else 'a'} query, but model {self.served.name!r} was trained with"
+            way_out = "Give one in the column query." if asks else "Name no column with queries."
+            raise RowError(row.place, f"{problem}{'' if asks else 'out'} queries.", way_out) from error
+        return document
+
+    def about(self) -> dict[str, Any]:
+        """Say how far it has come."""
+        return {
+            "id": self.id,
+            "file": self.name,
+            "model": self.served.name,
+            "state": self.state,
+            "rows": self.n_rows,
+            "done": self.n_done,
+            "problem": self.problem,
+            "left_out": self.left_out,
+        }
+
+
+class Jobs:
+    """All jobs of a server; two are worked on at a time."""
+
+    def __init__(self, measures: Measures, limits: JobLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.measures = measures
+        self.limits = limits
+        self.clock = clock
+        self.jobs: dict[str, Job] = {}
+        self.lock = threading.Lock()
+        self.place = tempfile.TemporaryDirectory(prefix="fresh-serve-")
+        self.pool = ThreadPoolExecutor(2, "jobs")
+
+    def add(self, job: Job, content: IO[bytes]) -> Job:
+        """Keep an upload, read all its rows once to find what is wrong, and begin."""
+        job.folder.mkdir()
+        try:
+            with job.source.open("wb") as file:
+                while block := content.read(1 << 20):
+                    file.write(block)
+            self.check(job)
+        except BaseException:
+            self.remove(job)
+            raise
+        self.pool.submit(self.work, job)
+        return job
+
+    def make(self, name: str, served: Served, config: DataConfig, ratio: float | None) -> Job:
+        """Make a place for a job, if there is one left."""
+        shown = Path(name.replace("\\", "/")).name[-100:] or "upload"
+        if not shown.lower().endswith(ENDINGS):
+            raise Problem(415, f"{shown!r} is of a type that is not taken. Upload one of: {', '.join(ENDINGS)}.")
+        if ratio is not None:
+            check_ratio(served, ratio)
+        with self.lock:
+            self.expire()
+            if len(self.jobs) >= self.limits.most_jobs:
+                raise Problem(
+                    503,
+                    f"{len(self.jobs)} files are kept already, and no more can be. Delete one, or come back later.",
+                    {"Retry-After": "60"},
+                )
+            id = secrets.token_urlsafe(16)
+            job = self.jobs[id] = Job(id, shown, served, config, ratio, Path(self.place.name) / id)
+            self.measures.jobs.set(len(self.jobs))
+        return job
+
+    def check(self, job: Job) -> None:
+        """Read all rows, and refuse a file that cannot be used or has too many."""
+        bad = BadRows()
+        for _ in job.documents(bad):
+            job.n_rows += 1
+            if job.n_rows > self.limits.most_rows:
+                raise DataError(
+                    f"{job.name} has more than {self.limits.most_rows:,} rows, the most that are taken. "
+                    "Upload it in parts."
+                )
+        job.left_out = bad.summary() if bad.count else ""
+
+    def work(self, job: Job) -> None:
+        """Explain all texts of a file; each line that is written is whole."""
+        job.state = "running"
+        try:
+            with job.results.open("w", encoding="utf-8") as output:
+                self.explain(job, output)
+            job.state = "done"
+        except (ValueError, OSError, ClosedError) as error:
+            told = f" ({job.n_done} texts before it are explained and can be downloaded.)" if job.n_done else ""
+            job.state, job.problem = "failed", f"{error}{told}"
+        finally:
+            job.ended = self.clock()
+
+    def explain(self, job: Job, output: IO[str]) -> None:
+        """Write the answers; texts that the model cannot read are left out if rows may be."""
+        bad = BadRows()
+        documents = job.documents(bad)
+        while group := list(islice(documents, AT_ONCE)):
+            for future in [self.ask(job, document) for document in group]:
+                try:
+                    [[explanation]] = future.result()
+                except ValueError as error:
+                    if not job.config.skip_bad:
+                        raise
+                    bad.add(str(error))
+                else:
+                    output.write(json.dumps(to_record(explanation), ensure_ascii=False) + "\n")
+                    job.n_done += 1
+            output.flush()
+            job.left_out = bad.summary() if bad.count else ""
+
+    def ask(self, job: Job, document: Document) -> "Future[list[Any]]":
+        """Have a text wait for its turn, as soon as there is room."""
+        while not job.stopped.is_set():
+            try:
+                return job.served.batcher.ask([Question(document, job.ratio)])
+            except OverloadedError:
+                job.stopped.wait(0.1)
+        raise ClosedError("The job was deleted.")
+
+    def find(self, id: str) -> Job:
+        """Find a job by its id."""
+        with self.lock:
+            self.expire()
+            job = self.jobs.get(id)
+        if job is None:
+            kept = f"{self.limits.seconds / 60:g} minutes"
+            raise Problem(404, f"There is no such job. Results are kept for {kept}; upload the file again.")
+        return job
+
+    def expire(self) -> None:
+        """Forget what was done long ago."""
+        for job in list(self.jobs.values()):
+            if job.ended and self.clock() - job.ended > self.limits.seconds:
+                self.forget(job)
+
+    def remove(self, job: Job) -> None:
+        """Stop a job and delete all that belongs to it."""
+        with self.lock:
+            self.forget(job)
+
+    def forget(self, job: Job) -> None:
+        """Delete what belongs to a job."""
+        job.stopped.set()
+        self.jobs.pop(job.id, None)
+        self.measures.jobs.set(len(self.jobs))
+        shutil.rmtree(job.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Stop all jobs and delete everything."""
+        for job in list(self.jobs.values()):
+            self.remove(job)
+        self.pool.shutdown(cancel_futures=True)
+        self.place.cleanup()

@@ -1,0 +1,114 @@
+"""The models that are served: each loaded once, with a name of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fresh
+from fresh.certificates.certificate import Certificate, Maker
+from fresh.certificates.certifier import certificates_of
+from fresh.config import unknown
+from fresh.model_folder import find_predictor, predictor_digest
+from fresh.rationalizer import Rationalizer, find_folder
+from fresh.web.batcher import Batcher, BatchLimits
+from fresh.web.measures import Measures
+from fresh.web.problems import Problem
+from fresh.web.question import Question, answer
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model that answers."""
+
+    name: str
+    folder: Path
+    maker: Maker
+    batcher: Batcher
+
+    @property
+    def model(self) -> Rationalizer:
+        """The model itself; only its own thread may have it read."""
+        return self.batcher.model
+
+    def about(self) -> dict[str, Any]:
+        """Say what a client must know to ask it."""
+        model = self.model
+        return {
+            "name": self.name,
+            "labels": list(model.labels),
+            "asks": model.asks,
+            "ratios": None if model.ratios is None else list(model.ratios),
+            "predictor_sha256": self.maker.predictor_sha256,
+        }
+
+    def health(self) -> str:
+        """Say in a few words how it is."""
+        if not self.batcher.thread.is_alive():
+            return "stopped"
+        return "ready" if self.folder.is_dir() else "ready, from memory: its folder is gone"
+
+    def certify(self, questions: Sequence[Question]) -> bytes:
+        """Answer questions by themselves and write their certificates; for the model's own thread."""
+        explanations = [explanation for [explanation] in answer(self.model, questions)]
+        rationales = [explanation.rationale for explanation in explanations]
+        made = zip(rationales, self.model.predictor.pieces(rationales), explanations, strict=True)
+        return certificates_of(
+            self.maker, [Certificate(rationale, pieces, one.prediction, 0) for rationale, pieces, one in made]
+        )
+
+    def check_folder(self) -> None:
+        """Refuse what needs the folder once that is gone."""
+        if not self.folder.is_dir():
+            raise Problem(
+                503,
+                f"The folder of model {self.name!r} is gone, so that nobody could verify a certificate of it. "
+                "Put the folder back; answers are given from memory meanwhile.",
+            )
+
+
+class Models:
+    """All models of a server, by name."""
+
+    def __init__(self, served: Mapping[str, Served]) -> None:
+        self.served = dict(served)
+
+    def find(self, name: str) -> Served:
+        """Find a model by its name."""
+        if name not in self.served:
+            raise Problem(404, unknown(name, "a model here", self.served))
+        return self.served[name]
+
+    def close(self) -> None:
+        """Have all models finish what they began."""
+        for served in self.served.values():
+            served.batcher.close()
+
+
+def named(models: Sequence[str]) -> dict[str, str]:
+    """Give each model a name: that of its folder, or the one that stands before it, as in NAME=MODEL."""
+    places: dict[str, str] = {}
+    for given in models:
+        name, sign, place = given.partition("=")
+        if not sign or Path(given).exists():
+            name, place = Path(given).resolve().name if Path(given).exists() else given.rpartition("/")[2], given
+        if not name or "/" in name:
+            raise ValueError(f"{given} gives a model no name that fits into an address. Write NAME=MODEL.")
+        if name in places:
+            raise ValueError(
+                f"Two models have the name {name}: {places[name]} and {place}. "
+                f"Give one another name: other-{name}={place}."
+            )
+        places[name] = place
+    return places
+
+
+def load(models: Sequence[str], device: str, measures: Measures, limits: BatchLimits | None = None) -> Models:
+    """Load models from their folders, or from the hub."""
+    served: dict[str, Served] = {}
+    for name, place in named(models).items():
+        folder = find_folder(place, {})
+        model = Rationalizer.from_pretrained(folder, device=device)
+        maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
+        served[name] = Served(name, folder, maker, Batcher(name, model, measures, limits))
+    return Models(served)

@@ -1,0 +1,42 @@
+// Light and dark, and the tabs.
+import { byId } from "./talk.js";
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : dark.matches;
+}
+
+function nameTheme() {
+  byId("theme").textContent = isDark() ? "Light" : "Dark";
+  byId("theme").setAttribute("aria-label", isDark() ? "Change to light" : "Change to dark");
+}
+
+function openTab(tab) {
+  for (const each of document.querySelectorAll('[role="tab"]')) {
+    const open = each === tab;
+    each.setAttribute("aria-selected", open);
+    each.tabIndex = open ? 0 : -1;
+    byId(each.getAttribute("aria-controls")).hidden = !open;
+  }
+}
+
+export function startLook() {
+  const tabs = [...document.querySelectorAll('[role="tab"]')];
+  for (const [place, tab] of tabs.entries()) {
+    tab.addEventListener("click", () => openTab(tab));
+    tab.addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      const other = tabs[(place + 1) % tabs.length];
+      openTab(other);
+      other.focus();
+    });
+  }
+  byId("theme").addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    nameTheme();
+  });
+  dark.addEventListener("change", nameTheme);
+  nameTheme();
+}

@@ -1,0 +1,110 @@
+// A text as words that can be edited one by one. Only text nodes are made of texts, so none of them can be more.
+import { element, visible } from "./talk.js";
+
+// Where the words stand: in code units, as slices of strings count, and in code points, as the server does.
+export function placesOf(text, words) {
+  const places = [];
+  let at = 0;
+  let points = 0;
+  for (const word of words) {
+    const start = text.indexOf(word, at);
+    points += [...text.slice(at, start)].length;
+    places.push({ start, end: start + word.length, point: points });
+    at = start + word.length;
+    points += [...word].length;
+  }
+  return places;
+}
+
+// Which words were read: those that begin inside a span of the rationale.
+export function keptOf(places, rationale) {
+  let next = 0;
+  return places.map(({ point }) => {
+    while (next < rationale.length && rationale[next].end <= point) next++;
+    return next < rationale.length && rationale[next].start <= point;
+  });
+}
+
+export function drawWords(parent, state, edit) {
+  const { text, places, kept, words, first } = state;
+  const whole = document.createDocumentFragment();
+  let mark = null;
+  let at = 0;
+  places.forEach(({ start, end }, number) => {
+    const joined = mark !== null && kept[number];
+    if (!joined) mark = null;
+    (mark ?? whole).append(visible(text.slice(at, start)));
+    if (kept[number] && !mark) whole.append((mark = element("mark")));
+    const word = element("span", words[number] === first[number] ? "word" : "word changed", visible(words[number]));
+    word.dataset.number = number;
+    word.tabIndex = number === state.at ? 0 : -1;
+    word.setAttribute("role", "button");
+    (mark ?? whole).append(word);
+    at = end;
+  });
+  whole.append(visible(text.slice(at)));
+  parent.replaceChildren(whole);
+  parent.onclick = (event) => {
+    const word = event.target.closest(".word");
+    if (word) openWord(word, state, edit);
+  };
+  parent.onkeydown = (event) => onKey(event, parent, state, edit);
+}
+
+export function drawRead(parent, state) {
+  const read = state.words.filter((_, number) => state.kept[number]);
+  parent.replaceChildren(read.length ? visible(read.join(" ")) : element("span", "muted", "No word was read."));
+  parent.onclick = parent.onkeydown = null;
+}
+
+const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+
+function onKey(event, parent, state, edit) {
+  const word = event.target.closest(".word");
+  if (!word) return;
+  const number = Number(word.dataset.number);
+  if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    openWord(word, state, edit);
+    return;
+  }
+  const last = state.words.length - 1;
+  const to = { Home: 0, End: last }[event.key] ?? Math.min(last, Math.max(0, number + (STEPS[event.key] ?? 0)));
+  if (!(event.key in STEPS || event.key === "Home" || event.key === "End")) return;
+  event.preventDefault();
+  focusWord(parent, state, to);
+}
+
+export function focusWord(parent, state, number) {
+  state.at = number;
+  for (const other of parent.querySelectorAll('.word[tabindex="0"]')) other.tabIndex = -1;
+  const word = parent.querySelector(`.word[data-number="${number}"]`);
+  if (!word) return;
+  word.tabIndex = 0;
+  word.focus();
+}
+
+function openWord(word, state, edit) {
+  const number = Number(word.dataset.number);
+  const field = element("input", "edit");
+  field.value = state.words[number];
+  field.size = Math.max(4, field.value.length);
+  field.setAttribute("aria-label", `Another word for ${state.words[number]}`);
+  let over = false;
+  const close = (value) => {
+    if (over) return;
+    over = true;
+    field.replaceWith(word);
+    const given = value?.trim();
+    if (given && given !== state.words[number]) edit(number, given);
+    else focusWord(word.closest("#document"), state, number);
+  };
+  field.onkeydown = (event) => {
+    event.stopPropagation();
+    if (event.key === "Enter") close(field.value);
+    if (event.key === "Escape") close(null);
+  };
+  field.onblur = () => close(field.value);
+  word.replaceWith(field);
+  field.select();
+}

@@ -1,0 +1,82 @@
+"""What went wrong, told as RFC 9457 problem details."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+MEDIA_TYPE = "application/problem+json"
+UNEXPECTED = "Something went wrong that should not have. What it was stands in the log of the server."
+PLAIN = {
+    404: "There is nothing at this address. What there is stands in /v1/openapi.json.",
+    405: "This address is not asked in this way. How it is asked stands in /v1/openapi.json.",
+}
+"""What to say where the framework says only its two words."""
+
+
+class Problem(HTTPException):
+    """A request that cannot be answered: the thing, the rule and the way out, for whoever asked."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, detail, dict(headers or {}))
+
+
+def problem_response(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Write a problem as JSON; plain ASCII, since a message may quote half characters."""
+    told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return Response(json.dumps(told), status, headers, MEDIA_TYPE)
+
+
+def tell_problems(app: FastAPI) -> None:
+    """Have an app tell all that goes wrong as problem details."""
+
+    def refused(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        told = error.detail if isinstance(error, Problem) else PLAIN.get(error.status_code, f"{error.detail}.")
+        return problem_response(error.status_code, told, error.headers)
+
+    def not_understood(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(422, " ".join(map(mistake, error.errors())))
+
+    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(RequestValidationError, not_understood)
+
+
+def mistake(found: Mapping[str, Any]) -> str:
+    """Say what is wrong with one part of a request."""
+    if found["type"] == "json_invalid":
+        return f"The body is broken JSON ({found['ctx']['error']}). Send one JSON object."
+    if found["type"] == "extra_forbidden":
+        return f"{found['loc'][-1]} is not a field of this request."
+    if found["type"] == "value_error":
+        return str(found["ctx"]["error"])
+    return f"{place(found['loc'])}: {found['msg'][:1].lower()}{found['msg'][1:]}."
+
+
+def place(path: tuple[str | int, ...]) -> str:
+    """Name a part of a request, such as texts.3."""
+    return ".".join(map(str, path[1:])) or "The body"
+
+
+PROBLEM_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What is wrong, by which rule, and the way out."},
+    },
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Document the problems that a route may answer with."""
+    content = {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}

@@ -1,0 +1,91 @@
+"""What every server of pages shares: an app that guards itself, and the port it listens on."""
+
+import errno
+import socket
+from typing import Any
+
+import fastapi
+import uvicorn
+from starlette.responses import Response
+
+from fresh.web.assets import Assets
+from fresh.web.guard import Guard, Rules
+from fresh.web.measures import Counted, Measures
+from fresh.web.problems import tell_problems
+
+OPENAPI = "/v1/openapi.json"
+MOST_CONNECTIONS = 1000
+
+
+class PortError(OSError):
+    """An address that cannot be listened on."""
+
+
+def make_app(
+    title: str, about: str, version: str, rules: Rules, assets: Assets, measures: Measures, **more: Any
+) -> fastapi.FastAPI:
+    """Make an app with files, figures and problem details, and a guard before it.
+
+    :param about: What the description of its JSON interface begins with.
+    :param more: Passed to FastAPI, such as ``lifespan``.
+    """
+    app = fastapi.FastAPI(
+        title=title, description=about, version=version, docs_url=None, redoc_url=None, openapi_url=OPENAPI, **more
+    )
+    app.add_api_route("/static/{digest}/{name}", assets.serve, include_in_schema=False, response_class=Response)
+    app.add_api_route("/metrics", measures.exposed, include_in_schema=False, response_class=Response)
+    tell_problems(app)
+    app.add_middleware(Guard, rules=rules)
+    app.add_middleware(Counted, measures=measures)
+    return app
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take a port; 0 takes one that is free."""
+    if not 0 <= port < 2**16:
+        raise PortError(f"A port is a number from 0 to 65535, got {port}.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise PortError(f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them.") from error
+    taken = socket.socket(family, kind, protocol)  # without its protocol, small answers wait 40 ms for company
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind(address)
+        taken.listen(128)
+    except OSError as error:
+        taken.close()
+        raise PortError(unbound(host, port, error)) from error
+    return taken
+
+
+def unbound(host: str, port: int, error: OSError) -> str:
+    """Say why a port could not be taken."""
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is in use. Choose another with --port, or let one be found with --port 0."
+    if error.errno == errno.EACCES:
+        return f"Port {port} of {host} is for administrators only. Choose one from 1024 on with --port."
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them."
+    return f"Port {port} of {host} cannot be used ({error.strerror}). Choose another with --port."
+
+
+def address_of(taken: socket.socket) -> str:
+    """Write the address of a page that listens on a port."""
+    host, port = taken.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def serving(app: fastapi.FastAPI) -> uvicorn.Server:
+    """Make a server; run it with ``run(sockets=[bind(...)])``, and end it with ``should_exit = True``."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+    return uvicorn.Server(config)

@@ -1,0 +1,71 @@
+"""Servers for tests: tiny models behind the real app, in this process or on a port."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import small
+from fresh.discretize import TopK
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.support import Support
+from fresh.web.batcher import BatchLimits
+from fresh.web.measures import Measures
+from fresh.web.models import Models, load
+from fresh.web.serve import ServeConfig, create_app
+from fresh.web.server import address_of, bind, serving
+
+TEXT = "the old film was good and the story of two men was great"
+
+
+def save_models(support: Support, predictor: Predictor, place: Path) -> dict[str, str]:
+    """Save a model of one length and one of a range of them."""
+    one = small.rationalizer(support, predictor, TopK(0.2))
+    models = {"one-length": one, "any-length": replace(one, ratios=(0.1, 0.6))}
+    return {name: saved(model, place / name) for name, model in models.items()}
+
+
+def save_pair_model(pair_support: Support, place: Path) -> str:
+    """Save a model that reads queries; its predictor has learned nothing, which no test asks for."""
+    predictor = Predictor(pair_support.classifier)
+    return saved(replace(small.rationalizer(pair_support, predictor, TopK(0.3)), asks=True), place)
+
+
+def saved(model: Rationalizer, folder: Path) -> str:
+    """Save a model and say where."""
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def loaded(*places: str, limits: BatchLimits | None = None) -> tuple[Models, Measures]:
+    """Load models as the command does."""
+    measures = Measures()
+    return load(places, "cpu", measures, limits), measures
+
+
+@contextmanager
+def on_a_port(*places: str, config: ServeConfig | None = None) -> Iterator[str]:
+    """Serve models on a free port and give the address."""
+    models, measures = loaded(*places)
+    with bind("127.0.0.1", 0) as taken:
+        server = serving(create_app(models, measures, config))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield address_of(taken)
+        server.should_exit = True
+        thread.join()
+
+
+def kept_of(record: dict[str, Any]) -> list[bool]:
+    """Say which words of an answer with scores were read."""
+    kept, at = [], 0
+    for word in record["words"]:
+        kept.append(any(span["start"] <= at < span["end"] for span in record["rationale"]))
+        at += len(word) + 1
+    return kept

@@ -1,0 +1,186 @@
+"""Requests that are read together, and how the server bears a load."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+import small
+from fresh.discretize import TopK
+from fresh.document import Document, Mask
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.support import Support
+from fresh.web.batcher import Batcher, BatchLimits, ClosedError, OverloadedError
+from fresh.web.measures import Measures
+from fresh.web.question import Answer, Question, answer
+from fresh.web.serve import ServeConfig, create_app
+from served import TEXT, loaded, save_models
+from strategies import documents
+from tiny import WORDS
+
+
+@pytest.fixture(scope="module")
+def model(support: Support, predictor: Predictor) -> Rationalizer:
+    return replace(small.rationalizer(support, predictor, TopK(0.2)), ratios=(0.1, 0.6))
+
+
+@pytest.fixture
+def batcher(model: Rationalizer) -> Iterator[Batcher]:
+    made = Batcher("m", model, Measures(), BatchLimits(most_texts=4, most_waiting=8))
+    yield made
+    if not made.closed:
+        made.close()
+
+
+def figure(batcher: Batcher, name: str, **labels: str) -> float:
+    return batcher.measures.registry.get_sample_value(name, {"model": "m", **labels}) or 0.0
+
+
+def question(number: int) -> Question:
+    return Question(Document.from_words(["a", "good", "film", WORDS[number % len(WORDS)]], id=str(number)))
+
+
+def until(begun: threading.Event, free: threading.Event) -> Callable[[Rationalizer], None]:
+    """Make an errand that says that it has begun, and ends when it may."""
+
+    def errand(_model: Rationalizer) -> None:
+        begun.set()
+        free.wait(10)
+
+    return errand
+
+
+@pytest.fixture
+def blocked(batcher: Batcher) -> Iterator[Callable[[], None]]:
+    """A model at work, so that all else waits until it is let go."""
+    free, begun = threading.Event(), threading.Event()
+    batcher.run(until(begun, free))
+    assert begun.wait(10)
+    yield free.set
+    free.set()
+
+
+def same(one: Sequence[Answer], other: Sequence[Answer]) -> None:
+    """Check that answers are equal: labels and masks exactly, probabilities closely."""
+    for these, those in zip(one, other, strict=True):
+        for left, right in zip(these, those, strict=True):
+            assert left.mask == right.mask
+            assert left.prediction.label == right.prediction.label
+            close = pytest.approx(right.prediction.probabilities, abs=1e-5)
+            assert left.prediction.probabilities == close
+
+
+KINDS = st.sampled_from(("own", "ratio", "held", "every"))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(st.tuples(documents(), KINDS, st.floats(0.1, 0.6)), min_size=1, max_size=6))
+def test_questions_of_all_kinds_are_answered_as_if_asked_alone(
+    model: Rationalizer, drawn: list[tuple[Document, str, float]]
+) -> None:
+    questions: list[Question] = []
+    for document, kind, ratio in drawn:
+        plain = replace(document, query=())
+        held = Mask(np.arange(len(plain.words)) % 2 == 0) if kind == "held" else None
+        questions.append(Question(plain, ratio if kind == "ratio" else None, held, kind == "every"))
+    same(answer(model, questions), [answer(model, [question])[0] for question in questions])
+
+
+def test_a_curve_and_a_ratio_are_those_of_the_model(model: Rationalizer) -> None:
+    document = Document.from_text(TEXT)
+    every, own = answer(model, [Question(document, every_length=True), Question(document, 0.5)])
+    same([every], [model.curve(document).points])
+    same([own], [(model.explain(document, ratio=0.5),)])
+
+
+def test_what_waits_is_read_together_in_order(
+    batcher: Batcher, blocked: Callable[[], None], model: Rationalizer
+) -> None:
+    futures = [batcher.ask([question(number)]) for number in range(6)]
+    ended: list[int] = []
+    for number, future in enumerate(futures):
+        future.add_done_callback(lambda _future, number=number: ended.append(number))  # type: ignore[misc]
+    assert figure(batcher, "fresh_waiting_texts") == 6
+    blocked()
+    for number, future in enumerate(futures):
+        same(future.result(10), answer(model, [question(number)]))
+    assert ended == list(range(6))
+    assert figure(batcher, "fresh_batch_texts_bucket", le="4.0") == 3  # the errand, four together, two together
+    assert figure(batcher, "fresh_batch_texts_sum") == 7
+    assert figure(batcher, "fresh_waiting_texts") == 0
+
+
+def test_one_that_cannot_be_read_does_not_spoil_the_others(batcher: Batcher, blocked: Callable[[], None]) -> None:
+    long = Question(Document.from_words(["film"] * 15_000, id="long"))
+    futures: list[Future[Any]] = [batcher.ask([item]) for item in (question(1), long, question(2))]
+    blocked()
+    wait(futures, 20)
+    assert [future.exception() is None for future in futures] == [True, False, True]
+    assert str(futures[1].exception()).startswith("Text 'long' has 15000 words")
+
+
+def test_what_nobody_waits_for_is_dropped(batcher: Batcher, blocked: Callable[[], None]) -> None:
+    futures = [batcher.ask([question(number)]) for number in range(3)]
+    assert futures[1].cancel()
+    blocked()
+    wait([futures[0], futures[2]], 10)
+    assert figure(batcher, "fresh_dropped_requests_total") == 1
+    assert figure(batcher, "fresh_batch_texts_sum") == 3
+
+
+def test_too_much_is_refused(batcher: Batcher, blocked: Callable[[], None]) -> None:
+    for number in range(8):
+        batcher.ask([question(number)])
+    with pytest.raises(OverloadedError) as caught:
+        batcher.ask([question(9)])
+    assert str(caught.value) == ("Model 'm' has 8 texts to read already, and no more can wait. Ask again in 1 second.")
+    assert figure(batcher, "fresh_refused_requests_total") == 1
+    blocked()
+
+
+def test_at_the_end_nothing_is_left_hanging(batcher: Batcher, blocked: Callable[[], None]) -> None:
+    future = batcher.ask([question(1)])
+    threading.Timer(0.05, blocked).start()
+    batcher.close()
+    assert future.cancelled()
+    with pytest.raises(ClosedError, match=r"^This server is about to end\. Ask again when it is back\.$"):
+        batcher.ask([question(1)])
+
+
+# Over HTTP
+
+
+@pytest.fixture(scope="module")
+def place(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_models(support, predictor, tmp_path_factory.mktemp("models"))["one-length"]
+
+
+def test_overload_and_slow_answers_are_told_with_when_to_come_back(place: str) -> None:
+    models, measures = loaded(place, limits=BatchLimits(most_waiting=1))
+    batcher = models.find("one-length").batcher
+    free, begun = threading.Event(), threading.Event()
+    with TestClient(create_app(models, measures, ServeConfig(seconds=0.3)), base_url="http://127.0.0.1") as client:
+        batcher.run(until(begun, free))
+        assert begun.wait(10)
+        slow = client.post("/v1/models/one-length/explain", json={"text": TEXT})
+        assert slow.status_code == 503
+        assert slow.json()["detail"] == "The answer took longer than 0.3 seconds. Ask again, or about less text."
+        full = client.post("/v1/models/one-length/explain", json={"text": TEXT})
+        assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+        assert full.json()["detail"].startswith("Model 'one-length' has 1 texts to read already")
+        free.set()
+        time.sleep(0.3)
+        again = client.post("/v1/models/one-length/explain", json={"text": TEXT})
+        assert again.status_code == 200
+        told = client.get("/metrics").text
+    assert 'fresh_dropped_requests_total{model="one-length"} 1.0' in told
+    assert 'fresh_requests_total{method="POST",route="/v1/models/{name}/explain",status="503"} 2.0' in told

@@ -1,0 +1,214 @@
+"""Files that are explained in the background."""
+
+import csv
+import io
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from fresh.document import Document
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.show import to_record
+from fresh.support import Support
+from fresh.web.jobs import JobLimits
+from fresh.web.results import as_csv, harmless
+from fresh.web.serve import ServeConfig, create_app
+from served import TEXT, loaded, save_models
+
+JOBS = "/v1/models/one-length/jobs"
+LIMITS = JobLimits(most_bytes=100_000, most_rows=50, most_jobs=3)
+
+
+@pytest.fixture(scope="module")
+def places(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return save_models(support, predictor, tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def client(places: dict[str, str]) -> Iterator[TestClient]:
+    app = create_app(*loaded(*places.values()), ServeConfig(jobs=LIMITS))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def upload(client: TestClient, content: bytes | str, name: str = "reviews.csv", **form: Any) -> Any:
+    body = content.encode() if isinstance(content, str) else content
+    return client.post(form.pop("to", JOBS), files={"file": (name, body)}, data=form)
+
+
+def finished(client: TestClient, job: str) -> dict[str, Any]:
+    """Wait until a job is done, or has failed."""
+    for _ in range(500):
+        about: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        if about["state"] in ("done", "failed"):
+            return about
+        time.sleep(0.02)
+    raise AssertionError(about)
+
+
+def told(response: Any) -> tuple[int, str]:
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, response.json()["detail"]
+
+
+def table(n_rows: int) -> str:
+    return "id,text\n" + "".join(f"r-{number},{TEXT} {number}\n" for number in range(n_rows))
+
+
+def test_a_table_is_explained_as_the_command_does(client: TestClient, places: dict[str, str]) -> None:
+    answer = upload(client, table(40))
+    assert (answer.status_code, answer.json()["file"], answer.json()["rows"]) == (202, "reviews.csv", 40)
+    job = answer.json()["id"]
+    about = finished(client, job)
+    assert (about["state"], about["done"], about["problem"], about["left_out"]) == ("done", 40, "", "")
+    lines = client.get(f"/v1/jobs/{job}/results").text.splitlines()
+    model = Rationalizer.from_pretrained(places["one-length"], device="cpu")
+    for number, line in enumerate(lines):
+        record = json.loads(line)
+        expected = to_record(model.explain(Document.from_text(f"{TEXT} {number}", id=f"r-{number}")))
+        assert record["probabilities"] == pytest.approx(expected.pop("probabilities"), abs=1e-5)
+        assert {name: record[name] for name in ("id", "label", "rationale", "ratio")} == {
+            name: expected[name] for name in ("id", "label", "rationale", "ratio")
+        }
+    cells = list(csv.DictReader(io.StringIO(client.get(f"/v1/jobs/{job}/results?format=csv").text)))
+    assert [row["id"] for row in cells] == [f"r-{number}" for number in range(40)]
+    assert cells[0]["read"] == " … ".join(span["text"] for span in json.loads(lines[0])["rationale"])
+
+
+def test_json_lines_and_other_columns_are_read(client: TestClient) -> None:
+    lines = "".join(json.dumps({"review": TEXT, "name": f"n-{number}"}) + "\n" for number in range(3))
+    job = upload(client, lines, "in.jsonl", text="review", id="name").json()["id"]
+    assert finished(client, job)["done"] == 3
+    ids = [json.loads(line)["id"] for line in client.get(f"/v1/jobs/{job}/results").text.splitlines()]
+    assert ids == ["n-0", "n-1", "n-2"]
+
+
+def test_bad_rows_are_left_out_where_asked_for(client: TestClient) -> None:
+    content = f"text\n{TEXT}\n \n{'film ' * 15_000}\n"
+    about = upload(client, content, skip_bad=True).json()
+    about = finished(client, about["id"])
+    assert (about["state"], about["done"]) == ("done", 1)
+    assert about["left_out"].startswith("Left out 2 of 3 rows: reviews.csv, line 3: the text has no words. Text ")
+
+
+def test_a_text_that_the_model_cannot_read_ends_the_job(client: TestClient) -> None:
+    about = finished(client, upload(client, f"text\n{TEXT}\n{'film ' * 15_000}\n").json()["id"])
+    assert (about["state"], about["done"]) == ("failed", 1)
+    assert about["problem"].startswith("Text 'reviews-2' has 15000 words, or 15000 pieces, but only ")
+    assert about["problem"].endswith("(1 texts before it are explained and can be downloaded.)")
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "status", "said"),
+    [
+        (
+            b"\x89PNG\r\n\x1a\n\x00\xff",
+            "reviews.csv",
+            422,
+            "reviews.csv, line 1: the byte 0x89 is not UTF-8. Save the file in the encoding UTF-8.",
+        ),
+        (
+            "review,stars\ngood,5\n",
+            "reviews.csv",
+            422,
+            "reviews.csv has no column 'text' for the text. It has: review, stars. Name the right one with text.",
+        ),
+        ("", "reviews.csv", 422, "reviews.csv holds no rows. Give one row for each document."),
+        (
+            "text\n \n",
+            "reviews.csv",
+            422,
+            "reviews.csv, line 2: the text has no words. Mend the row, or leave such rows out with skip_bad.",
+        ),
+        (
+            "text,query\ngood film,why\n",
+            "reviews.csv",
+            422,
+            "reviews.csv, line 2: the row has a query, but model 'one-length' was trained without queries. "
+            "Name no column with queries.",
+        ),
+        (
+            table(51),
+            "reviews.csv",
+            422,
+            "reviews.csv has more than 50 rows, the most that are taken. Upload it in parts.",
+        ),
+        (
+            "text\n",
+            "../../etc/passwd",
+            415,
+            "'passwd' is of a type that is not taken. Upload one of: .csv, .tsv, .jsonl, .json.",
+        ),
+        (
+            b"\x1f\x8b",
+            "reviews.csv.gz",
+            415,
+            "'reviews.csv.gz' is of a type that is not taken. Upload one of: .csv, .tsv, .jsonl, .json.",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_in_words(
+    client: TestClient, content: bytes | str, name: str, status: int, said: str
+) -> None:
+    assert told(upload(client, content, name)) == (status, said)
+
+
+def test_a_file_that_is_too_large_is_refused(client: TestClient) -> None:
+    said = "The request is larger than 165,536 bytes, the most that is taken here. Send less at a time."
+    assert told(upload(client, "text\n" + "film " * 50_000)) == (413, said)
+
+
+def test_a_ratio_and_a_model_are_checked_before_the_file(client: TestClient) -> None:
+    status, said = told(upload(client, table(1), ratio=0.9, to="/v1/models/any-length/jobs"))
+    assert (status, said) == (422, "ratio must be from 0.1 to 0.6, for which this model was trained, got 0.9.")
+    assert told(upload(client, table(1), to="/v1/models/one-lengt/jobs"))[0] == 404
+    same = told(upload(client, table(1), text="id"))
+    assert same == (422, "text and id both name the column 'id'. Give each its own.")
+
+
+def test_only_so_many_files_are_kept_until_one_is_deleted(client: TestClient) -> None:
+    ids = [upload(client, table(1)).json()["id"] for _ in range(3)]
+    refused = upload(client, table(1))
+    assert told(refused) == (503, "3 files are kept already, and no more can be. Delete one, or come back later.")
+    assert refused.headers["retry-after"] == "60"
+    assert client.delete(f"/v1/jobs/{ids[0]}").status_code == 204
+    gone = "There is no such job. Results are kept for 60 minutes; upload the file again."
+    assert told(client.get(f"/v1/jobs/{ids[0]}")) == (404, gone)
+    assert upload(client, table(1)).status_code == 202
+
+
+def test_refused_files_leave_nothing_behind(client: TestClient, tmp_path: Path) -> None:
+    for _ in range(4):
+        assert upload(client, "").status_code == 422
+    assert "fresh_jobs 0.0" in client.get("/metrics").text
+
+
+def test_results_are_kept_for_a_while_only(places: dict[str, str]) -> None:
+    app = create_app(*loaded(places["one-length"]), ServeConfig(jobs=JobLimits(seconds=0.01)))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        job = upload(client, table(1)).json()["id"]
+        for _ in range(500):
+            if client.get(f"/v1/jobs/{job}").status_code == 404:
+                return
+            time.sleep(0.02)
+        raise AssertionError("The job is still there.")
+
+
+@given(st.text())
+def test_no_cell_begins_as_a_formula(text: str) -> None:
+    assert not harmless(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert harmless(text) in (text, f"'{text}")
+
+
+def test_a_table_of_results_by_hand() -> None:
+    record = {"id": "=1+1", "label": "pos", "probability": 0.75, "ratio": 0.5}
+    lines = [json.dumps({**record, "rationale": [{"text": "a, b"}, {"text": "c"}]})]
+    assert "".join(as_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'

@@ -1,0 +1,169 @@
+"""`fresh serve` from its start to its end: names, folders, ports, the schema that describes it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from starlette.testclient import TestClient
+
+from fresh.cli import main
+from fresh.predictor import Predictor
+from fresh.support import Support
+from fresh.web.models import named
+from fresh.web.serve import create_app
+from fresh.web.server import bind
+from served import TEXT, loaded, save_models
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def places(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return save_models(support, predictor, tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def client(places: dict[str, str]) -> Iterator[TestClient]:
+    with TestClient(create_app(*loaded(*places.values())), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *given: str) -> str:
+    """Start a server that cannot be started, and give its last words."""
+    assert main(["serve", "--port", "0", "--device", "cpu", *given]) == 1
+    return capsys.readouterr().err
+
+
+def test_models_have_names(places: dict[str, str]) -> None:
+    one, other = places.values()
+    assert named([one, other]) == {"one-length": one, "any-length": other}
+    assert named([one, f"again={one}"]) == {"one-length": one, "again": one}
+    assert named(["owner/name"]) == {"name": "owner/name"}
+
+
+def test_two_models_of_one_name_are_refused(places: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    one = places["one-length"]
+    assert complaint(capsys, one, one) == (
+        f"fresh serve: Two models have the name one-length: {one} and {one}. "
+        f"Give one another name: other-one-length={one}.\n"
+    )
+    assert complaint(capsys, f"={one}") == (
+        f"fresh serve: ={one} gives a model no name that fits into an address. Write NAME=MODEL.\n"
+    )
+
+
+def test_a_folder_that_is_not_there_is_told_at_the_start(
+    places: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = Path(places["one-length"]).with_name("one-lengt")
+    assert complaint(capsys, str(missing)) == (
+        f"fresh serve: There is no folder {missing}. Near it are: one-length, any-length. "
+        "Name one of them, or owner/name for a model on the hub.\n"
+    )
+
+
+def test_a_port_in_use_and_a_bad_time_are_told(places: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    one = places["one-length"]
+    with bind("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        said = f"Port {port} of 127.0.0.1 is in use. Choose another with --port, or let one be found with --port 0."
+        assert complaint(capsys, one, "--port", str(port)) == f"fresh serve: {said}\n"
+    said = "--timeout must be more than 0 seconds, got 0."
+    assert complaint(capsys, one, "--timeout", "0") == f"fresh serve: {said}\n"
+
+
+def test_a_folder_that_vanishes_meanwhile_is_told(places: dict[str, str], tmp_path: Path) -> None:
+    shutil.copytree(places["one-length"], tmp_path / "gone")
+    with TestClient(create_app(*loaded(str(tmp_path / "gone"))), base_url="http://127.0.0.1") as client:
+        assert client.get("/health").json() == {"status": "ok", "models": {"gone": "ready"}}
+        shutil.rmtree(tmp_path / "gone")
+        found = {"status": "ok", "models": {"gone": "ready, from memory: its folder is gone"}}
+        assert client.get("/health").json() == found
+        assert client.post("/v1/models/gone/explain", json={"text": TEXT}).status_code == 200
+        refused = client.post("/v1/models/gone/certificate", json={"text": TEXT})
+        assert (refused.status_code, refused.json()["detail"]) == (
+            503,
+            "The folder of model 'gone' is gone, so that nobody could verify a certificate of it. "
+            "Put the folder back; answers are given from memory meanwhile.",
+        )
+
+
+def test_a_model_that_stopped_is_told(client: TestClient, places: dict[str, str]) -> None:
+    models, measures = loaded(places["one-length"])
+    models.close()
+    with TestClient(create_app(models, measures), base_url="http://127.0.0.1") as other:
+        answer = other.get("/health")
+    assert (answer.status_code, answer.json()["models"]) == (503, {"one-length": "stopped"})
+
+
+def test_the_page_names_its_models_and_escapes_them(places: dict[str, str]) -> None:
+    app = create_app(*loaded(f'<b>"={places["one-length"]}'))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        page = client.get("/").text
+    assert '<option value="&lt;b&gt;&#34;"' in page
+    assert "<b>" not in page
+
+
+def test_the_description_loads_nothing_from_elsewhere(client: TestClient) -> None:
+    described = client.get("/v1/openapi.json").json()
+    assert set(described["paths"]) == {
+        "/v1/models",
+        *(f"/v1/models/{{name}}/{what}" for what in ("explain", "curve", "certificate", "jobs")),
+        "/v1/jobs/{id}",
+        "/v1/jobs/{id}/results",
+        "/health",
+    }
+    assert "http" not in json.dumps(described).replace("HTTPValidationError", "")
+    for address in ("/docs", "/redoc"):
+        assert client.get(address).status_code == 404
+
+
+def test_whatever_is_sent_the_answers_are_as_described(places: dict[str, str]) -> None:
+    schema = schemathesis.openapi.from_asgi(
+        "/v1/openapi.json", create_app(*loaded(*places.values())), headers={"Host": "127.0.0.1"}
+    )
+    kinds = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+    answered: set[int] = set()
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok)
+
+        @settings(max_examples=15, deadline=None, database=None, suppress_health_check=kinds, derandomize=True)
+        @given(case=found.ok().as_strategy())
+        def ask(case: schemathesis.Case[Any]) -> None:
+            if "name" in (case.path_parameters or {}):
+                case.path_parameters["name"] = "any-length"
+            answered.add(case.call_and_validate(checks=CHECKS, headers={"Host": "127.0.0.1"}).status_code)
+
+        ask()
+    assert answered >= {200, 404, 415, 422}
+
+
+def test_the_command_serves_until_it_is_told_to_end(places: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "fresh", "serve", *places.values(), "--port", "0", "--device", "cpu"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert line.startswith("Serving one-length, any-length at http://127.0.0.1:")
+        address = line.split(" at ")[1].split()[0]
+        with urllib.request.urlopen(f"{address}health") as answer:  # noqa: S310
+            assert json.load(answer)["status"] == "ok"
+        server.send_signal(signal.SIGINT)
+        assert server.communicate(timeout=20)[1].splitlines()[-1:] == ["Interrupted."]
+    assert server.returncode == 130
