@@ -2,6 +2,7 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def test_what_somebody_should_know_is_said() -> None:
     )
 
 
-def refused(examples: list[Example], ways: dict[str, dict[str, str]], load: Load = load, **settings: object) -> str:
+def refused(examples: list[Example], ways: dict[str, Any], load: Load = load, **settings: Any) -> str:
     with pytest.raises(StudyError) as caught:
         make_plan(study(ways, **settings), examples, load)
     return str(caught.value)
