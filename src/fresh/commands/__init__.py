@@ -13,6 +13,7 @@ from fresh.commands import (
     plot,
     run,
     search,
+    study,
     table,
     train,
     verify,
@@ -31,6 +32,7 @@ COMMANDS: dict[str, ModuleType] = {
     "run": run,
     "table": table,
     "plot": plot,
+    "study": study,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""
