@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Self
 
 from alembic import command
 from alembic.config import Config
@@ -37,6 +38,13 @@ class Store:
     about: Mapping[str, Any]
     """What was fixed when it was made: title, texts, labels, conditions, settings."""
     shape: Shape
+    turn: AbstractContextManager[Any]
+    """Lets one thread at a time write, where the database would have them ask again and again."""
+
+    @classmethod
+    def of(cls, engine: Engine, about: Mapping[str, Any]) -> Self:
+        """Take a study as it was fixed."""
+        return cls(engine, about, shape_of(about), Lock() if engine.dialect.name == "sqlite" else nullcontext())
 
     @property
     def labels(self) -> dict[str, str]:
@@ -57,9 +65,10 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Change something: all of it, for good, when the block ends well, else nothing."""
-        with self.engine.connect().execution_options(writes=True) as connection, Session(connection) as session:
-            yield session
-            session.commit()
+        with self.turn, self.engine.connect().execution_options(writes=True) as connection:
+            with Session(connection) as session:
+                yield session
+                session.commit()
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -157,7 +166,7 @@ def open_study(place: str | Path) -> Store:
                     f"The database {hidden(address(place))} holds no study. "
                     "Make one with: fresh study new STUDY.toml --database URL"
                 )
-            return Store(engine, found.about, shape_of(found.about))
+            return Store.of(engine, found.about)
 
 
 @contextmanager
@@ -185,7 +194,7 @@ def create_study(place: str | Path, plan: Plan) -> Store:
         Path(place).mkdir(parents=True, exist_ok=True)
     with ready(place) as engine:
         bring_up_to_date(engine)
-        store = Store(engine, about_of(plan), shape_of(about_of(plan)))
+        store = Store.of(engine, about_of(plan))
         with store.writing() as session:
             if session.scalar(select(StudyRow)) is not None:
                 raise StudyError(f"There is a study at {hidden(address(place))} already. Choose another place.")
