@@ -11,10 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from studies import plan  # noqa: E402
-from study_load import load  # noqa: E402
-
-from fresh.study.store import create_study  # noqa: E402
+from fresh.study.store import create_study
+from studies import plan
+from study_load import load
 
 WAYS = {f"full {number}": {"kind": "full_text"} for number in range(7)}
 

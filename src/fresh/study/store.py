@@ -65,10 +65,13 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Change something: all of it, for good, when the block ends well, else nothing."""
-        with self.turn, self.engine.connect().execution_options(writes=True) as connection:
-            with Session(connection) as session:
-                yield session
-                session.commit()
+        with (
+            self.turn,
+            self.engine.connect().execution_options(writes=True) as connection,
+            Session(connection) as session,
+        ):
+            yield session
+            session.commit()
 
     def close(self) -> None:
         """Let go of all connections."""
