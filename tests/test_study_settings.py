@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,11 @@ def test_answers_stay_on_their_scales() -> None:
         "readability must be a whole number from 1 (very difficult) to 5 (very easy), got True.",
         "milliseconds must be a whole number from 0 to 604,800,000 (a week), got -1.",
     ]
+
+
+def test_a_study_runs_without_models() -> None:
+    command = (
+        "import fresh.study.records, fresh.study.importing, fresh.study.figure, sys; print('torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
