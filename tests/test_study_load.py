@@ -12,9 +12,9 @@ from study_load import load
 
 
 def test_thirty_people_lose_and_double_nothing(database: str) -> None:
-    create_study(database, plan(two_ways(), n=90, sample=60, practice=1, checks=2, per_item=3)).close()
+    create_study(database, plan(two_ways(), n=50, sample=40, practice=1, checks=2, per_item=3)).close()
     found = load(database, 30)
-    assert found.acknowledged == 60 * 2 * 3
+    assert found.acknowledged == 40 * 2 * 3
     assert (found.lost, found.doubled, found.beyond, found.twice_seen) == (0, 0, 0, 0)
 
 

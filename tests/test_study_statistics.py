@@ -158,9 +158,12 @@ def test_the_tables_are_those_computed_by_hand() -> None:
     assert first.agreement.raw == pytest.approx((2 / 3 + 1) / 2)
     assert first.agreement.even_chance == pytest.approx(0.75)
     assert first.agreement.chance == pytest.approx(sum((8 + 1, 2 / 3 * (12 + 6))) / 27)  # labels in shares 4:2
+    three, two = (sum(p**3 for p in (0.4, 0.6)), sum(p**2 for p in (0.4, 0.6)))  # all alike, with B's labels in 2:3
+    by_chance = ((three + (1 - three) * 2 / 3) + (two + (1 - two) / 2)) / 2  # an item of three answers, and one of two
+    assert second.agreement.chance == pytest.approx(by_chance)
     assert first.agreement.kappa == pytest.approx((2 / 3 - 5 / 9) / (4 / 9))
     assert found.n_annotators == 6
-    assert found.remarks[0] == "11 of 12 answers by 6 annotators. 1 are still missing."
+    assert found.remarks[0] == "11 of 12 answers by 6 annotators. Still missing: 1."
 
 
 def test_tests_are_paired_by_text_and_by_person() -> None:

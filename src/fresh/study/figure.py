@@ -30,7 +30,7 @@ def draw_results(results: Results, places: Sequence[Path]) -> None:
                 mean = row.accuracy if name == "accuracy" else getattr(row, name).mean
                 colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
                 axes.plot([mean.low, mean.high], [number, number], color=colour)
-                axes.plot([mean.value], [number], color=colour, marker=marker)
+                axes.plot([mean.value], [number], color=colour, marker=marker, clip_on=False)
             axes.set_title(title)
             axes.set_xlim(*limits)
             axes.set_ylim(len(rows) - 0.5, -0.5)

@@ -78,7 +78,7 @@ class Results:
     def remarks(self) -> tuple[str, ...]:
         """Say how the tables are to be read, and what is missing."""
         n_answers = sum(row.n_answers for row in self.rows)
-        missing = f" {self.n_planned - n_answers:,} are still missing." if n_answers < self.n_planned else ""
+        missing = f" Still missing: {self.n_planned - n_answers:,}." if n_answers < self.n_planned else ""
         ties = sum(row.n_ties for row in self.rows)
         even = self.rows[0].agreement.even_chance
         return (
@@ -185,12 +185,18 @@ def agreement_of(groups: Sequence[Sequence[Response]], labels: Sequence[str], pe
     shares = [counts[number] / counts.total() for number in range(len(labels))]
     return Agreement(
         raw_agreement(votes),
-        raw_agreement_by_chance(per_item, shares),
-        raw_agreement_by_chance(per_item, [1 / len(labels)] * len(labels)),
+        chance_level(votes, per_item, shares),
+        chance_level(votes, per_item, [1 / len(labels)] * len(labels)),
         fleiss(votes, per_item),
         alpha(votes),
         *(alpha([[getattr(r, name) for r in group] for group in groups], "ordinal") for name in MEASURES[1:]),
     )
+
+
+def chance_level(votes: Sequence[Sequence[int]], per_item: int, chances: Sequence[float]) -> float:
+    """Compute what chance gives on items with as many answers as these; as many as planned, where nobody compares."""
+    sizes = Counter(len(item) for item in votes if len(item) > 1) or Counter({per_item: 1})
+    return sum(count * raw_agreement_by_chance(n, chances) for n, count in sizes.items()) / sizes.total()
 
 
 def spelt(figure: Interval) -> str:
