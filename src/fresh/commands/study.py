@@ -1,0 +1,254 @@
+"""`fresh study`."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fresh.commands.options import check_output
+from fresh.extras import load_extra
+
+if TYPE_CHECKING:
+    from fresh.document import Example
+    from fresh.study.settings import StudyConfig
+
+SUMMARY = "let people read rationales, and see what they make of them"
+ABOUT = """\
+Run the paper's human evaluation, or your own: people read rationales alone, as a predictor does, choose a label, and
+say how confident they are and how readable the words are.
+
+  fresh study new STUDY.toml --out my-study        draw the sample, cut it in all conditions, make sign-in codes
+  fresh study status my-study                      how far it is, and whom to look at
+  fresh study codes my-study 5 --output more.csv   five more annotators
+  fresh study results my-study                     tables, agreement, tests; also before it is finished
+  fresh study export my-study --as mturk --output batch.csv
+  fresh study import my-study results.csv --as mturk
+
+A study is named by its folder, or by the address of its database: postgresql://USER@HOST/NAME.
+`fresh study new --help` shows what STUDY.toml says.
+"""
+NEW = """\
+Make a study from a file that says what is shown to whom. All that stands against it is told before anything is written.
+
+  # STUDY.toml
+  corpus = "movies"                    # one of the paper's (its test part), or a file: corpus = "reviews.csv"
+  data_dir = "corpora"                 # for a corpus of the paper
+  title = "Film reviews"
+  sample = 100                         # documents, with the corpus's mix of labels
+  per_item = 3                         # annotators of each item
+  practice = 4                         # items with feedback at the start
+  checks = 3                           # attention checks for each annotator
+  [conditions.human]
+  kind = "human"
+  [conditions."FRESH"]
+  model = "runs/fresh"                 # folder of any saved model
+  [conditions."random words"]
+  kind = "random_non_contiguous"       # or random_contiguous; text order is kept
+  like = "FRESH"                       # as many words as FRESH keeps of the same document
+  [conditions."full text"]
+  kind = "full_text"
+  [labels]                             # as people shall read them
+  POS = "Positive"
+  NEG = "Negative"
+
+Other settings: seed, annotators, most, hours, casing, [texts] consent, instructions, question, thanks, and for a file
+of your own, text, label, query, id, rationale, tokenised. See docs/how-to/study.md.
+"""
+FORMS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
+READ_BACK = ("csv", "jsonl", "mturk", "prolific")
+
+
+def add(parser: argparse.ArgumentParser, whole: bool) -> None:
+    """Describe `fresh study`."""
+    parser.usage = "fresh study {new,status,codes,results,export,import} ..."
+    parser.description = ABOUT
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def action(name: str, about: str, made: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        shape = argparse.RawDescriptionHelpFormatter
+        made_parser = actions.add_parser(name, help=about, description=about, formatter_class=shape, allow_abbrev=False)
+        made_parser.set_defaults(act=made)
+        if name != "new":
+            made_parser.add_argument("study", metavar="STUDY", help="folder of the study, or address of its database")
+        return made_parser
+
+    add_new(action("new", "make a study", new))
+    action("status", "how far it is", status)
+    codes = action("codes", "sign-in codes for more annotators", more_codes)
+    codes.add_argument("number", type=int, metavar="N", help="how many")
+    codes.add_argument("--output", default="-", metavar="FILE", help="write them to a file")
+    results = action("results", "tables, agreement and tests", show_results)
+    for name, about in (("json", "all figures"), ("markdown", "the tables"), ("csv", "the main table")):
+        results.add_argument(f"--{name}", metavar="FILE", help=f"also write {about} to a file")
+    results.add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=".png, .svg or .pdf")
+    for name, forms, made, about in (
+        ("export", FORMS, export, "answers as csv or jsonl; items for other tools"),
+        ("import", READ_BACK, import_file, "answers from elsewhere; what Prolific says of participants"),
+    ):
+        moved = action(name, about, made)
+        moved.add_argument("--as", dest="form", required=True, choices=forms, help="in which form")
+        if name == "import":
+            moved.add_argument("file", type=Path, metavar="FILE", help="file to read")
+        else:
+            moved.add_argument("--output", required=True, metavar="FILE", help="file to write")
+    for name, sub in actions.choices.items():
+        if name not in ("status", "import"):
+            sub.add_argument("--overwrite", action="store_true", help="replace files that are there already")
+        sub.set_defaults(options=[flag for one in sub._actions for flag in one.option_strings])
+
+
+def add_new(parser: argparse.ArgumentParser) -> None:
+    """Describe `fresh study new`."""
+    parser.description = NEW
+    parser.add_argument("file", type=Path, metavar="STUDY.toml", help="what is shown to whom")
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--out", metavar="FOLDER", help="folder to make, with a database of its own and the codes")
+    place.add_argument("--database", metavar="URL", help="an empty database: postgresql://USER:PASSWORD@HOST/NAME")
+    parser.add_argument("--codes", metavar="FILE", help="file for the sign-in codes (default: codes.csv)")
+    parser.add_argument("--device", default="auto", help="where models compute: auto, cpu, cuda, ... (default: auto)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    load_extra("alembic", "study", "A study")
+    return int(args.act(args))
+
+
+def new(args: argparse.Namespace) -> int:
+    """Make a study."""
+    from fresh.study.items import Model, make_plan
+    from fresh.study.people import add_annotators
+    from fresh.study.settings import read_study
+    from fresh.study.store import create_study
+
+    if args.out is not None and Path(args.out).exists():
+        raise ValueError(f"{args.out} is there already. Choose another folder.")
+    place = args.out if args.out is not None else args.database
+    codes = Path(args.codes or Path(args.out or ".") / "codes.csv")
+    if args.out is None or args.codes:
+        check_output(str(codes), str(args.file), args.overwrite)
+
+    def load(folder: str) -> Model:
+        from fresh.rationalizer import Rationalizer
+
+        return Rationalizer.from_pretrained(folder, device=args.device)
+
+    study = read_study(args.file)
+    plan = make_plan(study, read(study.config), load)
+    with closing(create_study(place, plan)) as store:
+        made = add_annotators(store, study.config.annotators or store.shape.needed)
+    write_codes(codes, made)
+    print(
+        f"{len(plan.documents)} documents in {len(plan.conditions)} conditions, {store.shape.planned:,} answers wanted."
+    )
+    print(f"{len(made)} sign-in codes are in {codes}: they are kept nowhere else. Give each annotator one.")
+    if len(made) < store.shape.needed:
+        print(f"At least {store.shape.needed} annotators are needed to complete it: fresh study codes.")
+    for remark in plan.remarks:
+        print(remark)
+    return 0
+
+
+def read(config: "StudyConfig") -> "list[Example]":
+    """Read the documents that a study draws from: the test part of a corpus, or a whole file."""
+    from fresh.corpora import find_corpus
+    from fresh.data import read_examples
+
+    if config.data_dir:
+        return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)
+    return list(read_examples(config.corpus, config.data))
+
+
+def write_codes(path: Path, codes: list[str]) -> None:
+    """Write codes so that only their owner can read the file."""
+    from fresh.whole_file import written_whole
+
+    with written_whole(path) as partial:
+        partial.touch(mode=0o600)
+        partial.write_text("".join(f"{line}\n" for line in ("annotator,code", *map(numbered, codes))), encoding="utf-8")
+
+
+def numbered(code: str) -> str:
+    """Write a code beside the number of its annotator."""
+    return f"{code.partition('-')[0]},{code}"
+
+
+def more_codes(args: argparse.Namespace) -> int:
+    """Let more people take part."""
+    from fresh.study.people import add_annotators
+    from fresh.study.store import open_study
+
+    check_output(args.output, "", args.overwrite)
+    with closing(open_study(args.study)) as store:
+        made = add_annotators(store, args.number)
+    if args.output == "-":
+        print("\n".join(made))
+    else:
+        write_codes(Path(args.output), made)
+    return 0
+
+
+def status(args: argparse.Namespace) -> int:
+    """Say how far a study is."""
+    from fresh.study.records import overview
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        found = overview(store)
+    begun = [person for person in found.people if person.begun or person.n_answered]
+    print(f"{found.n_answered:,} of {found.n_planned:,} answers, by {len(begun)} of {len(found.people)} annotators.")
+    for person in begun:
+        name = f" ({person.outside})" if person.outside else ""
+        time = "" if person.seconds is None else f", {person.seconds:.1f} s an answer"
+        checks = f", {person.n_failed} of {person.n_checks} checks failed" if person.n_checks else ""
+        look = " - look here" if person.flagged else ""
+        print(f"  annotator {person.id}{name}: {person.state}, {person.n_answered} answers{time}{checks}{look}")
+    return 0
+
+
+def show_results(args: argparse.Namespace) -> int:
+    """Show all tables, and write them down."""
+    from fresh.study.figure import draw_results
+    from fresh.study.records import results_of
+    from fresh.study.store import open_study
+    from fresh.whole_file import write_text
+
+    for name in (args.json, args.markdown, args.csv, *map(str, args.figure)):
+        check_output(name or "-", "", args.overwrite)
+    with closing(open_study(args.study)) as store:
+        found = results_of(store)
+    print(found.to_markdown(), end="")
+    made = {"json": found.to_json, "markdown": found.to_markdown, "csv": found.table().to_csv}
+    for kind, write in made.items():
+        if getattr(args, kind):
+            write_text(Path(getattr(args, kind)), write())
+    if args.figure:
+        draw_results(found, args.figure)
+    return 0
+
+
+def export(args: argparse.Namespace) -> int:
+    """Write answers, or items for other tools."""
+    from fresh.study.exporting import export_study
+    from fresh.study.store import open_study
+
+    check_output(args.output, "", args.overwrite)
+    with closing(open_study(args.study)) as store:
+        files = export_study(store, args.form, Path(args.output))
+    print(f"Written: {', '.join(map(str, files))}")
+    return 0
+
+
+def import_file(args: argparse.Namespace) -> int:
+    """Bring in answers that were given elsewhere."""
+    from fresh.study.importing import import_study
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        done = import_study(store, args.form, args.file)
+    print(f"{done.n_new:,} new, {done.n_repeated:,} there already, {len(done.left_out):,} left out.")
+    for line in done.left_out:
+        print(line, file=sys.stderr)
+    return 0

@@ -1,0 +1,117 @@
+"""Who reads what: each item by so many people, nobody one document twice, conditions in the order of a Latin square."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a study is."""
+
+    n_documents: int
+    n_conditions: int
+    per_item: int
+    most: int = 0
+    """Items that one annotator does, at most; 0 for one of every document."""
+
+    @property
+    def share(self) -> int:
+        """Items that one annotator does at most: one of each document, unless less was asked for."""
+        return min(self.most or self.n_documents, self.n_documents)
+
+    @property
+    def planned(self) -> int:
+        """Answers that make the study complete."""
+        return self.n_documents * self.n_conditions * self.per_item
+
+    @property
+    def needed(self) -> int:
+        """People who can complete it, if each does all that they may and nobody leaves."""
+        return max(self.n_conditions * self.per_item, math.ceil(self.planned / self.share))
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """An item that still wants somebody."""
+
+    item: int
+    document: int
+    condition: int
+    taken: int
+    """People who have it already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Somebody who asks for the next item."""
+
+    arrival: int
+    """How many came before."""
+    seen: tuple[tuple[int, int], ...]
+    """Document and condition of all that was given to them, in that order, also of what they gave back."""
+
+
+def latin_row(n_conditions: int, arrival: int) -> tuple[int, ...]:
+    """Order the conditions for one annotator.
+
+    Of as many annotators as there are conditions, each has each condition at another place; and each condition follows
+    each other one equally often: at once for an even number, over twice as many annotators for an odd one
+    (Williams, 1949).
+    """
+    first = [place // 2 if place % 2 == 0 else n_conditions - 1 - place // 2 for place in range(n_conditions)]
+    if n_conditions % 2 and (arrival // n_conditions) % 2:
+        first.reverse()
+    return tuple((condition + arrival) % n_conditions for condition in first)
+
+
+def own(shape: Shape, reader: Reader) -> tuple[int, int]:
+    """Name the document and the condition that the plan has for somebody's next item.
+
+    As many annotators as there are conditions go through the documents in one order, each with another row of the
+    square, and so do all groups of them. As long as all keep to it, nobody's item is taken by another.
+    """
+    row, group = latin_row(shape.n_conditions, reader.arrival), reader.arrival // shape.n_conditions
+    place = len(reader.seen)
+    start = group * shape.n_documents // shape.per_item
+    return (place + start) % shape.n_documents, row[place % shape.n_conditions]
+
+
+def choose(shape: Shape, reader: Reader, free: Iterable[Free]) -> Free | None:
+    """Choose somebody's next item, or none if nothing is left that they may read.
+
+    Their own one of the plan first; else any document in the condition whose turn it is, the one that wants most people
+    first; else in the condition that they have seen least.
+
+    :param free: Items that still want somebody.
+    """
+    if len(reader.seen) >= shape.share:
+        return None
+    known = {document for document, _ in reader.seen}
+    open_to = [item for item in free if item.document not in known]
+    if not open_to:
+        return None
+    document, wanted = own(shape, reader)
+    row = latin_row(shape.n_conditions, reader.arrival)
+    counts = Counter(condition for _, condition in reader.seen)
+    turn = {condition: (row.index(condition) - len(reader.seen)) % shape.n_conditions for condition in row}
+
+    def rank(item: Free) -> tuple[bool, bool, int, int, int, int]:
+        planned = (item.document, item.condition) == (document, wanted)
+        ahead = (item.document - document) % shape.n_documents
+        of_condition = 0 if item.condition == wanted else counts[item.condition]
+        return not planned, item.condition != wanted, of_condition, turn[item.condition], item.taken, ahead
+
+    return min(open_to, key=rank)
+
+
+def checks_due(shape: Shape, n_checks: int, arrival: int, n_answered: int) -> int:
+    """Count the attention checks that somebody should have had after so many answers.
+
+    They are spread over all items, not at the same places for everybody, never at the start and never after the end.
+    """
+    gap = shape.share / (n_checks + 1)
+    shift = arrival % max(1, int(gap) // 2 + 1)
+    places = (max(1, min(shape.share - 1, int((number + 1) * gap) + shift)) for number in range(n_checks))
+    return sum(place <= n_answered for place in places)

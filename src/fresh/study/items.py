@@ -1,0 +1,290 @@
+"""What people are shown: rationales alone, as a predictor reads them, and nothing that tells who chose the words."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal, Protocol
+
+import numpy as np
+
+from fresh.document import Document, Example, Mask
+from fresh.rationale import Rationale
+from fresh.resampling import number_texts
+from fresh.seen import Seen
+from fresh.study.answer import CONFIDENCE, READABILITY, Answer, StudyError
+from fresh.study.sampling import draw, random_mask
+from fresh.study.settings import RANDOM, Condition, Study
+
+CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."
+
+
+class Chooser(Protocol):
+    """Chooses words, without a look at any label."""
+
+    def extract(self, documents: Sequence[Document]) -> list[Mask]:
+        """Return one mask a document."""
+        ...
+
+
+class Model(Protocol):
+    """What a study needs of a saved model."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The answers it can give."""
+        ...
+
+    @property
+    def asks(self) -> bool:
+        """Whether each document comes with a query."""
+        ...
+
+    @property
+    def extractor(self) -> Chooser:
+        """What chooses the words."""
+        ...
+
+    @property
+    def seen(self) -> Seen | None:
+        """Which texts it was trained with."""
+        ...
+
+
+Load = Callable[[str], Model]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A text that people answer, and the right answer."""
+
+    kind: Literal["real", "practice", "check"]
+    rationale: Rationale
+    label: str
+    document: int = -1
+    """Place of its document in the plan; none for a check."""
+    condition: int = -1
+    """Place of its condition in the plan; none for a check."""
+    asked: Answer | None = None
+    """What an attention check asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document of the sample, without its text."""
+
+    id: str
+    label: str
+    text: int
+    """Number of its text; several documents may ask about one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is fixed before the first person comes."""
+
+    study: Study
+    labels: Mapping[str, str]
+    """All labels, and how people read each."""
+    documents: tuple[Source, ...]
+    items: tuple[Item, ...]
+    """The real ones: each document in each condition, document by document."""
+    practice: tuple[Item, ...]
+    checks: tuple[Item, ...]
+    remarks: tuple[str, ...] = ()
+    """What whoever runs the study should know."""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The names of the conditions."""
+        return tuple(condition.name for condition in self.study.conditions)
+
+
+def make_plan(study: Study, examples: Sequence[Example], load: Load) -> Plan:
+    """Draw the sample and cut it in every condition, or say all that stands against it.
+
+    :param examples: The documents that may be drawn.
+    :param load: Reads a saved model from its folder.
+    """
+    config = study.config
+    problems = list(wrong_examples(study, examples))
+    human = any(condition.kind == "human" for condition in study.conditions)
+    usable = [example for example in examples if not human or (example.human is not None and example.human.kept.any())]
+    wanted = config.sample + config.practice
+    if len(usable) < wanted:
+        problems.append(too_few(len(examples), len(usable), wanted, human, config.practice))
+    models = load_models(study, examples, load, problems)
+    if problems:
+        raise StudyError("\n".join(problems))
+    return lay_out(study, usable, sorted({example.label for example in examples}), models)
+
+
+def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], models: Mapping[str, Model]) -> Plan:
+    """Draw documents to judge and others to practise with, and cut all of them."""
+    config, ways = study.config, study.conditions
+    generator = np.random.default_rng(config.seed)
+    first = draw(usable, config.sample, generator)
+    rest = [example for place, example in enumerate(usable) if place not in set(first)]
+    sampled = [usable[place] for place in first]
+    practised = [rest[place] for place in draw(rest, config.practice, generator)] if config.practice else []
+    masks = cut_all(study, [*sampled, *practised], models, generator)
+    shown = [with_casing(example.document, config.casing) for example in (*sampled, *practised)]
+
+    def item(kind: Literal["real", "practice"], place: int, way: int, label: str) -> Item:
+        rationale = shown[place].cut(masks[ways[way].name][place])
+        return Item(kind, rationale, label, place if kind == "real" else -1, way)
+
+    real = [item("real", place, way, e.label) for place, e in enumerate(sampled) for way in range(len(ways))]
+    practice = [
+        item("practice", place, place % len(ways), e.label) for place, e in enumerate(practised, start=len(sampled))
+    ]
+    read_as = {label: study.labels.get(label, label) for label in labels}
+    checks = tuple(make_check(number, read_as) for number in range(config.checks))
+    remarks = (*known_texts(models, sampled), *same_texts(ways, real, len(sampled)))
+    return Plan(study, read_as, sources_of(sampled), tuple(real), tuple(practice), checks, remarks)
+
+
+def sources_of(sampled: Sequence[Example]) -> tuple[Source, ...]:
+    """Take note of names, labels and shared texts."""
+    texts = number_texts(example.document.words for example in sampled)
+    numbers = range(len(sampled)) if texts is None else texts.tolist()
+    return tuple(Source(e.document.id, e.label, number) for e, number in zip(sampled, numbers, strict=True))
+
+
+def too_few(n_examples: int, n_usable: int, wanted: int, human: bool, n_practice: int) -> str:
+    """Say that there are not enough documents."""
+    marked = f", of which people marked words in {n_usable:,}" if human else ""
+    way_out = "Ask for less (sample, practice)" + (", or leave the human condition out." if human else ".")
+    return (
+        f"The study needs {wanted:,} documents ({wanted - n_practice:,} to be judged and {n_practice:,} to practise), "
+        f"but there are {n_examples:,}{marked}. {way_out}"
+    )
+
+
+def wrong_examples(study: Study, examples: Sequence[Example]) -> Iterator[str]:
+    """Say what is wrong with the documents themselves."""
+    labels = sorted({example.label for example in examples})
+    if examples and len(labels) < 2:
+        yield f"All {len(examples):,} documents have the label {labels[0]!r}. People need at least two to choose from."
+    unknown = sorted(study.labels.keys() - set(labels)) if examples else []
+    if unknown:
+        yield f"The study names labels that no document has: {', '.join(unknown)}. There are: {', '.join(labels)}."
+    shown = [study.labels.get(label, label) for label in labels]
+    twice = sorted({text for text in shown if shown.count(text) > 1})
+    if twice:
+        yield f"Two labels are shown as {', '.join(map(repr, twice))}. Give each its own in [labels]."
+    [(name, count)] = Counter(example.document.id for example in examples).most_common(1) or [("", 0)]
+    if count > 1:
+        yield f"{count} documents are called {name!r}. Give each its own id."
+    for example in examples:
+        try:
+            "\0".join((*example.document.words, *example.document.query, example.label, example.document.id)).encode()
+        except UnicodeEncodeError:
+            yield f"Document {example.document.id!r} holds half a character. Mend it, or leave it out."
+
+
+def load_models(study: Study, examples: Sequence[Example], load: Load, problems: list[str]) -> dict[str, Model]:
+    """Read all models, and gather what stands against showing their rationales."""
+    models: dict[str, Model] = {}
+    labels = {example.label for example in examples}
+    asked = any(example.document.query for example in examples)
+    for condition in study.conditions:
+        if condition.kind != "model":
+            continue
+        try:
+            model = models[condition.name] = load(condition.model)
+        except (ValueError, OSError) as error:
+            problems.append(f"conditions.{condition.name}: {error}")
+            continue
+        if examples and set(model.labels) != labels:
+            problems.append(
+                f"conditions.{condition.name}: the model knows the labels {', '.join(sorted(model.labels))}, but the "
+                f"documents have {', '.join(sorted(labels))}. Train one on these labels."
+            )
+        if examples and model.asks != asked:
+            trained, have = ("with", "have none") if model.asks else ("without", "have some")
+            problems.append(
+                f"conditions.{condition.name}: the model was trained {trained} queries, but the documents {have}. "
+                f"Choose a model that was trained {'with' if asked else 'without'} queries."
+            )
+    return models
+
+
+def cut_all(
+    study: Study, examples: Sequence[Example], models: Mapping[str, Model], generator: np.random.Generator
+) -> dict[str, list[Mask]]:
+    """Choose the words of all documents in all conditions; random words come last, as long as those they match."""
+    documents = [example.document for example in examples]
+    masks: dict[str, list[Mask]] = {}
+    problems: list[str] = []
+    for condition in sorted(study.conditions, key=lambda condition: condition.kind in RANDOM):
+        if condition.like and condition.like not in masks:
+            continue  # what is wrong with the condition that it matches has been told
+        try:
+            masks[condition.name] = cut(condition, examples, documents, models, masks, generator)
+        except ValueError as error:
+            problems.append(f"conditions.{condition.name}: {error}")
+            continue
+        empty = [d.id for d, m in zip(documents, masks[condition.name], strict=True) if not m.kept.any()]
+        if empty and not condition.like:
+            problems.append(
+                f"conditions.{condition.name}: no word of document {empty[0]!r} is kept ({len(empty)} such documents), "
+                "so that there is nothing to show. Choose a model that always keeps some."
+            )
+    if problems:
+        raise StudyError("\n".join(problems))
+    return masks
+
+
+def cut(
+    condition: Condition,
+    examples: Sequence[Example],
+    documents: Sequence[Document],
+    models: Mapping[str, Model],
+    masks: Mapping[str, list[Mask]],
+    generator: np.random.Generator,
+) -> list[Mask]:
+    """Choose the words of all documents in one condition."""
+    if condition.kind == "model":
+        return models[condition.name].extractor.extract(documents)
+    if condition.kind == "human":
+        return [example.human for example in examples if example.human is not None]
+    if condition.kind == "full_text":
+        return [Mask.full(len(document.words)) for document in documents]
+    lengths = [int(mask.kept.sum()) for mask in masks[condition.like]]
+    contiguous = condition.kind == "random_contiguous"
+    return [random_mask(d, n_kept, contiguous, generator) for d, n_kept in zip(documents, lengths, strict=True)]
+
+
+def with_casing(document: Document, casing: str) -> Document:
+    """Write a document as all are shown; its name stays behind."""
+    if casing == "kept":
+        return replace(document, id="")
+    words = [word.lower() for word in document.words]
+    return Document.from_words(words, [word.lower() for word in document.query])
+
+
+def make_check(number: int, labels: Mapping[str, str]) -> Item:
+    """Make an attention check that asks for certain answers, others each time."""
+    label = sorted(labels)[number % len(labels)]
+    asked = Answer(label, (1, 4, 2, 3)[number % 4], (5, 1, 4, 2, 3)[number % 5])
+    steps = {"confidence": CONFIDENCE[asked.confidence - 1], "readability": READABILITY[asked.readability - 1]}
+    words = CHECK.format(label=labels[label].lower(), **steps).split()
+    return Item("check", Document.from_words(words).cut(Mask.full(len(words))), label, asked=asked)
+
+
+def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:
+    """Say which models were trained with documents of the sample."""
+    for name, model in models.items():
+        n_known = 0 if model.seen is None else model.seen.count(example.document for example in sampled)
+        if n_known:
+            yield f"{name} was trained with {n_known} of the {len(sampled)} documents: its rationales may be too good."
+
+
+def same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documents: int) -> Iterator[str]:
+    """Say where two conditions show the same words, so that they cannot differ there."""
+    for (one, first), (two, second) in combinations(enumerate(conditions), 2):
+        pairs = zip(items[one :: len(conditions)], items[two :: len(conditions)], strict=True)
+        n_same = sum(left.rationale == right.rationale for left, right in pairs)
+        if n_same:
+            yield f"{first.name} and {second.name} show the same words in {n_same} of {n_documents} documents."

@@ -1,0 +1,14 @@
+"""Annotators keep the name that a crowd platform has for them."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "a2"
+down_revision = "a1"
+
+
+def upgrade() -> None:
+    """Add the column."""
+    with op.batch_alter_table("annotators") as table:
+        table.add_column(sa.Column("outside", sa.String))
+        table.create_unique_constraint("annotators_outside_key", ["outside"])

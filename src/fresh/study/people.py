@@ -1,0 +1,157 @@
+"""Annotators: their sign-in codes, which nobody can read back, and their coming and going."""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from fresh.study.answer import StudyError
+from fresh.study.schema import AnnotatorRow, AssignmentRow, ItemRow, StudyRow
+from fresh.study.store import Store, now
+
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Without those that are taken for others."""
+N_LETTERS = 12
+NOBODY = "00" * 16
+
+
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """Somebody who takes part."""
+
+    id: int
+    state: str
+    """active, left or excluded."""
+    consented: bool
+    outside: str | None = None
+    """What a crowd platform calls them."""
+
+
+def make_secret() -> str:
+    """Draw the secret part of a code: more than 10^17 are possible."""
+    return "".join(secrets.choice(LETTERS) for _ in range(N_LETTERS))
+
+
+def hashed(secret: str, salt: str) -> str:
+    """Hash a secret so that it takes long to try many."""
+    return hashlib.scrypt(secret.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1, dklen=32).hex()
+
+
+def add_annotators(store: Store, n: int) -> list[str]:
+    """Let more people take part.
+
+    :return: Their codes, which are not kept anywhere else.
+    """
+    if n < 1:
+        raise StudyError(f"The number of annotators must be at least 1, got {n}.")
+    made = [(make_secret(), secrets.token_hex(16)) for _ in range(n)]
+    rows = [AnnotatorRow(salt=salt, code=hashed(secret, salt), state="active") for secret, salt in made]
+    with store.writing() as session:
+        session.add_all(rows)
+        session.flush()
+        return [
+            f"{row.id}-{secret[:4]}-{secret[4:8]}-{secret[8:]}" for row, (secret, _) in zip(rows, made, strict=True)
+        ]
+
+
+def sign_in(store: Store, code: str) -> Annotator | None:
+    """Find who has a code; nobody if it is wrong. A wrong one takes as long as a right one."""
+    number, _, secret = code.strip().lower().partition("-")
+    with store.reading() as session:
+        known = number.isascii() and number.isdigit() and len(number) < 10
+        row = session.get(AnnotatorRow, int(number)) if known else None
+        found = hashed(secret.replace("-", ""), NOBODY if row is None else row.salt)
+        if row is None or not hmac.compare_digest(found, row.code):
+            return None
+        return annotator_of(row)
+
+
+def enrol(store: Store, outside: str) -> Annotator:
+    """Find, or take in, somebody whom a crowd platform vouches for, by the name that they have there."""
+    if not outside.strip():
+        raise StudyError("Somebody from a crowd platform needs the name that they have there, got nothing.")
+    with store.writing() as session:
+        if session.bind is not None and session.bind.dialect.name == "postgresql":
+            session.execute(select(StudyRow.id).with_for_update())  # so that nobody is taken in twice
+        row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == outside.strip()))
+        if row is None:
+            salt = secrets.token_hex(16)
+            row = AnnotatorRow(salt=salt, code=hashed(make_secret(), salt), state="active", outside=outside.strip())
+            session.add(row)
+            session.flush()
+        return annotator_of(row)
+
+
+def annotator_of(row: AnnotatorRow) -> Annotator:
+    """Take what others may know of a row."""
+    return Annotator(row.id, row.state, row.consented is not None, row.outside)
+
+
+def find(session: Session, annotator: int) -> AnnotatorRow:
+    """Find somebody, and let nobody else change what is theirs until the end of the transaction."""
+    row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.id == annotator).with_for_update())
+    if row is None:
+        raise StudyError(f"There is no annotator {annotator} in this study.")
+    return row
+
+
+def consent(store: Store, annotator: int) -> None:
+    """Take note that somebody agreed; the first time counts."""
+    with store.writing() as session:
+        row = find(session, annotator)
+        row.consented = row.consented or now()
+
+
+def leave(store: Store, annotator: int) -> None:
+    """Let somebody go. What they answered counts; what they had before them goes to others."""
+    end(store, annotator, "left", ("open",))
+
+
+def exclude(store: Store, annotator: int) -> None:
+    """Set aside all that somebody answered: it does not count, and others get the items."""
+    end(store, annotator, "excluded", ("open", "answered"))
+
+
+def end(store: Store, annotator: int, state: str, given_back: tuple[str, ...]) -> None:
+    """End somebody's part."""
+    with store.writing() as session:
+        row = find(session, annotator)
+        if row.state != "excluded":
+            row.state = state
+        held = select(AssignmentRow.id).where(AssignmentRow.annotator == annotator, AssignmentRow.state.in_(given_back))
+        for assignment in session.scalars(held.order_by(AssignmentRow.item)).all():
+            release(session, assignment, given_back)
+
+
+def release(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:
+    """Give an item back, unless that was done, or an answer came, meanwhile."""
+    this = AssignmentRow.id == assignment
+    changed = session.scalar(
+        update(AssignmentRow)
+        .where(this, AssignmentRow.state.in_(states))
+        .values(state="released")
+        .returning(AssignmentRow.item)
+    )
+    if changed is None:
+        return False
+    session.execute(update(ItemRow).where(ItemRow.id == changed).values(taken=ItemRow.taken - 1))
+    return True
+
+
+def release_stale(store: Store, at: int | None = None) -> int:
+    """Give back what has lain for longer than the study allows, and count it. Whoever had it stays."""
+    before = (now() if at is None else at) - int(store.about["hours"] * 3_600_000)
+    with store.writing() as session:
+        stale = select(AssignmentRow.id).where(AssignmentRow.state == "open", AssignmentRow.at < before)
+        return sum(
+            release(session, assignment) for assignment in session.scalars(stale.order_by(AssignmentRow.id)).all()
+        )
+
+
+def pause(store: Store, paused: bool = True) -> None:
+    """Stop giving out items, or go on; answers to what was given out are always saved."""
+    with store.writing() as session:
+        session.execute(update(StudyRow).values(paused=paused))

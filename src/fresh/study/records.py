@@ -1,0 +1,139 @@
+"""What is in the database, read out: answers, how far the study is, and whom to look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from sqlalchemy import Select, select
+
+from fresh.study.ratings import Response
+from fresh.study.results import Results, make_results
+from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, DocumentRow, ItemRow, StudyRow
+from fresh.study.store import Store
+
+GIVEN = ("label", "confidence", "readability", "milliseconds", "at")
+COLUMNS = ("kind", "annotator", "outside", "item", "document", "condition", "gold", *GIVEN, "counted")
+"""What is told of an answer; counted: whether it is part of the results."""
+NAMES = ("annotator", "item", "document", "text", "condition", "gold", *GIVEN[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """How somebody is doing."""
+
+    id: int
+    outside: str | None
+    state: str
+    begun: bool
+    n_answered: int
+    n_checks: int
+    """Attention checks they have had."""
+    n_failed: int
+    """Of these, how many they answered otherwise than asked."""
+    seconds: float | None
+    """Median time of their answers."""
+
+    @property
+    def flagged(self) -> bool:
+        """Whether somebody should have a look: they failed more than one check, or their only one."""
+        return self.n_failed > 1 or 0 < self.n_failed == self.n_checks
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How far the study is."""
+
+    n_answered: int
+    n_planned: int
+    paused: bool
+    people: tuple[Person, ...]
+
+
+def counted(store: Store) -> list[Response]:
+    """List the answers that count, in the order of documents, conditions and people."""
+    columns = (AssignmentRow.annotator, ItemRow.id, DocumentRow.id, DocumentRow.text, ItemRow.condition)
+    query = (
+        select(*columns, DocumentRow.label, *(getattr(AnswerRow, name) for name in GIVEN[:-1]))
+        .join(AssignmentRow, AssignmentRow.id == AnswerRow.assignment)
+        .join(ItemRow, ItemRow.id == AssignmentRow.item)
+        .join(DocumentRow, DocumentRow.id == ItemRow.document)
+        .where(AssignmentRow.state == "answered")
+        .order_by(ItemRow.id, AssignmentRow.annotator)
+    )
+    with store.reading() as session:
+        rows: Sequence[Sequence[Any]] = session.execute(query).all()
+    return [Response(**dict(zip(NAMES, row, strict=True)) | {"condition": store.conditions[row[4]]}) for row in rows]
+
+
+def results_of(store: Store) -> Results:
+    """Compute the tables of a study, finished or not."""
+    shape = store.shape
+    return make_results(
+        counted(store),
+        store.conditions,
+        sorted(store.labels),
+        shape.per_item,
+        shape.planned,
+        store.about["title"],
+        store.about["seed"],
+    )
+
+
+def records(store: Store) -> list[dict[str, Any]]:
+    """List all answers, also those that do not count."""
+    about = (AnnotatorRow.id, AnnotatorRow.outside, ItemRow.id, DocumentRow.name, ItemRow.condition, ItemRow.label)
+    real = (
+        select(ItemRow.kind, *about, *(getattr(AnswerRow, name) for name in GIVEN), AssignmentRow.state)
+        .join(AssignmentRow, AssignmentRow.id == AnswerRow.assignment)
+        .join(ItemRow, ItemRow.id == AssignmentRow.item)
+        .join(AnnotatorRow, AnnotatorRow.id == AssignmentRow.annotator)
+        .join(DocumentRow, DocumentRow.id == ItemRow.document)
+        .order_by(AnswerRow.id)
+    )
+    aside = (
+        select(ItemRow.kind, *about, *(getattr(AsideRow, name) for name in GIVEN), ItemRow.kind)
+        .join(ItemRow, ItemRow.id == AsideRow.item)
+        .join(AnnotatorRow, AnnotatorRow.id == AsideRow.annotator)
+        .outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)
+        .order_by(AsideRow.id)
+    )
+    return [record_of(row, store) for query in (real, aside) for row in read_all(store, query)]
+
+
+def read_all(store: Store, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
+    """Read all rows."""
+    with store.reading() as session:
+        return session.execute(query).all()
+
+
+def record_of(row: Sequence[Any], store: Store) -> dict[str, Any]:
+    """Name the columns of an answer."""
+    condition = None if row[5] is None else store.conditions[row[5]]
+    return dict(zip(COLUMNS, (*row[:5], condition, *row[6:-1], row[-1] == "answered"), strict=True))
+
+
+def overview(store: Store) -> Overview:
+    """Say how far the study is, and how everybody is doing."""
+    from_store = records(store)
+    asked = (ItemRow.id, ItemRow.label, ItemRow.asked_confidence, ItemRow.asked_readability)
+    checks = {row[0]: tuple(row[1:]) for row in read_all(store, select(*asked).where(ItemRow.kind == "check"))}
+    with store.reading() as session:
+        people = session.scalars(select(AnnotatorRow).order_by(AnnotatorRow.id)).all()
+        paused = bool(session.scalar(select(StudyRow.paused)))
+    by_person: dict[int, list[dict[str, Any]]] = {row.id: [] for row in people}
+    for record in from_store:
+        by_person[record["annotator"]].append(record)
+    n_answered = sum(record["counted"] for record in from_store)
+    found = tuple(person_of(row, by_person[row.id], checks) for row in people)
+    return Overview(n_answered, store.shape.planned, paused, found)
+
+
+def person_of(row: AnnotatorRow, given: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]) -> Person:
+    """Sum up somebody's answers."""
+    real = [record for record in given if record["kind"] == "real"]
+    had = [record for record in given if record["kind"] == "check"]
+    failed = [one for one in had if (one["label"], one["confidence"], one["readability"]) != checks[one["item"]]]
+    seconds = median(record["milliseconds"] for record in real) / 1000 if real else None
+    begun = row.arrival is not None
+    return Person(row.id, row.outside, row.state, begun, len(real), len(had), len(failed), seconds)

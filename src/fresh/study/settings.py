@@ -1,0 +1,210 @@
+"""STUDY.toml: which texts are shown to how many people, cut by whom."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fresh.config import ConfigError, below, from_mapping, read_toml, refuse, unknown
+from fresh.corpora import CORPORA
+from fresh.data_config import DataConfig
+
+Kind = Literal["human", "full_text", "model", "random_contiguous", "random_non_contiguous"]
+RANDOM = ("random_contiguous", "random_non_contiguous")
+MOST = 1_000_000
+SHOWN = {
+    "movies": {"NEG": "Negative", "POS": "Positive"},
+    "sst": {"0": "Negative", "1": "Positive"},
+    "multirc": {"False": "No", "True": "Yes"},
+}
+"""How people read the labels of some corpora, unless the study says otherwise."""
+QUESTIONS = {
+    "movies": "Is this review of a film positive or negative?",
+    "sst": "Is this sentence about a film positive or negative?",
+    "agnews": "What is this piece of news about?",
+    "evinf": "What does the text say about the question?",
+    "multirc": "Going by the text, is the answer to the question right?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What people read before and beside the items."""
+
+    consent: str = (
+        "You will read short texts and say what you make of them. Taking part is voluntary: you can stop at any time "
+        "without giving a reason. We keep your answers and how long each of them took, and nothing that says who you "
+        "are. The answers are used for research and may be published. If you agree, go on."
+    )
+    """What somebody agrees to before anything is asked."""
+    instructions: str = (
+        "Each page shows words that were taken out of a longer text; words between them may be missing. Decide from "
+        "these words alone which label fits, say how confident you are, and how easy the words are to read and "
+        "understand. If you cannot tell, choose the label that seems more likely, and say that you are not confident. "
+        "First come a few examples for practice, where you will see the right label after your answer. Now and then a "
+        "page asks you to choose certain answers, to see that you are reading: choose those."
+    )
+    """What people are told to do."""
+    question: str = ""
+    """What is asked about each text; one of its own for each corpus of the paper, else a general one."""
+    thanks: str = "That was all. Thank you for your help!"
+    """What people read at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyConfig:
+    """Settings of a study beside its conditions and labels."""
+
+    corpus: str = ""
+    """One of the paper's corpora (with data_dir), of which the test part is used, or a file of your own."""
+    data_dir: str = ""
+    """Folder with the files of a named corpus."""
+    title: str = "What do you read here?"
+    """What people see above every page."""
+    sample: int = 100
+    """Documents that are drawn, with the same mix of labels as the corpus."""
+    seed: int = 0
+    """Draws documents and random words."""
+    per_item: int = 3
+    """Annotators of each item."""
+    annotators: int = 0
+    """People who get a sign-in code at first; 0 for as many as are needed if each does all that they may."""
+    most: int = 0
+    """Items that one annotator does, at most; 0 for one of every document."""
+    practice: int = 4
+    """Practice items, with feedback; of documents that are not in the sample."""
+    checks: int = 3
+    """Attention checks that each annotator gets."""
+    hours: float = 24.0
+    """After so many hours without an answer an item is given to somebody else."""
+    casing: Literal["lower", "kept"] = "lower"
+    """All texts in small letters, or as the corpus has them; the same for all conditions."""
+    texts: Texts = field(default_factory=Texts)
+    data: DataConfig = field(default_factory=DataConfig)
+
+    def __post_init__(self) -> None:
+        least = {"sample": self.sample, "per_item": self.per_item}
+        zero = {name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "checks")}
+        large = [
+            f"{name} must be at most {MOST:,}, got {value}." for name, value in (least | zero).items() if value > MOST
+        ]
+        hours = () if 0 < self.hours <= MOST else (f"hours must be above 0 and at most {MOST:,}, got {self.hours}.",)
+        refuse(*below(1, **least), *below(0, **zero), *large, *hours, self.wrong_corpus())
+
+    def wrong_corpus(self) -> str | None:
+        """Say what is wrong with the place of the texts."""
+        if not self.corpus:
+            return f"corpus must name a corpus ({', '.join(CORPORA)}) or a file, got {self.corpus!r}."
+        if self.data_dir and self.corpus not in CORPORA:
+            return unknown(self.corpus, "a corpus", CORPORA) + " For a file of your own, leave data_dir out."
+        if self.corpus in CORPORA and not self.data_dir:
+            return f"{self.corpus} is the name of a corpus. Say where its files are: data_dir = FOLDER."
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One way to cut texts."""
+
+    name: str
+    """What it is called in tables; people who answer never see it."""
+    kind: Kind = "model"
+    """Who chooses the words: people (human), nobody (full_text), a saved model, or a lot."""
+    model: str = ""
+    """Folder of a saved model, for the kind model."""
+    like: str = ""
+    """The condition whose lengths random words have, for the random kinds."""
+
+    def __post_init__(self) -> None:
+        refuse(*self.wrong("model", self.kind == "model"), *self.wrong("like", self.kind in RANDOM))
+
+    def wrong(self, name: str, needed: bool) -> Iterator[str]:
+        """Say whether a setting is missing, or of no use."""
+        given = getattr(self, name)
+        if needed and not given:
+            yield f"A condition of the kind {self.kind} needs {name}."
+        if given and not needed:
+            yield f"{name} is of no use to the kind {self.kind}. Leave it out."
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A whole study file."""
+
+    config: StudyConfig
+    conditions: tuple[Condition, ...]
+    labels: Mapping[str, str]
+    """How people read some labels."""
+
+    @property
+    def question(self) -> str:
+        """What is asked about each text."""
+        return self.config.texts.question or QUESTIONS.get(self.config.corpus, "Which label fits this text?")
+
+
+def read_study(path: Path) -> Study:
+    """Read a study file; all that is wrong with it is told at once. Places in it are looked for beside it."""
+    given = dict(read_toml(path))
+    tables = {name: given.pop(name, {}) for name in ("conditions", "labels")}
+    problems = [f"{name} must be a table, got {value!r}." for name, value in tables.items() if not is_table(value)]
+    conditions: list[Condition] = []
+    config = None
+    try:
+        config = from_mapping(StudyConfig, placed(given, path.parent, ("data_dir",)))
+    except ConfigError as error:
+        problems += str(error).splitlines()
+    if is_table(tables["conditions"]):
+        conditions += read_conditions(tables["conditions"], path.parent, problems)
+    labels = tables["labels"] if is_table(tables["labels"]) else {}
+    problems += wrong_labels(labels)
+    if problems or config is None:
+        raise ConfigError("\n".join(f"In {path}: {problem}" for problem in problems))
+    if config.corpus not in CORPORA:
+        config = from_mapping(StudyConfig, placed(given, path.parent, ("corpus",)))
+    return Study(config, tuple(conditions), {**SHOWN.get(config.corpus, {}), **labels})
+
+
+def is_table(value: Any) -> bool:
+    """Tell a table of TOML from other values."""
+    return isinstance(value, Mapping)
+
+
+def placed(given: Mapping[str, Any], folder: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    """Look for places beside the study file."""
+    places = {name: str(folder / given[name]) for name in names if isinstance(given.get(name), str) and given[name]}
+    return {**given, **places}
+
+
+def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]) -> Iterator[Condition]:
+    """Read all conditions, and gather what is wrong with them."""
+    if not tables:
+        problems.append("There are no conditions. Write a table for each, such as [conditions.human].")
+    found: dict[str, Condition] = {}
+    for name, table in tables.items():
+        if not is_table(table):
+            problems.append(f"conditions.{name} must be a table, got {table!r}. Write [conditions.{name}].")
+            continue
+        try:
+            found[name] = from_mapping(Condition, {**placed(table, folder, ("model",)), "name": name})
+        except ConfigError as error:
+            problems += (f"conditions.{name}: {problem}" for problem in str(error).splitlines())
+    for condition in found.values():
+        like = tables.get(condition.like)
+        if condition.like and like is None:
+            problems.append(f"conditions.{condition.name}: {unknown(condition.like, 'a condition', tables)}")
+        elif condition.like in found and found[condition.like].kind in (*RANDOM, "full_text"):
+            problems.append(
+                f"conditions.{condition.name}: like must name a condition of the kind model or human, and "
+                f"{condition.like} is of the kind {found[condition.like].kind}."
+            )
+    yield from found.values()
+
+
+def wrong_labels(labels: Mapping[str, Any]) -> Iterator[str]:
+    """Say which labels cannot be shown, or not told apart."""
+    for label, shown in labels.items():
+        if not isinstance(shown, str) or not shown.strip():
+            yield f"labels.{label} must be text that people can read, got {shown!r}."
+    texts = [shown for shown in labels.values() if isinstance(shown, str)]
+    for shown in dict.fromkeys(text for text in texts if texts.count(text) > 1):
+        yield f"labels: {shown!r} stands for two labels. Give each its own."

@@ -1,0 +1,132 @@
+import csv
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import small
+from fresh.cli import main
+from fresh.data import Splits
+from fresh.discretize import TopK
+from fresh.predictor import Predictor
+from fresh.study.answer import Answer
+from fresh.study.desk import next_task, save
+from fresh.study.people import consent, sign_in
+from fresh.study.store import open_study
+from fresh.support import Support
+
+STUDY = """
+corpus = "films.jsonl"
+tokenised = true
+sample = 4
+per_item = 2
+practice = 1
+checks = 1
+[conditions.FRESH]
+model = "model"
+[conditions.random]
+kind = "random_non_contiguous"
+like = "FRESH"
+[labels]
+pos = "Positive"
+"""
+
+
+@pytest.fixture
+def folder(
+    toy: Splits, support: Support, predictor: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Work where a corpus, a model and a study file are."""
+    monkeypatch.chdir(tmp_path)
+    small.write_jsonl(tmp_path / "films.jsonl", small.rows(toy.test))
+    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(tmp_path / "model")
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    return tmp_path
+
+
+def answer_all(place: str, codes: Path) -> None:
+    """Let everybody with a code answer everything with the right label."""
+    with codes.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with closing(open_study(place)) as store:
+        for row in rows:
+            who = sign_in(store, row["code"])
+            assert who is not None
+            assert who.id == int(row["annotator"])
+            consent(store, who.id)
+            while (task := next_task(store, who.id)) is not None:
+                label = "pos" if {"good", "great"} & set(task.rationale.words) else "neg"
+                save(store, who.id, task.item, Answer(label, 4, 5, 2000))
+
+
+def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "4 documents in 2 conditions, 16 answers wanted."
+    assert shown[1] == (
+        "4 sign-in codes are in a-study/codes.csv: they are kept nowhere else. Give each annotator one."
+    )
+    codes = folder / "a-study" / "codes.csv"
+    assert stat.S_IMODE(codes.stat().st_mode) == 0o600
+    answer_all("a-study", codes)
+    assert main(["study", "status", "a-study"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "16 of 16 answers, by 4 of 4 annotators."
+    assert shown[1] == "  annotator 1: active, 4 answers, 2.0 s an answer, 1 of 1 checks failed - look here"
+    outputs = ("--json", "r.json", "--markdown", "r.md", "--csv", "r.csv", "--figure", "r.png")
+    assert main(["study", "results", "a-study", *outputs]) == 0
+    shown_text = capsys.readouterr().out
+    assert shown_text == Path("r.md").read_text(encoding="utf-8")
+    assert "| FRESH     |     4 | 1.000 (1.000–1.000) | 4.00 (4.00–4.00) |" in shown_text
+    assert Path("r.csv").read_text(encoding="utf-8").startswith("condition,")
+    assert Path("r.png").exists()
+    assert main(["study", "export", "a-study", "--as", "csv", "--output", "answers.csv"]) == 0
+    assert main(["study", "import", "a-study", "answers.csv", "--as", "csv"]) == 0
+    assert "0 new, 0 there already, 16 left out." in capsys.readouterr().out  # by strangers: all places are taken
+    assert main(["study", "codes", "a-study", "2", "--output", "more.csv"]) == 0
+    assert len(Path("more.csv").read_text(encoding="utf-8").splitlines()) == 3
+    assert main(["study", "codes", "a-study", "1"]) == 0
+    assert len(capsys.readouterr().out.split("-")) == 4
+
+
+def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = STUDY.replace("sample = 4", "sample = 400") + '[conditions.human]\nkind = "human"\n'
+    (folder / "study.toml").write_text(wrong.replace('model = "model"', 'model = "modle"'), encoding="utf-8")
+    before = sorted(folder.iterdir())
+    assert main(["study", "new", "study.toml", "--out", "a-study"]) == 1
+    told = capsys.readouterr().err
+    assert "The study needs 401 documents" in told
+    assert "of which people marked words in 0" in told
+    assert "conditions.FRESH: There is no folder modle. Near it are: model." in told
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_folder_that_is_there_is_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "new", "study.toml", "--out", "model"]) == 1
+    assert capsys.readouterr().err == "fresh study: model is there already. Choose another folder.\n"
+    assert not (folder / "model" / "study.db").exists()
+
+
+def test_a_study_lives_in_a_database_of_its_own(
+    folder: Path, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = database if "://" in database else f"sqlite:///{folder}/other.db"
+    assert main(["study", "new", "study.toml", "--database", url, "--codes", "c.csv", "--device", "cpu"]) == 0
+    answer_all(url, folder / "c.csv")
+    assert main(["study", "results", url]) == 0
+    assert "16 of 16 answers by 4 annotators." in capsys.readouterr().out
+
+
+def test_too_few_codes_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "study.toml").write_text("annotators = 3\n" + STUDY, encoding="utf-8")
+    assert main(["study", "new", "study.toml", "--out", "few", "--device", "cpu"]) == 0
+    assert "At least 4 annotators are needed to complete it: fresh study codes." in capsys.readouterr().out
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    for action in ("new", "status", "codes", "results", "export", "import"):
+        with pytest.raises(SystemExit) as caught:
+            main(["study", action, "--help"])
+        assert caught.value.code == 0
+    assert "[conditions.human]" in capsys.readouterr().out

@@ -1,0 +1,205 @@
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from fresh.study.answer import Answer, StudyError
+from fresh.study.desk import next_task, save
+from fresh.study.exporting import FORMS, export_study, to_csv, to_jsonl, to_mturk
+from fresh.study.figure import draw_results
+from fresh.study.importing import import_study
+from fresh.study.people import consent, enrol, exclude
+from fresh.study.records import counted, overview, records, results_of
+from fresh.study.store import Store, create_study
+from studies import plan, two_ways
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = create_study(tmp_path / "study", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
+    yield made
+    made.close()
+
+
+def answer_all(store: Store, n_people: int = 4) -> None:
+    """Everybody finds everything positive; the first fails the check."""
+    for number in range(n_people):
+        who = enrol(store, f"p{number}").id
+        consent(store, who)
+        while (task := next_task(store, who)) is not None:
+            answer = (
+                Answer("neg", 1, 5) if task.kind == "check" and number else Answer("pos", 3, 4, 1000 * (number + 1))
+            )
+            save(store, who, task.item, answer)
+
+
+def mturk(rows: list[dict[str, str]], path: Path) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def worked(item: int, worker: str = "W1", **others: str) -> dict[str, str]:
+    """A row of Mechanical Turk, with its boxes that are true or false."""
+    boxes = {f"Answer.label.{label}": str(label == "pos").lower() for label in ("neg", "pos")}
+    boxes |= {f"Answer.confidence.{n}": str(n == 2).upper() for n in range(1, 5)}
+    row = {"WorkerId": worker, "AssignmentStatus": "Submitted", "WorkTimeInSeconds": "12", "Input.item": str(item)}
+    return {**row, **boxes, "Answer.readability": "4", **others}
+
+
+def real_items(store: Store) -> list[int]:
+    return [int(row["item"]) for row in csv.DictReader(io.StringIO(to_mturk(store)))]
+
+
+def test_everybody_is_seen_and_who_does_not_read_is_flagged(store: Store) -> None:
+    answer_all(store)
+    found = overview(store)
+    assert (found.n_answered, found.n_planned, found.paused) == (16, 16, False)
+    assert [(one.n_answered, one.n_checks, one.n_failed, one.flagged) for one in found.people] == [
+        (4, 1, 1, True),
+        *[(4, 1, 0, False)] * 3,
+    ]
+    assert [one.seconds for one in found.people] == [1, 2, 3, 4]
+    exclude(store, found.people[0].id)
+    assert overview(store).n_answered == len(counted(store)) == 12
+
+
+def test_results_are_those_of_the_answers(store: Store) -> None:
+    answer_all(store)
+    found = results_of(store)
+    assert [row.accuracy.value for row in found.rows] == [0.5, 0.5]  # half of the documents are positive
+    assert [row.confidence.mean.value for row in found.rows] == [3, 3]
+    assert [row.agreement.raw for row in found.rows] == [1, 1]
+    assert [row.agreement.alpha for row in found.rows] == [None, None]
+    assert found.remarks[0] == "16 of 16 answers by 4 annotators."
+
+
+def test_answers_are_exported_and_imported_as_they_were(store: Store, tmp_path: Path) -> None:
+    answer_all(store)
+    rows = list(csv.DictReader(io.StringIO(to_csv(store))))
+    lines = [json.loads(line) for line in to_jsonl(store).splitlines()]
+    assert lines == records(store)
+    assert len(rows) == len(lines) == 16 + 8
+    assert {row["counted"] for row in rows if row["kind"] != "real"} == {"False"}
+    for form in ("csv", "jsonl"):
+        [file] = export_study(store, form, tmp_path / f"answers.{form}")
+        assert import_study(store, form, file).n_repeated == 16
+        other = create_study(tmp_path / f"copy-{form}", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
+        assert import_study(other, form, file).n_new == 16
+        assert results_of(other).rows == results_of(store).rows
+        other.close()
+
+
+def test_items_tell_no_condition(store: Store, tmp_path: Path) -> None:
+    for form in ("mturk", "potato", "label_studio"):
+        for file in export_study(store, form, tmp_path / f"{form}.jsonl"):
+            text = file.read_text(encoding="utf-8")
+            assert "doc-" not in text
+            assert "human" not in text
+
+
+def test_projects_of_tools_are_well_formed(store: Store, tmp_path: Path) -> None:
+    data, settings = export_study(store, "potato", tmp_path / "potato.jsonl")
+    assert len(data.read_text(encoding="utf-8").splitlines()) == 8
+    config = yaml.safe_load(settings.read_text(encoding="utf-8"))
+    assert [scheme["name"] for scheme in config["annotation_schemes"]] == ["label", "confidence", "readability"]
+    assert config["data_files"] == ["potato.jsonl"]
+    tasks, settings = export_study(store, "label_studio", tmp_path / "tasks.json")
+    assert set(json.loads(tasks.read_text(encoding="utf-8"))[0]["data"]) == {"item", "text", "query"}
+    view = ElementTree.fromstring(settings.read_text(encoding="utf-8"))  # noqa: S314  # we wrote it
+    assert [len(choices) for choices in view.iter("Choices")] == [2, 4, 5]
+    batch, form = export_study(store, "mturk", tmp_path / "batch.csv")
+    assert batch.read_text(encoding="utf-8").startswith("item,text,query\n")
+    assert form.read_text(encoding="utf-8").count('type="radio"') == 11
+    with pytest.raises(StudyError, match=r"^cvs is not a form that a study can be exported to\. Did you mean csv\?$"):
+        export_study(store, "cvs", tmp_path / "x")
+
+
+def test_results_of_mechanical_turk_are_read(store: Store, tmp_path: Path) -> None:
+    first, second, third = real_items(store)[:3]  # the first two are one document
+    rows = [
+        worked(first),
+        worked(first),
+        worked(second),
+        worked(first, "W2"),
+        worked(first, "W3"),
+        worked(third, "W4", AssignmentStatus="Rejected"),
+    ]
+    done = import_study(store, "mturk", mturk(rows, tmp_path / "results.csv"))
+    assert (done.n_new, done.n_repeated) == (2, 1)
+    assert done.left_out == [
+        f"results.csv, line 4: W1 has seen the document of item {second} otherwise cut.",
+        f"results.csv, line 6: item {first} has all the answers that it needs.",
+    ]
+    [one, _] = counted(store)
+    assert (one.label, one.confidence, one.readability, one.milliseconds) == ("pos", 2, 4, 12_000)
+
+
+def test_rows_that_say_nothing_are_refused_all_at_once(store: Store, tmp_path: Path) -> None:
+    [first, *_] = real_items(store)
+    rows = [
+        worked(first),
+        worked(first, **{"Answer.label.neg": "true"}),
+        worked(first, **{"Answer.readability": "9"}),
+        worked(9999),
+        worked(first, **{"Answer.label.pos": "", "Answer.label": "Pos"}),
+    ]
+    table = [{"Answer.label": "", **row} for row in rows]
+    with pytest.raises(StudyError) as caught:
+        import_study(store, "mturk", mturk(table, tmp_path / "r.csv"))
+    assert str(caught.value).splitlines() == [
+        "r.csv, line 3: there is no label, or more than one.",
+        "r.csv, line 4: readability must be a whole number from 1 (very difficult) to 5 (very easy), got 9.",
+        "r.csv, line 5: there is no item 9999 in this study.",
+        "r.csv, line 6: Pos is not a label of this study. Did you mean pos?",
+    ]
+    assert counted(store) == []
+
+
+def test_prolific_says_who_has_left(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "prolific.csv"
+    rows = ("a,APPROVED", "b,RETURNED", "c,TIMED-OUT", "d,REJECTED", "e,ACTIVE")
+    file.write_text("Participant id,Status\n" + "\n".join(rows), encoding="utf-8")
+    assert import_study(store, "prolific", file).n_new == 5
+    assert [one.state for one in overview(store).people] == ["active", "left", "left", "excluded", "active"]
+    assert FORMS["prolific"](store).splitlines()[:3] == [
+        "Participant id,answered,checks failed,state",
+        "a,0,0,active",
+        "b,0,0,left",
+    ]
+    file.write_text("id,Status\na,APPROVED\n", encoding="utf-8")
+    with pytest.raises(StudyError, match=r"line 2: Prolific's export has the columns 'Participant id' and 'Status'"):
+        import_study(store, "prolific", file)
+
+
+def test_files_that_cannot_be_read_are_refused(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"gone\.csv cannot be read: "):
+        import_study(store, "csv", tmp_path / "gone.csv")
+    (tmp_path / "a.jsonl").write_text("{\n", encoding="utf-8")
+    with pytest.raises(StudyError, match=r"^a\.jsonl, line 1 is not JSON"):
+        import_study(store, "jsonl", tmp_path / "a.jsonl")
+    (tmp_path / "a.jsonl").write_text("3\n", encoding="utf-8")
+    with pytest.raises(StudyError, match=r"^a\.jsonl, line 1 is no JSON object\.$"):
+        import_study(store, "jsonl", tmp_path / "a.jsonl")
+    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(StudyError, match=r"a\.csv cannot be read: "):
+        import_study(store, "csv", tmp_path / "a.csv")
+    with pytest.raises(StudyError, match=r"^potato is not a form that a study can import\."):
+        import_study(store, "potato", tmp_path / "a.csv")
+
+
+def test_a_figure_is_drawn(store: Store, tmp_path: Path) -> None:
+    answer_all(store)
+    places = [tmp_path / "a.png", tmp_path / "b.svg"]
+    draw_results(results_of(store), places)
+    first = [place.read_bytes() for place in places]
+    draw_results(results_of(store), places)
+    assert [place.read_bytes() for place in places] == first
+    assert first[0].startswith(b"\x89PNG")
