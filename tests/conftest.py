@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # a test that asks a hub must fail, at once
 os.environ["OMP_NUM_THREADS"] = "1"  # matrices this small are slower on two cores, and sums depend on the number
 settings.register_profile("patient", deadline=None)  # how long an example takes depends on what else runs
 settings.load_profile("patient")
+
+
+def pytest_configure() -> None:
+    """Have commands that tests begin hear Ctrl-C, also where nobody else does: behind an `&` of a shell."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -91,9 +90,7 @@ def reports(folder: Path) -> dict[str, int]:
 
 
 def start(grid: Path, out: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
-    """Begin `fresh run` as a command of its own, in a group of its own, that hears Ctrl-C."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so it is behind an `&`, and commands would inherit it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Begin `fresh run` as a command of its own, in a group of its own."""
     command = [sys.executable, "-m", "fresh", "run", str(grid), "--out", str(out), *options]
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env={**os.environ, **variables}, start_new_session=True, **told)  # type: ignore[call-overload, no-any-return]
