@@ -66,6 +66,20 @@ def test_sequences_of_all_lengths_see_what_a_mask_lets_them_see(lengths: list[in
     torch.testing.assert_close(found[mask.bool()], expected[mask.bool()])
 
 
+def broken(*_given: Any, **_others: Any) -> list[Tensor]:
+    raise RuntimeError("no such kernel")
+
+
+def wrong(query: Tensor, *given: Any, **others: Any) -> list[Tensor]:
+    return [flash_by_hand(query, *given, **others)[0] + 1]
+
+
+@pytest.mark.parametrize(("kernel", "expected"), [(flash_by_hand, True), (broken, False), (wrong, False)])
+def test_a_kernel_must_prove_itself(kernel: Any, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", kernel)
+    assert ragged.is_proven.__wrapped__(torch.device("cpu"), torch.bfloat16, 8) is expected
+
+
 @pytest.mark.parametrize("filling", [0, 3])
 def test_encoders_put_out_the_same(encoders: dict[str, Path], filling: int) -> None:
     seen: set[str] = set()

@@ -18,7 +18,7 @@ from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.show import to_record
 from fresh.support import Support
-from fresh.web.jobs import JobLimits
+from fresh.web.jobs import JobLimits, Jobs
 from fresh.web.results import as_csv, harmless
 from fresh.web.serve import ServeConfig, create_app
 from served import TEXT, loaded, save_models
@@ -172,6 +172,15 @@ def test_a_ratio_and_a_model_are_checked_before_the_file(client: TestClient) -> 
     assert told(upload(client, table(1), to="/v1/models/one-lengt/jobs"))[0] == 404
     same = told(upload(client, table(1), text="id"))
     assert same == (422, "text and id both name the column 'id'. Give each its own.")
+
+
+def test_a_job_that_nobody_thought_could_fail_says_so(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(*_given: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(Jobs, "explain", explain)
+    about = finished(client, upload(client, table(2)).json()["id"])
+    assert (about["state"], about["problem"]) == ("failed", "Something went wrong in the server. Its log says what.")
 
 
 def test_only_so_many_files_are_kept_until_one_is_deleted(client: TestClient) -> None:

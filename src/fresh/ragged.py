@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -29,22 +30,53 @@ def attend(
 
     :param attention_mask: Where sequences end, as `ends` says; None if nothing is filled up.
     """
-    if attention_mask is None or not can_flash(query):
-        there = None if attention_mask is None else mask_of(attention_mask, query.shape[2])[:, None, None]
-        out = functional.scaled_dot_product_attention(query, key, value, there, dropout, scale=scaling)
-        return out.transpose(1, 2).contiguous(), None
+    way = flash if attention_mask is not None and can_flash(query) else masked
+    return way(query, key, value, attention_mask, dropout, scaling), None
+
+
+def flash(
+    query: Tensor, key: Tensor, value: Tensor, borders: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor:
+    """Attend within sequences that stand in one row."""
     width = query.shape[2]
     rows = (values.transpose(1, 2).flatten(0, 1) for values in (query, key, value))
-    borders = (attention_mask, attention_mask, width, width)
-    out, *_ = torch.ops.aten._flash_attention_forward(*rows, *borders, dropout, False, False, scale=scaling)
-    return out.unflatten(0, (-1, width)), None
+    given = (borders, borders, width, width, dropout, False, False)
+    out: Tensor = torch.ops.aten._flash_attention_forward(*rows, *given, scale=scaling)[0]
+    return out.view(-1, width, *out.shape[1:])
+
+
+def masked(
+    query: Tensor, key: Tensor, value: Tensor, borders: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor:
+    """Attend with a mask."""
+    there = None if borders is None else mask_of(borders, query.shape[2])[:, None, None]
+    out = functional.scaled_dot_product_attention(query, key, value, there, dropout, scale=scaling)
+    return out.transpose(1, 2).contiguous()
 
 
 def can_flash(query: Tensor) -> bool:
     """Say whether there is a kernel that reads sequences of all lengths."""
     if not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
         return False
-    return query.shape[-1] % 8 == 0 and torch.cuda.get_device_capability(query.device) >= (8, 0)
+    return query.shape[-1] % 8 == 0 and is_proven(query.device, query.dtype, query.shape[-1])
+
+
+@cache
+def is_proven(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+    """Try the kernel on a few pieces, there and back: it must find what a mask finds."""
+    width, mask = 8, torch.tensor([[1] * 5 + [0] * 3, [1] * 8], device=device)
+    numbers = torch.linspace(-1, 1, 3 * 2 * width * size, device=device).sin().to(dtype)
+    query, key, value = parts = [part.view(2, 1, width, size).requires_grad_() for part in numbers.chunk(3)]
+    borders = ends(attention_mask=mask)
+    found: list[list[Tensor]] = []
+    try:
+        with torch.enable_grad(), torch.autocast(device.type, enabled=False):
+            for way in (flash, masked):
+                kept = way(query, key, value, borders, 0.0, None).float() * mask[:, :, None, None]
+                found.append([kept, *torch.autograd.grad(kept.square().sum(), parts)])
+    except (RuntimeError, AttributeError, TypeError):
+        return False
+    return all(torch.allclose(one.float(), other.float(), 0.05, 0.05) for one, other in zip(*found, strict=True))
 
 
 def ends(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> Tensor | None:

@@ -1,6 +1,7 @@
 """Files that are explained in the background: kept for a while, in places of our own."""
 
 import json
+import logging
 import secrets
 import shutil
 import tempfile
@@ -31,6 +32,7 @@ AT_ONCE = 16
 """Texts of a file that wait to be read at the same time; others have their turn in between."""
 
 State = Literal["waiting", "running", "done", "failed"]
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,9 @@ class Jobs:
         except (ValueError, OSError, ClosedError) as error:
             told = f" ({job.n_done} texts before it are explained and can be downloaded.)" if job.n_done else ""
             job.state, job.problem = "failed", f"{error}{told}"
+        except Exception:
+            LOG.exception("A file could not be explained")
+            job.state, job.problem = "failed", "Something went wrong in the server. Its log says what."
         finally:
             job.ended = self.clock()
 
