@@ -5,7 +5,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,14 @@ class Splits:
     train: Examples
     dev: Examples
     test: Examples
+    labels: tuple[str, ...] = field(init=False)
+    """The classes, sorted."""
 
     def __post_init__(self) -> None:
         for name in ("train", "dev", "test"):
             if not getattr(self, name):
                 raise DataError(f"There are no examples for {name}. Give some, or let them be cut off from the data.")
+        object.__setattr__(self, "labels", tuple(sorted({example.label for example in self.train})))
         if len(self.labels) < 2:
             raise DataError(
                 f"All {len(self.train)} training examples have the label {self.labels[0]!r}. "
@@ -62,11 +65,6 @@ class Splits:
             )
         self.check_labels()
         self.check_queries()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The classes, sorted."""
-        return tuple(sorted({example.label for example in self.train}))
 
     def check_labels(self) -> None:
         """Refuse a class that was never trained."""

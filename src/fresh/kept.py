@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,6 +15,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 Weights = dict[str, Tensor]
+Over = Literal["all", "best", "nothing"]
+"""What is kept of a training that is over: all, to go on with more epochs; the best state; or nothing."""
+
+OTHER = "The state kept in {} is of another network. Delete the file to begin anew."
 
 
 def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
@@ -88,23 +92,32 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> 
     tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
-    for other, its in best.others.items():
-        tensors |= {f"best by {other}/{name}": weight for name, weight in its.weights.items()}
-    return State(tensors, tuple(best.scores), {name: tuple(its.scores) for name, its in best.others.items()})
+    return with_others(State(tensors, tuple(best.scores)), best)
 
 
 def best_state(model: nn.Module, best: Best) -> State:
     """Gather what is needed of a training that is over."""
-    tensors = {f"{kind}/{name}": weight.clone() for kind in ("now", "best") for name, weight in best.weights.items()}
-    return State(tensors | {f"moving/{name}": value.contiguous() for name, value in moving(model)}, tuple(best.scores))
+    tensors = {f"best/{name}": weight for name, weight in best.weights.items()}
+    tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
+    return with_others(State(tensors, tuple(best.scores)), best)
+
+
+def with_others(state: State, best: Best) -> State:
+    """Add the best states by other measures."""
+    tensors = {
+        f"best by {other}/{name}": weight for other, its in best.others.items() for name, weight in its.weights.items()
+    }
+    scores = {name: tuple(its.scores) for name, its in best.others.items()}
+    return replace(state, tensors=state.tensors | tensors, others=scores)
 
 
 class Keeper:
-    """Writes down the state after an epoch, now and then; the last one in any case."""
+    """Writes down the state after an epoch, now and then, and what is wanted of the last one."""
 
-    def __init__(self, path: Path | None, every: float) -> None:
+    def __init__(self, path: Path | None, every: float, over: Over = "all") -> None:
         self.path = path
         self.every = every
+        self.over = over
         self.last = time.monotonic()
         self.waiting: State | None = None
 
@@ -112,7 +125,11 @@ class Keeper:
         """Take the state after an epoch: write it if it is time to or all is done, else have it at hand."""
         if self.path is None:
             return
-        self.waiting = state_of(model, optimizer, best)
+        if done and self.over == "nothing":
+            self.waiting = None
+            return
+        only_best = done and self.over == "best"
+        self.waiting = best_state(model, best) if only_best else state_of(model, optimizer, best)
         if done or time.monotonic() - self.last >= self.every:
             self.write()
         else:
@@ -126,9 +143,9 @@ class Keeper:
 
 
 @contextmanager
-def keeping(path: Path | None, every: float) -> Iterator[Keeper]:
-    """Keep states while the block lasts; however it ends, that of the last whole epoch is written."""
-    keeper = Keeper(path, every)
+def keeping(path: Path | None, every: float, over: Over = "all") -> Iterator[Keeper]:
+    """Keep states while the block lasts; if it is broken off, that of the last whole epoch is written."""
+    keeper = Keeper(path, every, over)
     try:
         yield keeper
     finally:
@@ -143,10 +160,10 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
     if path is None or not path.is_file():
         return Best(others={name: Best() for name in others})
     kept = read_kept(path)
-    now, averages = kept.part("now"), kept.part("moving")
+    now, averages = kept.part("now") or kept.part("best"), kept.part("moving")
     same = shapes([*trained(model), *moving(model)]) == shapes([*now.items(), *averages.items()])
     if not same or not kept.others.keys() >= {*others}:
-        raise ValueError(f"The state kept in {path} is of another network. Delete the file to begin anew.")
+        raise ValueError(OTHER.format(path))
     model.load_state_dict(now, strict=False)
     for name, value in moving(model):
         value.copy_(averages[name])
@@ -161,15 +178,33 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
     return Best(list(kept.scores), kept.part("best"), rest)
 
 
+def reopen(path: Path | None, model: nn.Module, epochs: int, patience: int) -> bool:
+    """Leave a network with the weights that did best in a training that is over; False if there was none."""
+    if not is_over(path, epochs, patience):
+        return False
+    assert path is not None
+    weights = read_kept(path, "best/").part("best")
+    if shapes(trained(model)) != shapes(weights.items()):
+        raise ValueError(OTHER.format(path))
+    model.load_state_dict(weights, strict=False)
+    model.eval()
+    return True
+
+
+def is_over(path: Path | None, epochs: int, patience: int) -> bool:
+    """Say whether a network is kept that was trained to its end."""
+    return path is not None and path.is_file() and Best(scores_kept(path)).finished(epochs, patience)
+
+
 def shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
     """Say how large each tensor is."""
     return {name: value.shape for name, value in tensors}
 
 
-def read_kept(path: Path) -> State:
-    """Read what was kept."""
+def read_kept(path: Path, beginning: str = "") -> State:
+    """Read what was kept: the tensors whose names begin so."""
     with opened(path) as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = {name: file.get_tensor(name) for name in file.keys() if name.startswith(beginning)}  # noqa: SIM118
         about = file.metadata()
         scores = tuple(json.loads(about["scores"]))
         others = {name: tuple(its) for name, its in json.loads(about.get("others", "{}")).items()}

@@ -13,6 +13,7 @@ from fresh.classifier import Classifier, ClassifierConfig
 from fresh.encoder import load_encoder
 from fresh.encoding import Text
 from fresh.frozen import Frozen, Reading, Seen, read_all
+from fresh.kept import is_over, reopen
 from fresh.metrics import macro_f1
 from fresh.network import Network
 from fresh.pieces import Ints, PieceTable
@@ -48,6 +49,8 @@ class Taught:
 
 def train_classifiers(lessons: Sequence[Lesson]) -> list[Taught]:
     """Train networks from their pretrained state, side by side; the best dev macro-F1 wins."""
+    if len(lessons) == 1 and (taught := reopened(lessons[0])) is not None:
+        return [taught]
     shelf = lessons[0].watch.shelf or lessons[0].config.train.engine.shelf()
     prepared = [prepare(lesson, shelf) for lesson in lessons]
     fit_side_by_side([job for _, job in prepared])
@@ -60,6 +63,18 @@ def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
         encoder = load_encoder(config.network.encoder, config.network.pooling)
         classifier = Classifier(encoder, labels, config.network)
     return classifier.to(choose_device(config.train.device))
+
+
+def reopened(lesson: Lesson) -> Taught | None:
+    """Take a network as it is kept, if it is trained to its end and nothing else of its training is worth having."""
+    train, kept = lesson.config.train, lesson.watch.kept
+    if not is_over(kept, train.epochs, train.patience):
+        return None
+    classifier = build(lesson.labels, lesson.config)
+    if classifier.halves is not None:
+        return None
+    reopen(kept, classifier, train.epochs, train.patience)
+    return Taught(classifier, Seen([]))
 
 
 def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Taught, Job]:

@@ -114,8 +114,9 @@ def train(
 def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None) -> Evaluated:
     """Train the model, and others beside it that read something else, and test them all."""
     trained = train_method(run.config.method, splits, run.method, watch, scorer)
-    model, masks = trained.model, (trained.masks, trained.dev_masks)
+    model = trained.model
     if run.config.baseline:
+        masks = trained.masks, trained.dev_masks
         beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, watch)
     else:
         beside = Baselines(trained.support, majority=most_frequent(splits.train))

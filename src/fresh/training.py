@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from fresh.batching import Dealt, deal, padding_share
-from fresh.kept import Best, best_state, keeping, restore
+from fresh.kept import Best, Over, best_state, keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
 from fresh.ragged import without_padding
@@ -36,7 +36,9 @@ class Watch:
     shelf: Shelf | None = None
     """What frozen layers put out, for all networks of a run; None to have it for one network only."""
     every: float = 0.0
-    """Seconds between two states that are kept, at least; the last one is always kept."""
+    """Seconds between two states that are kept, at least."""
+    over: Over = "all"
+    """What is kept of a training that is over."""
     notes: list[str] = field(default_factory=list)
     """What somebody should know who relies on what was trained; all networks of a run write here."""
 
@@ -151,7 +153,7 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     update = (Recording if job.recorded else Update)(job.model, job.loss, rates, members, half)
     best = restore(watch.kept, job.model, update.optimizer, job.others)
     yield job.n_batches * len(best.scores), ""
-    with keeping(watch.kept if members.leads else None, watch.every) as keeper:
+    with keeping(watch.kept if members.leads else None, watch.every, watch.over) as keeper:
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fresh.data import Splits
 from fresh.document import Document, Saliency
-from fresh.kept import Best, scores_kept
+from fresh.kept import is_over
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.joint import learn_joint
 from fresh.methods.marking import SUPPORT, build_scorer, score_all
@@ -60,9 +60,7 @@ def support_of(splits: Splits, config: NetworksConfig, watch: Watch) -> Support:
 
 def is_trained(config: TrainConfig, watch: Watch) -> bool:
     """Say whether a network is kept that was trained to its end."""
-    if watch.kept is None or not watch.kept.is_file():
-        return False
-    return Best(scores_kept(watch.kept)).finished(config.epochs, config.patience)
+    return is_over(watch.kept, config.epochs, config.patience)
 
 
 def train_gate(splits: Splits, config: GateConfig, watch: Watch) -> None:

@@ -24,12 +24,15 @@ from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import SUPPORT
 from fresh.methods.settings import CUTS_EACH, FreshConfig, FullTextConfig
 from fresh.model_folder import drop_folder
-from fresh.recipe import KEPT_EVERY, Run
+from fresh.recipe import Run
 from fresh.store import Shelf
 from fresh.training import Watch
 
 FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
 """How a card without room is told by libraries that do not ask torch for memory."""
+
+KEPT_EVERY = 60.0
+"""Seconds between two states of a network that are kept: many networks are trained at once, and share a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ class Worker:
             self.shelf = digest, run.method.train.engine.shelf()
         folder.mkdir(parents=True, exist_ok=True)
         shelf = self.shelf[1] if whole and self.shelf is not None else None
-        return Watch(folder=folder, shelf=shelf, every=KEPT_EVERY)
+        return Watch(folder=folder, shelf=shelf, every=KEPT_EVERY, over="best")
 
     def report(self, cell: Cell, run: Run, key: str, digest: str) -> dict[str, Any]:
         """Train, test, and write down what was found."""
@@ -180,6 +183,7 @@ class Worker:
     def watch_run(self, cell: Cell, run: Run, key: str, digest: str) -> Watch:
         """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
         own = self.watch(self.runs.of(key) / "partial", run, digest, reads_whole(cell, run))
+        own = replace(own, over="nothing")  # the report follows at once
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.runs.shared(support_key(cell, run, digest)))
         elif isinstance(run.method, GateConfig):

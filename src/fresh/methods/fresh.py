@@ -1,10 +1,12 @@
 """FRESH (Jain et al., 2020): support model, scores, masks, and a predictor trained on rationales alone."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fresh.data import Splits
 from fresh.encoder import load_encoder
+from fresh.extractor import select_read
 from fresh.extras import load_extra
 from fresh.methods.marking import (
     SUPPORT,
@@ -99,7 +101,7 @@ def teach(
         for item, predictor, config in zip(marked, predictors, configs, strict=True)
     ]
     return [
-        Trained(model, item.masks, item.dev_masks, support)
+        Trained(model, partial(select_read, item.extractor.discretizer, item.scores), item.dev_masks, support)
         for model, item, support in zip(models, marked, supports, strict=True)
     ]
 

@@ -21,4 +21,6 @@ def train(splits: Splits, config: FullTextConfig, watch: Watch | None = None, na
     pairs, dev_pairs = cut_all(splits.train, masks), cut_all(splits.dev, dev_masks)
     predictor = Predictor.train(pairs, dev_pairs, config.classifier, (watch or Watch()).named(name))
     asks = bool(splits.train[0].document.query)
-    return Trained(Rationalizer(KeepAll(), predictor, written_down(config, "full_text"), asks), masks, dev_masks)
+    return Trained(
+        Rationalizer(KeepAll(), predictor, written_down(config, "full_text"), asks), lambda: masks, dev_masks
+    )

@@ -17,6 +17,7 @@ from fresh.document import Document
 from fresh.encoding import LongPolicy, WordEncoder
 from fresh.extractor import SaliencyExtractor
 from fresh.frozen import Reading
+from fresh.kept import reopen
 from fresh.learning import build as build_reader
 from fresh.learning import describe, run_frozen
 from fresh.methods.gate_settings import GateConfig
@@ -130,12 +131,14 @@ def learn_joint(
     long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
     reads = replace(config.classifier, network=replace(config.network, long=long))
     model = Joint(build_gate(scheme.kind, config.classifier), build_reader(splits.labels, reads), scheme.account)
+    extractor = SaliencyExtractor(Tagger(model.gate), config.make_discretizer())
+    if not others and reopen(watch.named(scheme.name).kept, model, config.train.epochs, config.train.patience):
+        return model, extractor
     gate = model.gate
     shelf = watch.shelf or config.train.engine.shelf()
     texts = [text_of(example.document) for example in splits.train]
     table = gate.words(texts)
     reading = run_frozen(gate, table, config.train, watch, shelf)
-    extractor = SaliencyExtractor(Tagger(gate), config.make_discretizer())
     trial = Trial(extractor, Predictor(model.reader), splits)
     job = Job(
         model,
@@ -155,15 +158,13 @@ def learn_joint(
 
 def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config: GateConfig, watch: Watch) -> Trained:
     """Put the model together, see which words it keeps, and whether its gate says anything."""
-    masks, dev_masks = (
-        extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)
-    )
-    note = collapse(kept_share(model.gate, [example.document for example in splits.dev]), config.one_ratio)
+    documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
+    note = collapse(kept_share(model.gate, dev_documents), config.one_ratio)
     if note is not None:
         watch.note(note)
     asks = bool(splits.train[0].document.query)
     made = Rationalizer(extractor, Predictor(model.reader), written_down(config, watch.name), asks)
-    return Trained(made, masks, dev_masks)
+    return Trained(made, partial(extractor.extract, documents), extractor.extract(dev_documents))
 
 
 def kept_share(gate: Tags, documents: Sequence[Document]) -> float:
@@ -196,7 +197,8 @@ def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig
     gate, reader, device = model.gate, model.reader, model.gate.device
     half = half_precision(config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
-    encode = reader.words.reduced([text_of(example.document) for example in splits.train])
+    texts = [text_of(example.document) for example in splits.train]
+    encode = None if reader.windows.size is None else reader.words.reduced(texts)
     people = supervision(splits, config, gate)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
@@ -204,7 +206,7 @@ def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig
         there = chosen.to(device)  # for a text that counts for nothing, the first is read
 
         def reduce(kept: Tensor) -> Batch:
-            if reader.windows.size is None:
+            if encode is None:
                 return without(reading.pieces.batch(there, width, dense), kept, reader.words)
             table = encode(there.cpu().numpy(), kept.cpu().numpy())
             return Gather(table, device, reader.padding)(np.arange(len(table)))

@@ -1,6 +1,6 @@
 """What every method makes: a model, and which words of train and of dev it kept; and how rationales become lessons."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,16 @@ class Trained:
     """What training made, and which words of train and of dev it kept."""
 
     model: Rationalizer
-    masks: list[Mask]
+    find_masks: Callable[[], list[Mask]]
+    """Says which words of train are kept; that may take a while, and not everybody asks."""
     dev_masks: list[Mask]
     support: Support | None = None
     """A model of full text that was trained on the way, if any."""
+
+    @property
+    def masks(self) -> list[Mask]:
+        """Which words of train are kept."""
+        return self.find_masks()
 
 
 def cut_all(examples: Sequence[Example], masks: Sequence[Mask]) -> list[tuple[Rationale, str]]:
