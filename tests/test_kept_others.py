@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from fresh.kept import Over
 from fresh.training import Job, Watch, fit
 from test_training import CONFIG, fit_on, loss_of, network, same, train
 
@@ -17,13 +18,13 @@ OWN = [0.1, 0.2, 0.3, 0.4]
 SCORES = st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=N_EPOCHS, max_size=N_EPOCHS)
 
 
-def judged(folder: Path, scores: dict[str, list[float]], n_epochs: int = N_EPOCHS) -> nn.Sequential:
+def judged(folder: Path, scores: dict[str, list[float]], n_epochs: int = N_EPOCHS, over: Over = "all") -> nn.Sequential:
     """Train a network; the first scores are those that the training goes by."""
     model, left = network(), {name: iter(values) for name, values in scores.items()}
     first, *others = ((lambda name=name: next(left[name])) for name in scores)
     config = replace(CONFIG, epochs=n_epochs, patience=N_EPOCHS)
     named = dict(zip(list(scores)[1:], others, strict=True))
-    watch = Watch("net", folder=folder)
+    watch = Watch("net", folder=folder, over=over)
     fit(Job(model, [3] * 40, loss_of(model), first, config, watch, torch.device("cpu"), others=named))
     return model
 

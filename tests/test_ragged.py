@@ -109,6 +109,20 @@ def test_it_is_given_up_when_the_block_ends_and_not_taken_up_unasked(encoders: d
     assert model.config._attn_implementation == "sdpa"
 
 
+def test_the_kernel_is_tried_before_any_step_is_recorded(
+    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_encoder(str(encoders["bert"])).model
+    tried: list[tuple[torch.device, torch.dtype, int]] = []
+    monkeypatch.setattr(ragged, "is_proven", lambda *what: tried.append(what))
+    with without_padding(model):
+        assert tried == []
+    device = torch.device("cuda", 0)
+    monkeypatch.setattr(type(model), "device", property(lambda _model: device))
+    with without_padding(model):
+        assert tried == [(device, torch.bfloat16, model.config.hidden_size // model.config.num_attention_heads)]
+
+
 def by_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     there = mask.bool()[:, None, None]
     return functional.scaled_dot_product_attention(query, key, value, there, scale=0.3).transpose(1, 2)

@@ -71,7 +71,7 @@ def reopened(lesson: Lesson) -> Taught | None:
     if not is_over(kept, train.epochs, train.patience):
         return None
     classifier = build(lesson.labels, lesson.config)
-    if classifier.halves is not None:
+    if classifier.halves is not None and classifier.halves.n_below > 0:
         return None
     reopen(kept, classifier, train.epochs, train.patience)
     return Taught(classifier, Seen([]))

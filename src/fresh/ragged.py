@@ -103,15 +103,22 @@ def mask_of(borders: Tensor, width: int) -> Tensor:
 def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Have the encoders of a network attend in this way, those that can, for as long as the block lasts."""
     bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
-    configs = [body.config for body in bodies if body.config.model_type in KNOWN]
-    usual = [config for config in configs if config._attn_implementation == "sdpa"]
-    for config in usual:
-        config._attn_implementation = NAME
+    usual = [body for body in bodies if body.config.model_type in KNOWN and body.config._attn_implementation == "sdpa"]
+    for body in usual:
+        prove(body)
+        body.config._attn_implementation = NAME
     try:
         yield
     finally:
-        for config in usual:
-            config._attn_implementation = "sdpa"
+        for body in usual:
+            body.config._attn_implementation = "sdpa"
+
+
+def prove(body: PreTrainedModel) -> None:
+    """Have the kernel tried now, if it may be used: it cannot be while a step is recorded."""
+    if body.device.type == "cuda":
+        size = body.config.hidden_size // body.config.num_attention_heads
+        is_proven(body.device, torch.bfloat16, size)
 
 
 AttentionInterface.register(NAME, attend)
