@@ -7,7 +7,9 @@ import pytest
 from safetensors import safe_open
 from torch import nn
 
+import small
 from fresh import learning
+from fresh.config import from_mapping
 from fresh.data import Splits
 from fresh.kept import is_over, reopen
 from fresh.learning import Lesson, train_classifiers
@@ -94,7 +96,7 @@ def refuse(*_given: Any, **_others: Any) -> Any:
 def test_a_classifier_that_is_trained_reads_no_texts_again(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = configured(FreshConfig, encoders["bert"], epochs=2).classifier
+    config = from_mapping(FreshConfig, small.settings(encoders["bert"])).classifier
     watch = Watch("support model", folder=tmp_path)
     trained = Support.train(toy.train[:32], toy.dev[:8], config, watch)
     monkeypatch.setattr(learning, "prepare", refuse)
@@ -107,7 +109,7 @@ def test_a_classifier_that_is_trained_reads_no_texts_again(
 def test_where_layers_are_frozen_what_they_put_out_is_had_again(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path
 ) -> None:
-    config = configured(FreshConfig, encoders["bert"], epochs=2, layers=1).classifier
+    config = from_mapping(FreshConfig, small.settings(encoders["bert"], layers=1)).classifier
     pairs = [(text_of(example.document), example.label) for example in toy.train[:16]]
     lesson = Lesson(pairs, pairs, toy.labels, config, Watch("net", folder=tmp_path))
     train_classifiers([lesson])
