@@ -1,7 +1,10 @@
 """A run of a grid: its model trained, and tested."""
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from torch import nn
 
 from fresh.agreement import compare
 from fresh.answer_key import AnswerKey
@@ -23,7 +26,9 @@ from fresh.progress import SILENT
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.recipe import Run
-from fresh.training import Watch
+from fresh.tagger import Tagger
+from fresh.train_config import TrainConfig
+from fresh.training import Watch, quickly
 
 FIGURES = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "dev macro-F1", "unread", "explain seconds"),
@@ -41,8 +46,24 @@ def train(splits: Splits, cell: Cell, run: Run, known: Known | None, watch: Watc
     return train_method(cell.method, splits, run.method, watch, None)
 
 
-def measure(splits: Splits, trained: Trained) -> dict[str, float]:
-    """Measure a model on test, and on dev."""
+def measure(splits: Splits, trained: Trained, config: TrainConfig) -> dict[str, float]:
+    """Measure a model on test, and on dev, with the numbers that it was trained with."""
+    with contextlib.ExitStack() as stack:
+        for network in networks_of(trained.model):
+            stack.enter_context(quickly(network, config))
+        return measure_trained(splits, trained)
+
+
+def networks_of(model: Rationalizer) -> Iterator[nn.Module]:
+    """List the networks of a model, of those that are at hand."""
+    yield model.predictor.classifier
+    scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
+    if isinstance(scorer, Tagger):
+        yield scorer.network
+
+
+def measure_trained(splits: Splits, trained: Trained) -> dict[str, float]:
+    """Measure a model."""
     model = trained.model
     documents = [example.document for example in splits.test]
     started = time.perf_counter()
@@ -73,7 +94,8 @@ def measure_complement(splits: Splits, run: Run, known: Known | None, watch: Wat
     dropped = [[~mask for mask in masks] for masks in kept]
     cuts = [cut_all(part, masks) for part, masks in zip((splits.train, splits.dev, splits.test), dropped, strict=True)]
     predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, watch.named("complement"))
-    on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
+    with quickly(predictor.classifier, run.method.train):
+        on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
     return figures_of(splits, on_test, dropped[2], on_dev)
 
 

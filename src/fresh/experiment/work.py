@@ -161,7 +161,7 @@ class Worker:
         if cell.reads == "complement":
             figures = measure_complement(splits, run, known, watch)
         else:
-            figures = measure(splits, train(splits, cell, run, known, watch))
+            figures = measure(splits, train(splits, cell, run, known, watch), run.method.train)
         return {
             "key": key,
             "corpus": cell.corpus,

@@ -1,12 +1,10 @@
 """FRESH (Jain et al., 2020): support model, scores, masks, and a predictor trained on rationales alone."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from fresh.data import Splits
 from fresh.encoder import load_encoder
-from fresh.extractor import select_read
 from fresh.extras import load_extra
 from fresh.methods.marking import (
     SUPPORT,
@@ -100,10 +98,12 @@ def teach(
         Rationalizer(item.extractor, predictor, described(config, scorer), asks, ratios=config.ratios)
         for item, predictor, config in zip(marked, predictors, configs, strict=True)
     ]
-    return [
-        Trained(model, partial(select_read, item.extractor.discretizer, item.scores), item.dev_masks, support)
-        for model, item, support in zip(models, marked, supports, strict=True)
-    ]
+    return [outcome_of(*each) for each in zip(models, marked, supports, strict=True)]
+
+
+def outcome_of(model: Rationalizer, marked: Marked, support: Support | None) -> Trained:
+    """Put together what training made."""
+    return Trained(model, lambda: marked.masks, lambda: marked.dev_masks, support)
 
 
 def lesson_of(splits: Splits, config: FreshConfig, marked: Marked) -> Lessons:

@@ -22,5 +22,5 @@ def train(splits: Splits, config: FullTextConfig, watch: Watch | None = None, na
     predictor = Predictor.train(pairs, dev_pairs, config.classifier, (watch or Watch()).named(name))
     asks = bool(splits.train[0].document.query)
     return Trained(
-        Rationalizer(KeepAll(), predictor, written_down(config, "full_text"), asks), lambda: masks, dev_masks
+        Rationalizer(KeepAll(), predictor, written_down(config, "full_text"), asks), lambda: masks, lambda: dev_masks
     )

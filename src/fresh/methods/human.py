@@ -40,4 +40,6 @@ def train(splits: Splits, config: HumanConfig, watch: Watch | None = None) -> Tr
     predictor = Predictor.train(pairs, dev_pairs, config.classifier, watch.named("predictor"))
     extractor = HumanMarks.of((*splits.train, *splits.dev, *splits.test))
     asks = bool(splits.train[0].document.query)
-    return Trained(Rationalizer(extractor, predictor, written_down(config, "human"), asks), lambda: masks, dev_masks)
+    return Trained(
+        Rationalizer(extractor, predictor, written_down(config, "human"), asks), lambda: masks, lambda: dev_masks
+    )

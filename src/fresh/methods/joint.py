@@ -31,7 +31,7 @@ from fresh.support import text_of
 from fresh.tagger import Tagger, tag_losses, weight_of
 from fresh.tagger import build as build_gate
 from fresh.tagging import Kind, Tags, WordValues
-from fresh.training import Job, Watch, fit, half_precision
+from fresh.training import Job, Watch, fit, half_precision, quickly
 from fresh.update import Loss, Tally
 
 NOTHING, EVERYTHING = 0.1, 0.95
@@ -159,12 +159,13 @@ def learn_joint(
 def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config: GateConfig, watch: Watch) -> Trained:
     """Put the model together, see which words it keeps, and whether its gate says anything."""
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
-    note = collapse(kept_share(model.gate, dev_documents), config.one_ratio)
+    with quickly(model.gate, config.train):
+        note = collapse(kept_share(model.gate, dev_documents), config.one_ratio)
     if note is not None:
         watch.note(note)
     asks = bool(splits.train[0].document.query)
     made = Rationalizer(extractor, Predictor(model.reader), written_down(config, watch.name), asks)
-    return Trained(made, partial(extractor.extract, documents), extractor.extract(dev_documents))
+    return Trained(made, partial(extractor.extract, documents), partial(extractor.extract, dev_documents))
 
 
 def kept_share(gate: Tags, documents: Sequence[Document]) -> float:

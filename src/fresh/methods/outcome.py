@@ -31,7 +31,7 @@ class Trained:
     model: Rationalizer
     find_masks: Callable[[], list[Mask]]
     """Says which words of train are kept; that may take a while, and not everybody asks."""
-    dev_masks: list[Mask]
+    find_dev_masks: Callable[[], list[Mask]]
     support: Support | None = None
     """A model of full text that was trained on the way, if any."""
 
@@ -39,6 +39,11 @@ class Trained:
     def masks(self) -> list[Mask]:
         """Which words of train are kept."""
         return self.find_masks()
+
+    @property
+    def dev_masks(self) -> list[Mask]:
+        """Which words of dev are kept."""
+        return self.find_dev_masks()
 
 
 def cut_all(examples: Sequence[Example], masks: Sequence[Mask]) -> list[tuple[Rationale, str]]:
