@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import fresh.experiment.work
 import fresh.training
@@ -14,6 +15,7 @@ from fresh.experiment.shared import read_scores, support_of
 from fresh.experiment.work import Worker
 from fresh.kept import Best
 from fresh.methods.settings import FreshConfig
+from fresh.predictor import Predictor
 from fresh.support import Support
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
@@ -172,3 +174,21 @@ def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
     for task in (scores, ours, full):
         assert worker.perform(task).status == "done"
         assert set(worker.shelf[1].held) == held
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_a_grid_tests_with_the_numbers_it_trains_with(
+    precision: str, grid: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    plain = Predictor.predict
+
+    def predict(self: Predictor, *given: Any) -> Any:
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return plain(self, *given)
+
+    monkeypatch.setattr(Predictor, "predict", predict)
+    rows = ({"scorer": "attention"}, {"scorer": "attention", "reads": "complement"}, {"method": "full_text"})
+    assert run(grid(*rows, settings={"precision": precision})).failures == {}
+    assert set(seen) == {precision == "bf16"}
+    assert len(seen) >= 2 * len(rows)
