@@ -1,5 +1,6 @@
 """A study in a database: SQLite in a folder, or PostgreSQL by its address; made, opened, brought up to date."""
 
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,6 +27,8 @@ from fresh.study.schema import DocumentRow, ItemRow, StudyRow
 FILE = "study.db"
 PATIENCE = 60
 """Seconds to wait for others who write."""
+AGAIN = 0.0005
+"""Seconds until one looks again whether they still do."""
 LOCK = 7_203_717
 """Any number, by which PostgreSQL lets one process at a time bring the tables up to date."""
 
@@ -121,8 +124,34 @@ def prepare(connection: Any, _record: Any) -> None:
 
 def begin(connection: Connection) -> None:
     """Begin a transaction of SQLite; whoever writes waits for others at once, not in the middle."""
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if connection.get_execution_options().get("writes", False):
+        wait_to_write(connection)
+    else:
+        connection.exec_driver_sql("BEGIN")
+
+
+def wait_to_write(connection: Connection) -> None:
+    """Begin to write when nobody else does.
+
+    SQLite looks whether others are done ten times a second, and a server that has much to write pauses for less than a
+    millisecond between two answers: another one on the same study would wait for minutes. So look more often.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    until = time.monotonic() + PATIENCE
+    raw.execute("PRAGMA busy_timeout=0")
+    try:
+        while time.monotonic() < until:
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    break
+                time.sleep(AGAIN)
+            else:
+                return
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # fails again, as an error that callers know
+    finally:
+        raw.execute(f"PRAGMA busy_timeout={PATIENCE * 1000}")
 
 
 def migrations() -> Config:
