@@ -10,7 +10,7 @@ from fresh.config import unknown
 from fresh.rationale import Rationale
 from fresh.study.answer import Answer, StudyError
 from fresh.study.assignment import Free, Reader, checks_due, choose, own
-from fresh.study.people import find
+from fresh.study.people import find, take
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now
 
@@ -137,12 +137,6 @@ def free_items(session: Session, *where: Any) -> list[Free]:
     columns = select(ItemRow.id, ItemRow.document, ItemRow.condition, ItemRow.taken)
     rows = session.execute(columns.where(ItemRow.kind == "real", ItemRow.taken < ItemRow.wanted, *where))
     return [Free(item, document or 0, condition or 0, taken) for item, document, condition, taken in rows]
-
-
-def take(session: Session, item: int) -> bool:
-    """Take a place at an item, unless the last one went meanwhile."""
-    place = update(ItemRow).where(ItemRow.id == item, ItemRow.taken < ItemRow.wanted)
-    return session.scalar(place.values(taken=ItemRow.taken + 1).returning(ItemRow.id)) is not None
 
 
 def save(store: Store, annotator: int, item: int, answer: Answer) -> Saved:

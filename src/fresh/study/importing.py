@@ -13,9 +13,9 @@ from fresh.config import unknown
 from fresh.readers import Row, read_rows
 from fresh.study.answer import LONGEST, Answer, StudyError
 from fresh.study.claims import ASKED, CLAIMS, Claim, annotator_name, claims_of, rows_of
-from fresh.study.desk import columns_of, take
+from fresh.study.desk import columns_of
 from fresh.study.exporting import questions_of
-from fresh.study.people import consent, enrol, exclude, find, leave
+from fresh.study.people import consent, enrol, exclude, find, leave, take
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow
 from fresh.study.store import Store, now
 
