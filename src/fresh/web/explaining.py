@@ -14,14 +14,14 @@ from fresh.show import to_record
 from fresh.web.batcher import ClosedError, OverloadedError
 from fresh.web.bodies import About, Asked, CurveRecord, Record
 from fresh.web.models import Models, Served
-from fresh.web.problems import Problem, problems
+from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
 from fresh.web.question import Question
 
 Result = TypeVar("Result")
 JSON_LINES = "application/x-ndjson"
 Documented = dict[int | str, dict[str, Any]]
 """Answers of a route, in the words of OpenAPI."""
-REFUSALS = (400, 404, 408, 413, 422, 503)
+REFUSALS = (400, 404, 408, 422, 503, *CHANGING)
 
 
 def explaining(models: Models, seconds: float) -> APIRouter:
@@ -31,7 +31,7 @@ def explaining(models: Models, seconds: float) -> APIRouter:
     """
     router = APIRouter(prefix="/v1/models", tags=["models"])
 
-    @router.get("", summary="Which models there are")
+    @router.get("", summary="Which models there are", responses=problems(*ALWAYS))
     def all_models() -> list[About]:
         """List the models, and what must be known to ask them."""
         return [About(**served.about()) for served in models.served.values()]

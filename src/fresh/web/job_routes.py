@@ -14,7 +14,7 @@ from fresh.data import DataConfig, DataError
 from fresh.web.explaining import JSON_LINES, Documented
 from fresh.web.jobs import ENDINGS, Job, Jobs, State
 from fresh.web.models import Models
-from fresh.web.problems import Problem, problems
+from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
 from fresh.web.results import as_csv
 
 UPLOAD = "/jobs"
@@ -43,7 +43,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         f"/models/{{name}}{UPLOAD}",
         summary="Explain a file",
         status_code=202,
-        responses=problems(400, 404, 408, 413, 415, 422, 503),
+        responses=problems(400, 404, 408, 415, 422, 503, *CHANGING),
     )
     async def upload(
         name: str,
@@ -65,12 +65,17 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
             raise Problem(422, as_fields(str(error))) from error
         return JobRecord(**job.about())
 
-    @router.get("/jobs/{id}", summary="How far a file has come", responses=problems(404))
+    @router.get("/jobs/{id}", summary="How far a file has come", responses=problems(404, 422, *ALWAYS))
     def progress(id: str) -> JobRecord:
         """Tell how many texts are explained, and what went wrong if anything did."""
         return JobRecord(**jobs.find(id).about())
 
-    @router.delete("/jobs/{id}", summary="Delete a file and its results", status_code=204, responses=problems(404))
+    @router.delete(
+        "/jobs/{id}",
+        summary="Delete a file and its results",
+        status_code=204,
+        responses=problems(404, 422, *CHANGING),
+    )
     def delete(id: str) -> None:
         """Stop it, and delete what was uploaded and what was written."""
         jobs.remove(jobs.find(id))
@@ -80,7 +85,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
     @router.get(
         "/jobs/{id}/results",
         summary="Download results",
-        responses={**contents, **problems(404, 409, 422)},
+        responses={**contents, **problems(404, 409, 422, *ALWAYS)},
         response_class=Response,
     )
     def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
