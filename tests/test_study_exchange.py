@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 from fresh.readers import DataError
 from fresh.study.answer import Answer, StudyError
 from fresh.study.desk import next_task, save
-from fresh.study.exporting import export_study, to_csv, to_jsonl, to_mturk
+from fresh.study.exporting import FORMS, export_study, to_csv, to_jsonl, to_mturk
 from fresh.study.figure import draw_results
 from fresh.study.importing import import_study
 from fresh.study.people import add_annotators, consent, enrol, exclude, sign_in
@@ -210,6 +210,17 @@ def test_letters_that_end_lines_elsewhere_do_not_end_rows(store: Store, tmp_path
         import_study(store, "mturk", mturk([worked(first, "W1", Feedback="a\nb\u2028c")], tmp_path / "b.csv")).n_new
         == 1
     )
+
+
+def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(store: Store, tmp_path: Path) -> None:
+    """People choose their names in some tools."""
+    [first, *_] = real_items(store)
+    import_study(store, "mturk", mturk([worked(first, "=1+1")], tmp_path / "r.csv"))
+    assert FORMS["prolific"](store).splitlines()[1].startswith("'=1+1,")
+    [file] = export_study(store, "csv", tmp_path / "answers.csv")
+    assert ",'=1+1," in file.read_text(encoding="utf-8")
+    assert import_study(store, "csv", file).n_repeated == 1
+    assert [one.outside for one in overview(store).people] == ["=1+1"]
 
 
 def test_somebody_who_was_excluded_adds_nothing(store: Store, tmp_path: Path) -> None:

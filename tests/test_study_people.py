@@ -5,13 +5,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
 from fresh.cli import main
+from fresh.study import people
 from fresh.study.answer import Answer, StudyError
 from fresh.study.desk import next_task, save
 from fresh.study.people import Annotator, consent, enrol, exclude, leave, named, pause, readmit
 from fresh.study.records import counted, overview
-from fresh.study.store import Store, create_study, open_study
+from fresh.study.schema import AssignmentRow
+from fresh.study.store import Store, create_study, now, open_study
 from studies import plan, two_ways
 
 
@@ -60,6 +63,22 @@ def test_who_left_is_let_in_again(store: Store) -> None:
     assert again is not None
     assert again != task  # that one was given back
     assert len(counted(store)) == 2
+
+
+def test_what_lies_too_long_is_given_back_in_the_order_of_items(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by whoever excludes somebody: else two servers on PostgreSQL could wait for each other."""
+    first, second = take_part(store, "p1", 3), take_part(store, "p2", 0)
+    assert next_task(store, first) is not None  # item 8
+    assert next_task(store, second) is not None  # item 2, given later
+    given_back: list[int] = []
+
+    def release(session: Session, assignment: int) -> bool:
+        given_back.append(session.get_one(AssignmentRow, assignment).item)
+        return True
+
+    monkeypatch.setattr(people, "release", release)
+    assert people.release_stale(store, now() + 25 * 3_600_000) == 2
+    assert given_back == [2, 8]
 
 
 def test_people_are_found_by_number_or_name(store: Store) -> None:

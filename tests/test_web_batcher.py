@@ -5,11 +5,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,7 +27,7 @@ from fresh.web.batcher import Batcher, BatchLimits, ClosedError, OverloadedError
 from fresh.web.measures import Measures
 from fresh.web.question import Answer, Question, answer
 from fresh.web.serve import ServeConfig, create_app
-from served import TEXT, listening, loaded, save_models
+from served import TEXT, listening, loaded, on_a_port, save_models
 from strategies import documents
 from tiny import WORDS
 
@@ -211,6 +212,20 @@ def test_who_leaves_before_the_answer_is_not_worked_for(place: str) -> None:
     count = measures.registry.get_sample_value
     assert count("fresh_dropped_requests_total", {"model": "one-length"}) == 1
     assert count("fresh_batch_texts_sum", {"model": "one-length"}) == 3  # the errand and two texts
+
+
+def test_a_request_with_much_text_does_not_hold_up_others(place: str) -> None:
+    much = {"texts": ["a " * 15_000] * 64}  # it is split for seconds, and then refused
+    with on_a_port(place) as address, ThreadPoolExecutor(1) as pool:
+        long = pool.submit(httpx.post, f"{address}v1/models/one-length/explain", json=much, timeout=60)
+        time.sleep(0.3)
+        slowest = 0.0
+        while not long.done():
+            begin = time.monotonic()
+            assert httpx.get(f"{address}health", timeout=60).status_code == 200
+            slowest = max(slowest, time.monotonic() - begin)
+        assert long.result().status_code == 422
+    assert 0 < slowest < 1.5
 
 
 def wait_for(true: Callable[[], bool]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fresh.readers import Row, read_rows
+from fresh.sheet import harmless
 from fresh.study.answer import StudyError
 
 ASKED = ("label", "confidence", "readability")
@@ -46,13 +47,19 @@ class Claim:
 
 def own_claims(row: Row) -> Iterator[Claim]:
     """Read a row as `fresh study export` writes it; practice and checks are passed over."""
-    values = row.values
+    values = {name: as_it_was(value) for name, value in row.values.items()}
     if values.get("kind", "real") == "real":
         number = values.get("annotator")
         person = values.get("outside") or (annotator_name(number) if number else None)
         answers = {name: values.get(name) for name in ASKED}
         seconds = thousandth(values.get("milliseconds"))
         yield Claim(row.place, person, values.get("item"), answers, seconds, values.get("at"))
+
+
+def as_it_was(value: Any) -> Any:
+    """Take away the apostrophe that keeps a spreadsheet from computing a cell."""
+    guarded = isinstance(value, str) and value[:1] == "'" and harmless(value[1:]) == value
+    return value[1:] if guarded else value
 
 
 def annotator_name(number: Any) -> str:

@@ -19,6 +19,7 @@ from sqlalchemy import select
 
 from fresh.annotation.potato import quoted
 from fresh.config import unknown
+from fresh.sheet import harmless
 from fresh.study.answer import SCALES, StudyError
 from fresh.study.assignment import latin_row
 from fresh.study.records import COLUMNS, overview, records
@@ -100,11 +101,13 @@ def questions_of(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Write comma-separated values."""
+    """Write comma-separated values; what a spreadsheet would take for a formula gets an apostrophe before it."""
     written = io.StringIO()
     writer = csv.DictWriter(written, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(
+        {key: harmless(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
+    )
     return written.getvalue()
 
 

@@ -173,7 +173,10 @@ def take(session: Session, item: int) -> bool:
 
 
 def release(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:
-    """Give an item back, unless that was done, or an answer came, meanwhile."""
+    """Give an item back, unless that was done, or an answer came, meanwhile.
+
+    Whoever gives several back goes by their numbers: else two servers could wait for each other.
+    """
     this = AssignmentRow.id == assignment
     changed = session.scalar(
         update(AssignmentRow)
@@ -193,7 +196,7 @@ def release_stale(store: Store, at: int | None = None) -> int:
     with store.writing() as session:
         stale = select(AssignmentRow.id).where(AssignmentRow.state == "open", AssignmentRow.at < before)
         return sum(
-            release(session, assignment) for assignment in session.scalars(stale.order_by(AssignmentRow.id)).all()
+            release(session, assignment) for assignment in session.scalars(stale.order_by(AssignmentRow.item)).all()
         )
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TextIO
 
 from fastapi import APIRouter, File, Form, UploadFile
 from pydantic import BaseModel, Field
@@ -93,7 +93,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         job = jobs.find(id)
         if job.state not in ("done", "failed"):
             raise Problem(409, f"{job.n_done:,} of {job.n_rows:,} texts are explained. Wait until all are.")
-        lines = lines_of(job)
+        lines = lines_of(opened(job))
         body, kind = (lines, JSON_LINES) if format == "jsonl" else (as_csv(lines), CSV)
         headers = {"Content-Disposition": f'attachment; filename="explained.{format}"'}
         return StreamingResponse(body, media_type=kind, headers=headers)
@@ -106,7 +106,16 @@ def as_fields(told: str) -> str:
     return re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), told)
 
 
-def lines_of(job: Job) -> Iterator[str]:
+def opened(job: Job) -> TextIO:
+    """Open the results, before anything is answered: who reads them keeps them, even if they are deleted meanwhile."""
+    try:
+        return job.results.open(encoding="utf-8")
+    except OSError as error:
+        why = job.problem or "They were deleted."
+        raise Problem(404, f"There are no results. {why}") from error
+
+
+def lines_of(file: TextIO) -> Iterator[str]:
     """Read the results line by line."""
-    with job.results.open(encoding="utf-8") as file:
+    with file:
         yield from file
