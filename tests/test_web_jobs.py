@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -212,6 +214,15 @@ def job(places: dict[str, str]) -> Iterator[tuple[Jobs, Job]]:
     yield jobs, jobs.make("a.csv", models.find("one-length"), DataConfig(), None)
     jobs.close()
     models.close()
+
+
+@pytest.mark.parametrize("name", ["../../evil.csv", "/etc/evil.csv", "..\\..\\evil.csv", "a/\0/../evil.csv"])
+def test_no_path_comes_from_the_name_of_a_file(job: tuple[Jobs, Job], name: str) -> None:
+    jobs, made = job
+    named = jobs.make(name, made.served, DataConfig(), None)
+    assert (named.name, named.source) == ("evil.csv", Path(jobs.place.name) / named.id / "upload.csv")
+    assert re.fullmatch(r"[\w-]{22}", named.id)
+    assert stat.S_IMODE(Path(jobs.place.name).stat().st_mode) == 0o700
 
 
 def test_a_job_that_is_deleted_while_it_is_worked_on_leaves_nothing(job: tuple[Jobs, Job]) -> None:
