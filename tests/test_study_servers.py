@@ -1,10 +1,11 @@
-"""Several servers on one study."""
+"""Where a study is, and several servers on one."""
 
 import threading
 import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from fresh.study.store import Store, create_study, open_study
@@ -41,3 +42,11 @@ def test_a_busy_server_lets_another_write(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert sum(waits) < 12, "Ten turns for each are many, and far from a minute."
+
+
+@pytest.mark.parametrize("name", ["a b", "what?mode=ro", "50%20", "#1", "ü"])
+def test_a_study_is_made_in_the_folder_that_was_named(tmp_path: Path, name: str) -> None:
+    create_study(tmp_path / name, plan(two_ways())).close()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    with closing(open_study(tmp_path / name)) as store:
+        assert store.conditions == ("human", "full")

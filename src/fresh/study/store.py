@@ -13,7 +13,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -86,22 +86,22 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def address(place: str | Path) -> str:
+def address(place: str | Path) -> URL:
     """Find the database of a study: in its folder, or at an address."""
     if "://" not in str(place):
-        return f"sqlite:///{Path(place) / FILE}"
-    return str(place).replace("postgresql://", "postgresql+psycopg://", 1)
+        return URL.create("sqlite", database=str(Path(place) / FILE))  # any name will do: nothing in it is a sign
+    return make_url(str(place).replace("postgresql://", "postgresql+psycopg://", 1))
 
 
-def hidden(url: str) -> str:
+def hidden(url: URL) -> str:
     """Name a database without its password."""
-    return make_url(url).render_as_string(hide_password=True)
+    return url.render_as_string(hide_password=True)
 
 
 def connect(place: str | Path) -> Engine:
     """Prepare connections to a database."""
     try:
-        url = make_url(address(place))
+        url = address(place)
     except ArgumentError as error:
         raise StudyError(f"{place} is no address of a database. Write postgresql://USER@HOST/NAME.") from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
@@ -171,7 +171,7 @@ def bring_up_to_date(engine: Engine, to: str = "head") -> None:
         current = MigrationContext.configure(connection).get_current_revision()
         if current is not None and current not in known:
             raise StudyError(
-                f"The study at {hidden(engine.url.render_as_string(False))} was made by a newer version of fresh "
+                f"The study at {hidden(engine.url)} was made by a newer version of fresh "
                 f"(its tables are of version {current}). Install that version to open it."
             )
         config.attributes["connection"] = connection
