@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from fresh.cli import main
 from fresh.study import people
 from fresh.study.answer import Answer, StudyError
-from fresh.study.desk import next_task, save
-from fresh.study.people import Annotator, consent, enrol, exclude, leave, named, pause, readmit
+from fresh.study.desk import next_task, readmit, save
+from fresh.study.people import Annotator, consent, enrol, exclude, leave, named, pause
 from fresh.study.records import counted, overview
 from fresh.study.schema import AssignmentRow
 from fresh.study.store import Store, create_study, now, open_study
@@ -44,9 +44,9 @@ def test_who_is_readmitted_counts_again_where_nobody_came_instead(store: Store) 
     assert counted(store) == []
     second, third = take_part(store, "p2", 1), take_part(store, "p3", 1)
     assert [(one.item, one.annotator) for one in counted(store)] == [(1, third), (2, second)]
-    assert readmit(store, who) == (2, 1)
+    assert readmit(store, who) == 1
     assert [(one.item, one.annotator) for one in counted(store)][2:] == [(4, who), (5, who)]
-    assert readmit(store, who) == (0, 1)
+    assert readmit(store, who) == 1
     assert next_task(store, who) is None  # they have seen all four documents
     take_part(store, "p2")
     take_part(store, "p3")
@@ -58,7 +58,7 @@ def test_who_left_is_let_in_again(store: Store) -> None:
     task = next_task(store, who)
     assert leave(store, who) == 1
     assert leave(store, who) == 0
-    assert readmit(store, who) == (0, 0)
+    assert readmit(store, who) == 0
     again = next_task(store, who)
     assert again is not None
     assert again != task  # that one was given back
@@ -137,8 +137,8 @@ def test_annotators_leave_are_excluded_and_come_back(folder: str, capsys: pytest
         take_part(store, "W2", 1)
         take_part(store, "W3", 1)  # the first item of annotator 1
     assert says(capsys, "readmit", folder, "W1") == (
-        "Annotator 1 takes part again. Answers that count again: 2.\n"
-        "Answers that do not, since others were given the items: 1.\n"
+        "Annotator 1 takes part again, and what they answered counts.\n"
+        "Answers that do not count, since others were given the items: 1.\n"
     )
     with closing(open_study(folder)) as store:
         assert overview(store).people[0].state == "active"

@@ -154,15 +154,16 @@ def set_aside(args: argparse.Namespace) -> int:
 
 def let_in(args: argparse.Namespace) -> int:
     """Let an annotator take part again."""
-    from fresh.study.people import named, readmit
+    from fresh.study.desk import readmit
+    from fresh.study.people import named
     from fresh.study.store import open_study
 
     with closing(open_study(args.study)) as store:
         person = named(store, args.annotator)
         if person.state == "active":
             raise ValueError(f"Annotator {person.id} takes part already.")
-        n_back, n_gone = readmit(store, person.id)
-    print(f"Annotator {person.id} takes part again. Answers that count again: {n_back:,}.")
+        n_gone = readmit(store, person.id)
+    print(f"Annotator {person.id} takes part again, and what they answered counts.")
     if n_gone:
-        print(f"Answers that do not, since others were given the items: {n_gone:,}.")
+        print(f"Answers that do not count, since others were given the items: {n_gone:,}.")
     return 0

@@ -10,7 +10,7 @@ from fresh.config import unknown
 from fresh.rationale import Rationale
 from fresh.study.answer import Answer, StudyError
 from fresh.study.assignment import Free, Reader, checks_due, choose, own
-from fresh.study.people import find, take
+from fresh.study.people import find
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now
 
@@ -140,6 +140,12 @@ def free_items(session: Session, *where: Any) -> list[Free]:
     return [Free(item, document or 0, condition or 0, taken) for item, document, condition, taken in rows]
 
 
+def take(session: Session, item: int) -> bool:
+    """Take a place at an item, unless the last one went meanwhile."""
+    place = update(ItemRow).where(ItemRow.id == item, ItemRow.taken < ItemRow.wanted)
+    return session.scalar(place.values(taken=ItemRow.taken + 1).returning(ItemRow.id)) is not None
+
+
 def save(store: Store, annotator: int, item: int, answer: Answer) -> Saved:
     """Save an answer, once: posted again, the first one stands."""
     if answer.label not in store.labels:
@@ -154,7 +160,7 @@ def save(store: Store, annotator: int, item: int, answer: Answer) -> Saved:
 
 
 def save_aside(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
-    """Save an answer to a practice item or an attention check, if that is what is shown."""
+    """Save an answer to a practice item or an attention check, if its turn has come."""
     told = item.label if item.kind == "practice" else None
     there = session.scalar(select(AsideRow).where(AsideRow.annotator == person.id, AsideRow.item == item.id))
     if there is not None:
@@ -163,7 +169,8 @@ def save_aside(store: Store, session: Session, person: AnnotatorRow, item: ItemR
         raise StudyError(NOT_HERE[person.state])
     if person.consented is None:
         raise StudyError("Agree to take part first.")
-    if item != (practice_of(session, person.id) or check_of(store, session, person)):
+    due = practice_of(session, person.id) if item.kind == "practice" else check_of(store, session, person)
+    if due is None or due.id != item.id:
         raise StudyError(NOT_GIVEN.format(item=item.id))
     session.add(AsideRow(annotator=person.id, item=item.id, **columns_of(answer)))
     return Saved(answer, False, told)
@@ -188,6 +195,28 @@ def save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Ans
     held.state = "answered"
     session.add(AnswerRow(assignment=held.id, **columns_of(answer)))
     return Saved(answer, False)
+
+
+def readmit(store: Store, annotator: int) -> int:
+    """Let somebody take part again who left or was excluded.
+
+    :return: How many of their answers do not count, since others were given the places meanwhile.
+    """
+    with store.writing() as session:
+        row = find(session, annotator)
+        row.state = "active"
+        set_aside = (
+            select(AssignmentRow)
+            .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+            .where(AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
+        )
+        n_gone = 0
+        for assignment in session.scalars(set_aside.order_by(AssignmentRow.item)).all():
+            if take(session, assignment.item):
+                assignment.state = "answered"
+            else:
+                n_gone += 1
+        return n_gone
 
 
 def columns_of(answer: Answer) -> dict[str, Any]:

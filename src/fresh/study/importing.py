@@ -13,9 +13,9 @@ from fresh.config import unknown
 from fresh.readers import Row, read_rows
 from fresh.study.answer import LONGEST, Answer, StudyError
 from fresh.study.claims import ASKED, CLAIMS, Claim, annotator_name, claims_of, rows_of
-from fresh.study.desk import columns_of
+from fresh.study.desk import columns_of, take
 from fresh.study.exporting import questions_of
-from fresh.study.people import consent, enrol, exclude, find, leave, take
+from fresh.study.people import consent, enrol, exclude, find, leave
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow
 from fresh.study.store import Store, now
 
@@ -139,21 +139,25 @@ def import_answers(store: Store, path: Path, form: str) -> Imported:
                 problems.append(str(error))
     if problems:
         raise StudyError("\n".join(problems))
+    people: dict[str, int] = {}
     for one in answers:
-        bring_in(store, one, done)
+        bring_in(store, one, people, done)
     return done
 
 
-def bring_in(store: Store, one: Foreign, done: Imported) -> None:
-    """Save an answer from elsewhere, if the plan has room for it."""
+def bring_in(store: Store, one: Foreign, people: dict[str, int], done: Imported) -> None:
+    """Save an answer from elsewhere, if the plan has room for it.
+
+    :param people: Whoever was found or taken in already.
+    """
     if is_here(store, one):
         done.n_repeated += 1
         return
-    person = enrol(store, one.person)
-    if not person.consented:
-        consent(store, person.id)
+    if one.person not in people:
+        people[one.person] = enrol(store, one.person).id
+        consent(store, people[one.person])
     with store.writing() as session:
-        became = settle(session, find(session, person.id), one)
+        became = settle(session, find(session, people[one.person]), one)
     if became == NEW:
         done.n_new += 1
     elif became == REPEATED:

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from fresh.study.answer import StudyError
-from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow, StudyRow
+from fresh.study.schema import AnnotatorRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -144,32 +144,6 @@ def end(store: Store, annotator: int, state: str, given_back: tuple[str, ...]) -
         held = select(AssignmentRow.id).where(AssignmentRow.annotator == annotator, AssignmentRow.state.in_(given_back))
         these = session.scalars(held.order_by(AssignmentRow.item)).all()
         return sum(release(session, assignment, given_back) for assignment in these)
-
-
-def readmit(store: Store, annotator: int) -> tuple[int, int]:
-    """Let somebody take part again. What they answered counts again, as far as others have not taken the places.
-
-    :return: How many answers count again, and how many do not.
-    """
-    with store.writing() as session:
-        find(session, annotator).state = "active"
-        aside = (
-            select(AssignmentRow)
-            .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-            .where(AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
-            .order_by(AssignmentRow.item)
-        )
-        held = session.scalars(aside).all()
-        back = [assignment for assignment in held if take(session, assignment.item)]
-        for assignment in back:
-            assignment.state = "answered"
-        return len(back), len(held) - len(back)
-
-
-def take(session: Session, item: int) -> bool:
-    """Take a place at an item, unless the last one went meanwhile."""
-    place = update(ItemRow).where(ItemRow.id == item, ItemRow.taken < ItemRow.wanted)
-    return session.scalar(place.values(taken=ItemRow.taken + 1).returning(ItemRow.id)) is not None
 
 
 def release(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:

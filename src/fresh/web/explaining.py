@@ -95,7 +95,8 @@ def written(asked: Asked, answers: Sequence[Sequence[Explanation]]) -> str:
 
 def curve_of(points: tuple[Explanation, ...]) -> str:
     """Write answers from growing rationales, and from which one on the answer stays."""
-    minimal = next(place for place, point in enumerate(points) if point is Curve(points).minimal)
+    stays = Curve(points).minimal
+    minimal = next(place for place, point in enumerate(points) if point is stays)
     return to_json({"points": [to_record(point) for point in points], "minimal": minimal})
 
 
