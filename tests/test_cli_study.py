@@ -129,4 +129,6 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as caught:
             main(["study", action, "--help"])
         assert caught.value.code == 0
-    assert "[conditions.human]" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    for taught in ("[conditions.human]", "items.jsonl and items.config.yaml", "Batch_1_batch_results.csv --as mturk"):
+        assert taught in shown

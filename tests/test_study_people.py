@@ -166,4 +166,6 @@ def test_help_teaches(action: str, taught: str, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as caught:
         main(["study", action, "--help"])
     assert caught.value.code == 0
-    assert taught in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: fresh study {action} [-h] STUDY")
+    assert taught in shown

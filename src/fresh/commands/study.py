@@ -58,6 +58,25 @@ Make a study from a file that says what is shown to whom. All that stands agains
 Other settings: seed, annotators, most, hours, casing, [texts] consent, instructions, question, thanks, and for a file
 of your own, text, label, query, id, rationale, tokenised. See docs/how-to/study.md.
 """
+EXPORT = """\
+Write answers (csv, jsonl), participants with what they have done (prolific), or the items for another tool to show,
+with its settings beside them.
+
+  fresh study export my-study --as csv --output answers.csv
+  fresh study export my-study --as mturk --output batch.csv             batch.csv, and its page batch.html
+  fresh study export my-study --as potato --output items.jsonl          items.jsonl and items.config.yaml
+  fresh study export my-study --as label_studio --output tasks.json     tasks.json and tasks.config.xml
+"""
+IMPORT = """\
+Bring in answers that people gave in another tool to items that were exported to it, or what Prolific says of people. A
+file that cannot be understood is refused whole; what the study's plan has no room for is left out and named; an answer
+that is there already counts once.
+
+  fresh study import my-study Batch_1_batch_results.csv --as mturk
+  fresh study import my-study prolific_export.csv --as prolific         returned: left; rejected: excluded
+  fresh study import my-study items-annotated --as potato               the folder that Potato writes, or its export
+  fresh study import my-study project-1.json --as label_studio          exported as JSON, JSON-MIN, CSV or TSV
+"""
 FORMS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
 
 
@@ -65,7 +84,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     """Describe `fresh study`."""
     parser.usage = "fresh study {new,status,codes,pause,resume,leave,exclude,readmit,results,export,import} ..."
     parser.description = ABOUT
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog="fresh study")
 
     def action(name: str, about: str, made: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
         shape = argparse.RawDescriptionHelpFormatter
@@ -86,6 +105,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
         ("import", FORMS, import_file, "answers from elsewhere; what Prolific says of participants"),
     ):
         moved = action(name, about, made)
+        moved.description = EXPORT if name == "export" else IMPORT
         moved.add_argument("--as", dest="form", required=True, choices=forms, help="in which form")
         if name == "import":
             moved.add_argument("file", type=Path, metavar="FILE", help="file to read; for potato also its folder")
