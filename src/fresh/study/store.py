@@ -27,7 +27,7 @@ from fresh.study.schema import DocumentRow, ItemRow, StudyRow
 FILE = "study.db"
 PATIENCE = 60
 """Seconds to wait for others who write."""
-AGAIN = 0.0005
+AGAIN = 0.001
 """Seconds until one looks again whether they still do."""
 LOCK = 7_203_717
 """Any number, by which PostgreSQL lets one process at a time bring the tables up to date."""
