@@ -41,7 +41,7 @@ def test_a_busy_server_lets_another_write(tmp_path: Path) -> None:
         ended.set()
         for thread in threads:
             thread.join()
-    assert sum(waits) < 12, "Ten turns for each are many, and far from a minute."
+    assert sum(waits) < 25, "Far from a minute for each, after which it would give up."
 
 
 @pytest.mark.parametrize("name", ["a b", "what?mode=ro", "50%20", "#1", "ü"])
