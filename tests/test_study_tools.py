@@ -234,6 +234,17 @@ def test_labels_that_are_shown_as_each_other_are_not_mixed_up(tmp_path: Path) ->
     store.close()
 
 
+def test_labels_that_are_called_true_and_false_are_read(tmp_path: Path) -> None:
+    store = asked(tmp_path / "facts", {"neg": "false", "pos": "true"})
+    one, two, three, *_ = items(store, tmp_path)
+    given = state("ann", {one: pairs("false"), two: pairs("true")})
+    import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", given))
+    row = f"instance_id,user_id,label.false,confidence,readability\n{three},ann,false,1,5\n"
+    import_study(store, "potato", write(tmp_path / "annotations.csv", row))
+    assert [given.label for _, given in answers(store)] == ["neg", "pos", "neg"]
+    store.close()
+
+
 @given(st.integers(0, 10**12))
 def test_whole_numbers_are_read_however_they_are_written(number: int) -> None:
     assert whole(number) == whole(str(number)) == whole(f" {number} ") == whole(float(number)) == number

@@ -145,9 +145,9 @@ def potato_claim(place: str, person: Any, item: Any, labels: Any, behaviour: Any
 def potato_choices(found: Any) -> list[Any]:
     """List what was chosen of one question."""
     if not isinstance(found, Mapping):
-        return [] if found in UNCHOSEN else [found]
+        return [] if found in (None, "") else [found]
     inner = found["labels"] if isinstance(found.get("labels"), Mapping) else found
-    return [name for name, value in inner.items() if value not in UNCHOSEN]
+    return [name for name, value in inner.items() if value == name or value not in UNCHOSEN]  # a label may be "false"
 
 
 def potato_seconds(behaviour: Any) -> float:
