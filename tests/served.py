@@ -50,7 +50,13 @@ def loaded(*places: str, limits: BatchLimits | None = None) -> tuple[Models, Mea
 @contextmanager
 def on_a_port(*places: str, config: ServeConfig | None = None) -> Iterator[str]:
     """Serve models on a free port and give the address."""
-    models, measures = loaded(*places)
+    with listening(*loaded(*places), config) as address:
+        yield address
+
+
+@contextmanager
+def listening(models: Models, measures: Measures, config: ServeConfig | None = None) -> Iterator[str]:
+    """Serve models that are loaded on a free port and give the address."""
     with bind("127.0.0.1", 0) as taken:
         server = serving(create_app(models, measures, config))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})

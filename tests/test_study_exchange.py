@@ -8,12 +8,13 @@ from xml.etree import ElementTree
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from fresh.readers import DataError
 from fresh.study.answer import Answer, StudyError
 from fresh.study.desk import next_task, save
 from fresh.study.exporting import FORMS, export_study, to_csv, to_jsonl, to_mturk
 from fresh.study.figure import draw_results
 from fresh.study.importing import import_study
-from fresh.study.people import consent, enrol, exclude
+from fresh.study.people import add_annotators, consent, enrol, exclude, sign_in
 from fresh.study.records import counted, overview, records, results_of
 from fresh.study.store import Store, create_study
 from studies import plan, two_ways
@@ -112,11 +113,11 @@ def test_projects_of_tools_are_well_formed(store: Store, tmp_path: Path) -> None
     assert [scheme["name"] for scheme in config["annotation_schemes"]] == ["label", "confidence", "readability"]
     assert config["data_files"] == ["potato.jsonl"]
     tasks, settings = export_study(store, "label_studio", tmp_path / "tasks.json")
-    assert set(json.loads(tasks.read_text(encoding="utf-8"))[0]["data"]) == {"item", "text", "query"}
+    assert set(json.loads(tasks.read_text(encoding="utf-8"))[0]["data"]) == {"item", "text"}
     view = ElementTree.fromstring(settings.read_text(encoding="utf-8"))  # noqa: S314  # we wrote it
     assert [len(choices) for choices in view.iter("Choices")] == [2, 4, 5]
     batch, form = export_study(store, "mturk", tmp_path / "batch.csv")
-    assert batch.read_text(encoding="utf-8").startswith("item,text,query\n")
+    assert batch.read_text(encoding="utf-8").startswith("item,text\n")
     assert form.read_text(encoding="utf-8").count('type="radio"') == 11
     with pytest.raises(StudyError, match=r"^cvs is not a form that a study can be exported to\. Did you mean csv\?$"):
         export_study(store, "cvs", tmp_path / "x")
@@ -163,36 +164,72 @@ def test_rows_that_say_nothing_are_refused_all_at_once(store: Store, tmp_path: P
     assert counted(store) == []
 
 
-def test_prolific_says_who_has_left(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "prolific.csv"
-    rows = ("a,APPROVED", "b,RETURNED", "c,TIMED-OUT", "d,REJECTED", "e,ACTIVE")
-    file.write_text("Participant id,Status\n" + "\n".join(rows), encoding="utf-8")
-    assert import_study(store, "prolific", file).n_new == 5
-    assert [one.state for one in overview(store).people] == ["active", "left", "left", "excluded", "active"]
-    assert FORMS["prolific"](store).splitlines()[:3] == [
-        "Participant id,answered,checks failed,state",
-        "a,0,0,active",
-        "b,0,0,left",
-    ]
-    file.write_text("id,Status\na,APPROVED\n", encoding="utf-8")
-    with pytest.raises(StudyError, match=r"line 2: Prolific's export has the columns 'Participant id' and 'Status'"):
-        import_study(store, "prolific", file)
-
-
 def test_files_that_cannot_be_read_are_refused(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"gone\.csv cannot be read: "):
+    with pytest.raises(DataError, match=r"gone\.csv does not exist\. Look at the spelling"):
         import_study(store, "csv", tmp_path / "gone.csv")
-    (tmp_path / "a.jsonl").write_text("{\n", encoding="utf-8")
-    with pytest.raises(StudyError, match=r"^a\.jsonl, line 1 is not JSON"):
-        import_study(store, "jsonl", tmp_path / "a.jsonl")
-    (tmp_path / "a.jsonl").write_text("3\n", encoding="utf-8")
-    with pytest.raises(StudyError, match=r"^a\.jsonl, line 1 is no JSON object\.$"):
+    (tmp_path / "a.jsonl").write_text("{\n3\n", encoding="utf-8")
+    with pytest.raises(
+        StudyError, match=r"^a\.jsonl, line 1: broken JSON .*\na\.jsonl, line 2: a JSON object is needed"
+    ):
         import_study(store, "jsonl", tmp_path / "a.jsonl")
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StudyError, match=r"a\.csv cannot be read: "):
+    with pytest.raises(DataError, match=r"^a\.csv, line 1: the byte 0xff is not UTF-8"):
         import_study(store, "csv", tmp_path / "a.csv")
-    with pytest.raises(StudyError, match=r"^potato is not a form that a study can import\."):
-        import_study(store, "potato", tmp_path / "a.csv")
+    with pytest.raises(StudyError, match=r"^doccano is not a form that a study can import\."):
+        import_study(store, "doccano", tmp_path / "a.csv")
+
+
+def test_answers_come_back_to_their_own_study_once(store: Store, tmp_path: Path) -> None:
+    """Also those of people who have a code and no name elsewhere, while there is room for strangers."""
+    [code] = add_annotators(store, 1)
+    person = sign_in(store, code)
+    assert person is not None
+    consent(store, person.id)
+    for _ in range(3):
+        task = next_task(store, person.id)
+        assert task is not None
+        save(store, person.id, task.item, Answer("neg", 1, 5, 1200))
+    [file] = export_study(store, "csv", tmp_path / "answers.csv")
+    done = import_study(store, "csv", file)
+    assert (done.n_new, done.n_repeated, done.left_out) == (0, len(counted(store)), [])
+    assert len(overview(store).people) == 1
+    other = create_study(tmp_path / "copy", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
+    assert import_study(other, "csv", file).n_new == len(counted(store)) == len(counted(other))
+    assert overview(other).people[0].outside == "annotator 1"
+    kept = [record["at"] for record in records(store) if record["kind"] == "real"]
+    assert [record["at"] for record in records(other)] == kept
+    other.close()
+
+
+def test_letters_that_end_lines_elsewhere_do_not_end_rows(store: Store, tmp_path: Path) -> None:
+    [first, *_] = real_items(store)
+    row = {"annotator": "Zo\u2028e\x85", "item": first, "label": "pos", "confidence": 2.0, "readability": 3}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n\n", encoding="utf-8")
+    assert import_study(store, "jsonl", tmp_path / "a.jsonl").n_new == 1
+    assert (
+        import_study(store, "mturk", mturk([worked(first, "W1", Feedback="a\nb\u2028c")], tmp_path / "b.csv")).n_new
+        == 1
+    )
+
+
+def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(store: Store, tmp_path: Path) -> None:
+    """People choose their names in some tools."""
+    [first, *_] = real_items(store)
+    import_study(store, "mturk", mturk([worked(first, "=1+1")], tmp_path / "r.csv"))
+    assert FORMS["prolific"](store).splitlines()[1].startswith("'=1+1,")
+    [file] = export_study(store, "csv", tmp_path / "answers.csv")
+    assert ",'=1+1," in file.read_text(encoding="utf-8")
+    assert import_study(store, "csv", file).n_repeated == 1
+    assert [one.outside for one in overview(store).people] == ["=1+1"]
+
+
+def test_somebody_who_was_excluded_adds_nothing(store: Store, tmp_path: Path) -> None:
+    first, _, third = real_items(store)[:3]
+    import_study(store, "mturk", mturk([worked(first)], tmp_path / "r.csv"))
+    exclude(store, overview(store).people[0].id)
+    done = import_study(store, "mturk", mturk([worked(first), worked(third)], tmp_path / "r.csv"))
+    assert (done.n_new, done.n_repeated) == (0, 1)
+    assert done.left_out == ["r.csv, line 3: W1 is excluded."]
 
 
 def test_a_figure_is_drawn(store: Store, tmp_path: Path) -> None:

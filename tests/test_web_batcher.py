@@ -1,12 +1,16 @@
 """Requests that are read together, and how the server bears a load."""
 
+import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +27,7 @@ from fresh.web.batcher import Batcher, BatchLimits, ClosedError, OverloadedError
 from fresh.web.measures import Measures
 from fresh.web.question import Answer, Question, answer
 from fresh.web.serve import ServeConfig, create_app
-from served import TEXT, loaded, save_models
+from served import TEXT, listening, loaded, on_a_port, save_models
 from strategies import documents
 from tiny import WORDS
 
@@ -184,3 +188,49 @@ def test_overload_and_slow_answers_are_told_with_when_to_come_back(place: str) -
         told = client.get("/metrics").text
     assert 'fresh_dropped_requests_total{model="one-length"} 1.0' in told
     assert 'fresh_requests_total{method="POST",route="/v1/models/{name}/explain",status="503"} 2.0' in told
+
+
+def test_who_leaves_before_the_answer_is_not_worked_for(place: str) -> None:
+    models, measures = loaded(place)
+    batcher = models.find("one-length").batcher
+    free, begun = threading.Event(), threading.Event()
+    body = json.dumps({"text": TEXT})
+    head = "POST /v1/models/one-length/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with listening(models, measures) as address:
+        batcher.run(until(begun, free))
+        assert begun.wait(10)
+        clients = [socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), 10) for _ in range(3)]
+        for client in clients:
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        wait_for(lambda: batcher.n_waiting == 3)
+        clients[1].close()
+        wait_for(lambda: any(work.future.cancelled() for work in batcher.queue))
+        free.set()
+        for client in (clients[0], clients[2]):
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+            client.close()
+    count = measures.registry.get_sample_value
+    assert count("fresh_dropped_requests_total", {"model": "one-length"}) == 1
+    assert count("fresh_batch_texts_sum", {"model": "one-length"}) == 3  # the errand and two texts
+
+
+def test_a_request_with_much_text_does_not_hold_up_others(place: str) -> None:
+    much = {"texts": ["a " * 15_000] * 64}  # it is split for seconds, and then refused
+    with on_a_port(place) as address, ThreadPoolExecutor(1) as pool:
+        long = pool.submit(httpx.post, f"{address}v1/models/one-length/explain", json=much, timeout=60)
+        time.sleep(0.3)
+        slowest = 0.0
+        while not long.done():
+            begin = time.monotonic()
+            assert httpx.get(f"{address}health", timeout=60).status_code == 200
+            slowest = max(slowest, time.monotonic() - begin)
+        assert long.result().status_code == 422
+    assert 0 < slowest < 1.5
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    """Wait until something is so, but not for long."""
+    ends = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.01)

@@ -207,3 +207,14 @@ def test_pages_hold_neither_scripts_nor_styles_nor_addresses_of_others() -> None
         assert "http://" not in text
         assert "https://" not in text
         assert "style=" not in text
+
+
+def test_nobody_adds_figures_without_end(client: TestClient) -> None:
+    before = client.get("/metrics").text.count("\n")
+    for number in range(5):
+        assert client.request(f"METHOD{number}", "/metrics").status_code == 405
+        assert client.get(f"/nowhere/{number}").status_code == 404
+    told = client.get("/metrics").text
+    assert "METHOD" not in told
+    assert "nowhere" not in told
+    assert told.count("\n") - before < 60

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from fresh.data import DataConfig
 from fresh.document import Document
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
+from fresh.sheet import harmless
 from fresh.show import to_record
 from fresh.support import Support
-from fresh.web.jobs import JobLimits, Jobs
-from fresh.web.results import as_csv, harmless
+from fresh.web.job_routes import lines_of, opened
+from fresh.web.jobs import Job, JobLimits, Jobs
+from fresh.web.problems import Problem
+from fresh.web.results import as_csv
 from fresh.web.serve import ServeConfig, create_app
 from served import TEXT, loaded, save_models
 
@@ -198,6 +204,52 @@ def test_refused_files_leave_nothing_behind(client: TestClient, tmp_path: Path) 
     for _ in range(4):
         assert upload(client, "").status_code == 422
     assert "fresh_jobs 0.0" in client.get("/metrics").text
+
+
+@pytest.fixture
+def job(places: dict[str, str]) -> Iterator[tuple[Jobs, Job]]:
+    """A job that nobody works on yet."""
+    models, measures = loaded(places["one-length"])
+    jobs = Jobs(measures, JobLimits())
+    yield jobs, jobs.make("a.csv", models.find("one-length"), DataConfig(), None)
+    jobs.close()
+    models.close()
+
+
+@pytest.mark.parametrize("name", ["../../evil.csv", "/etc/evil.csv", "..\\..\\evil.csv", "a/\0/../evil.csv"])
+def test_no_path_comes_from_the_name_of_a_file(job: tuple[Jobs, Job], name: str) -> None:
+    jobs, made = job
+    named = jobs.make(name, made.served, DataConfig(), None)
+    assert (named.name, named.source) == ("evil.csv", Path(jobs.place.name) / named.id / "upload.csv")
+    assert re.fullmatch(r"[\w-]{22}", named.id)
+    assert stat.S_IMODE(Path(jobs.place.name).stat().st_mode) == 0o700
+
+
+def test_a_job_that_is_deleted_while_it_is_worked_on_leaves_nothing(job: tuple[Jobs, Job]) -> None:
+    jobs, made = job
+    jobs.remove(made)
+    made.folder.mkdir()  # as if its results were opened while all was being deleted
+    made.source.write_text(table(1), encoding="utf-8")
+    jobs.work(made)
+    assert not made.folder.exists()
+
+
+def test_results_that_are_not_there_are_told_before_the_answer_begins(job: tuple[Jobs, Job]) -> None:
+    _, made = job
+    for problem, told in (("", "They were deleted."), ("No space left.", "No space left.")):
+        made.problem = problem
+        with pytest.raises(Problem) as caught:
+            opened(made)
+        assert (caught.value.status_code, caught.value.detail) == (404, f"There are no results. {told}")
+
+
+def test_who_reads_results_keeps_them_though_they_are_deleted(job: tuple[Jobs, Job]) -> None:
+    jobs, made = job
+    made.folder.mkdir()
+    made.results.write_text("1\n2\n", encoding="utf-8")
+    lines = lines_of(opened(made))
+    jobs.remove(made)
+    assert list(lines) == ["1\n", "2\n"]
 
 
 def test_results_are_kept_for_a_while_only(places: dict[str, str]) -> None:

@@ -130,9 +130,32 @@ def test_the_description_loads_nothing_from_elsewhere(client: TestClient) -> Non
         "/v1/jobs/{id}/results",
         "/health",
     }
-    assert "http" not in json.dumps(described).replace("HTTPValidationError", "")
+    assert "http" not in json.dumps(described).lower()
     for address in ("/docs", "/redoc"):
         assert client.get(address).status_code == 404
+
+
+def test_all_that_may_go_wrong_is_described_as_problem_details(client: TestClient) -> None:
+    described = client.get("/v1/openapi.json").json()["paths"]
+    statuses: dict[str, set[int]] = {}
+    for address, ways in described.items():
+        for way, operation in ways.items():
+            wrong = {int(status): answer for status, answer in operation["responses"].items() if status >= "400"}
+            statuses[f"{way} {address}"] = set(wrong)
+            kinds = {
+                kind
+                for status, answer in wrong.items()
+                for kind in answer["content"]
+                if (status, address) != (503, "/health")
+            }
+            assert kinds == {"application/problem+json"}
+    always, changing = {421, 500}, {403, 413, 421, 500}
+    assert statuses["get /v1/jobs/{id}"] == {404, 422, *always}
+    assert statuses["delete /v1/jobs/{id}"] == {404, 422, *changing}
+    assert statuses["get /v1/jobs/{id}/results"] == {404, 409, 422, *always}
+    assert statuses["post /v1/models/{name}/jobs"] == {400, 404, 408, 415, 422, 503, *changing}
+    assert statuses["post /v1/models/{name}/explain"] == {400, 404, 408, 422, 503, *changing}
+    assert statuses["get /health"] == {503, *always}
 
 
 def test_whatever_is_sent_the_answers_are_as_described(places: dict[str, str]) -> None:

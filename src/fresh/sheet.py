@@ -23,6 +23,8 @@ LATEX = str.maketrans(
     }
 )
 MARKDOWN = str.maketrans({"|": "\\|", "\n": " ", "*": "\\*"})
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take a cell for a formula."""
 TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 
 Place = tuple[int, int]
@@ -106,3 +108,8 @@ FORMS: dict[str, Callable[[Sheet], str]] = {
     "csv": Sheet.to_csv,
     "latex": Sheet.to_latex,
 }
+
+
+def harmless(cell: str) -> str:
+    """Keep a spreadsheet from computing what somebody wrote."""
+    return f"'{cell}" if cell.startswith(FORMULAS) else cell

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh.commands.options import check_output
+from fresh.commands.study_people import add_people, write_codes
 from fresh.extras import load_extra
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ say how confident they are and how readable the words are.
   fresh study new STUDY.toml --out my-study        draw the sample, cut it in all conditions, make sign-in codes
   fresh study status my-study                      how far it is, and whom to look at
   fresh study codes my-study 5 --output more.csv   five more annotators
+  fresh study exclude my-study 3                   nothing of annotator 3 counts; see also leave, readmit, pause, resume
   fresh study results my-study                     tables, agreement, tests; also before it is finished
   fresh study export my-study --as mturk --output batch.csv
   fresh study import my-study results.csv --as mturk
@@ -56,15 +58,33 @@ Make a study from a file that says what is shown to whom. All that stands agains
 Other settings: seed, annotators, most, hours, casing, [texts] consent, instructions, question, thanks, and for a file
 of your own, text, label, query, id, rationale, tokenised. See docs/how-to/study.md.
 """
+EXPORT = """\
+Write answers (csv, jsonl), participants with what they have done (prolific), or the items for another tool to show,
+with its settings beside them.
+
+  fresh study export my-study --as csv --output answers.csv
+  fresh study export my-study --as mturk --output batch.csv             batch.csv, and its page batch.html
+  fresh study export my-study --as potato --output items.jsonl          items.jsonl and items.config.yaml
+  fresh study export my-study --as label_studio --output tasks.json     tasks.json and tasks.config.xml
+"""
+IMPORT = """\
+Bring in answers that people gave in another tool to items that were exported to it, or what Prolific says of people. A
+file that cannot be understood is refused whole; what the study's plan has no room for is left out and named; an answer
+that is there already counts once.
+
+  fresh study import my-study Batch_1_batch_results.csv --as mturk
+  fresh study import my-study prolific_export.csv --as prolific         returned: left; rejected: excluded
+  fresh study import my-study items-annotated --as potato               the folder that Potato writes, or its export
+  fresh study import my-study project-1.json --as label_studio          exported as JSON, JSON-MIN, CSV or TSV
+"""
 FORMS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
-READ_BACK = ("csv", "jsonl", "mturk", "prolific")
 
 
 def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     """Describe `fresh study`."""
-    parser.usage = "fresh study {new,status,codes,results,export,import} ..."
+    parser.usage = "fresh study {new,status,codes,pause,resume,leave,exclude,readmit,results,export,import} ..."
     parser.description = ABOUT
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog="fresh study")
 
     def action(name: str, about: str, made: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
         shape = argparse.RawDescriptionHelpFormatter
@@ -75,26 +95,24 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
         return made_parser
 
     add_new(action("new", "make a study", new))
-    action("status", "how far it is", status)
-    codes = action("codes", "sign-in codes for more annotators", more_codes)
-    codes.add_argument("number", type=int, metavar="N", help="how many")
-    codes.add_argument("--output", default="-", metavar="FILE", help="write them to a file")
+    add_people(action)
     results = action("results", "tables, agreement and tests", show_results)
     for name, about in (("json", "all figures"), ("markdown", "the tables"), ("csv", "the main table")):
         results.add_argument(f"--{name}", metavar="FILE", help=f"also write {about} to a file")
     results.add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=".png, .svg or .pdf")
     for name, forms, made, about in (
         ("export", FORMS, export, "answers as csv or jsonl; items for other tools"),
-        ("import", READ_BACK, import_file, "answers from elsewhere; what Prolific says of participants"),
+        ("import", FORMS, import_file, "answers from elsewhere; what Prolific says of participants"),
     ):
         moved = action(name, about, made)
+        moved.description = EXPORT if name == "export" else IMPORT
         moved.add_argument("--as", dest="form", required=True, choices=forms, help="in which form")
         if name == "import":
-            moved.add_argument("file", type=Path, metavar="FILE", help="file to read")
+            moved.add_argument("file", type=Path, metavar="FILE", help="file to read; for potato also its folder")
         else:
             moved.add_argument("--output", required=True, metavar="FILE", help="file to write")
     for name, sub in actions.choices.items():
-        if name not in ("status", "import"):
+        if name in ("new", "codes", "results", "export"):
             sub.add_argument("--overwrite", action="store_true", help="replace files that are there already")
         sub.set_defaults(options=[flag for one in sub._actions for flag in one.option_strings])
 
@@ -159,53 +177,6 @@ def read(config: "StudyConfig") -> "list[Example]":
     if config.data_dir:
         return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)
     return list(read_examples(config.corpus, config.data))
-
-
-def write_codes(path: Path, codes: list[str]) -> None:
-    """Write codes so that only their owner can read the file."""
-    from fresh.whole_file import written_whole
-
-    with written_whole(path) as partial:
-        partial.touch(mode=0o600)
-        partial.write_text("".join(f"{line}\n" for line in ("annotator,code", *map(numbered, codes))), encoding="utf-8")
-
-
-def numbered(code: str) -> str:
-    """Write a code beside the number of its annotator."""
-    return f"{code.partition('-')[0]},{code}"
-
-
-def more_codes(args: argparse.Namespace) -> int:
-    """Let more people take part."""
-    from fresh.study.people import add_annotators
-    from fresh.study.store import open_study
-
-    check_output(args.output, "", args.overwrite)
-    with closing(open_study(args.study)) as store:
-        made = add_annotators(store, args.number)
-    if args.output == "-":
-        print("\n".join(made))
-    else:
-        write_codes(Path(args.output), made)
-    return 0
-
-
-def status(args: argparse.Namespace) -> int:
-    """Say how far a study is."""
-    from fresh.study.records import overview
-    from fresh.study.store import open_study
-
-    with closing(open_study(args.study)) as store:
-        found = overview(store)
-    begun = [person for person in found.people if person.begun or person.n_answered]
-    print(f"{found.n_answered:,} of {found.n_planned:,} answers, by {len(begun)} of {len(found.people)} annotators.")
-    for person in begun:
-        name = f" ({person.outside})" if person.outside else ""
-        time = "" if person.seconds is None else f", {person.seconds:.1f} s an answer"
-        checks = f", {person.n_failed} of {person.n_checks} checks failed" if person.n_checks else ""
-        look = " - look here" if person.flagged else ""
-        print(f"  annotator {person.id}{name}: {person.state}, {person.n_answered} answers{time}{checks}{look}")
-    return 0
 
 
 def show_results(args: argparse.Namespace) -> int:

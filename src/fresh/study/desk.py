@@ -18,6 +18,7 @@ NOT_HERE = {
     "left": "You have left this study. Ask whoever runs it for a new code to take part again.",
     "excluded": "Your part in this study has ended.",
 }
+NOT_GIVEN = "Item {item} was not given to you. Go on with the one that is shown."
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +154,24 @@ def save(store: Store, annotator: int, item: int, answer: Answer) -> Saved:
         person, shown = find(session, annotator), session.get(ItemRow, item)
         if shown is None:
             raise StudyError(f"There is no item {item} in this study.")
-        return (save_real if shown.kind == "real" else save_aside)(session, person, shown, answer)
+        if shown.kind == "real":
+            return save_real(session, person, shown, answer)
+        return save_aside(store, session, person, shown, answer)
 
 
-def save_aside(session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
-    """Save an answer to a practice item or an attention check."""
+def save_aside(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
+    """Save an answer to a practice item or an attention check, if its turn has come."""
     told = item.label if item.kind == "practice" else None
     there = session.scalar(select(AsideRow).where(AsideRow.annotator == person.id, AsideRow.item == item.id))
     if there is not None:
         return Saved(answer_of(there), True, told)
     if person.state != "active":
         raise StudyError(NOT_HERE[person.state])
+    if person.consented is None:
+        raise StudyError("Agree to take part first.")
+    due = practice_of(session, person.id) if item.kind == "practice" else check_of(store, session, person)
+    if due is None or due.id != item.id:
+        raise StudyError(NOT_GIVEN.format(item=item.id))
     session.add(AsideRow(annotator=person.id, item=item.id, **columns_of(answer)))
     return Saved(answer, False, told)
 
@@ -176,7 +184,7 @@ def save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Ans
         .with_for_update()
     )
     if held is None:
-        raise StudyError(f"Item {item.id} was not given to you. Go on with the one that is shown.")
+        raise StudyError(NOT_GIVEN.format(item=item.id))
     there = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     if there is not None:
         return Saved(answer_of(there), True)
@@ -187,6 +195,28 @@ def save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Ans
     held.state = "answered"
     session.add(AnswerRow(assignment=held.id, **columns_of(answer)))
     return Saved(answer, False)
+
+
+def readmit(store: Store, annotator: int) -> int:
+    """Let somebody take part again who left or was excluded.
+
+    :return: How many of their answers do not count, since others were given the places meanwhile.
+    """
+    with store.writing() as session:
+        row = find(session, annotator)
+        row.state = "active"
+        set_aside = (
+            select(AssignmentRow)
+            .join(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+            .where(AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
+        )
+        n_gone = 0
+        for assignment in session.scalars(set_aside.order_by(AssignmentRow.item)).all():
+            if take(session, assignment.item):
+                assignment.state = "answered"
+            else:
+                n_gone += 1
+        return n_gone
 
 
 def columns_of(answer: Answer) -> dict[str, Any]:

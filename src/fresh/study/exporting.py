@@ -1,9 +1,14 @@
-"""A study for other tools: answers as tables, items for crowd platforms and annotation tools."""
+"""A study for other tools: answers as tables, items for crowd platforms and annotation tools.
+
+What the tools take: a batch of Mechanical Turk with a page of crowd elements; a task of Potato 2, whose groups of
+people keep anybody from reading a document twice; tasks of Label Studio 1.
+"""
 
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,7 +19,9 @@ from sqlalchemy import select
 
 from fresh.annotation.potato import quoted
 from fresh.config import unknown
+from fresh.sheet import harmless
 from fresh.study.answer import SCALES, StudyError
+from fresh.study.assignment import latin_row
 from fresh.study.records import COLUMNS, overview, records
 from fresh.study.schema import ItemRow
 from fresh.study.store import Store
@@ -25,28 +32,39 @@ FORM = """\
 <crowd-form>
   <h2>{title}</h2>
   <p>{instructions}</p>
-  <p><b>${{query}}</b></p>
-  <blockquote>${{text}}</blockquote>
+{query}  <blockquote>${{text}}</blockquote>
 {questions}</crowd-form>
 """
+QUERY = "  <p><b>${query}</b></p>\n"
 POTATO = """\
-# Potato:  potato start {settings} -p 8000
+# Potato 2:  potato start {settings} -p 8000
 annotation_task_name: {title}
 task_dir: .
 output_annotation_dir: {output}
 data_files: [{data}]
 item_properties: {{id_key: id, text_key: text}}
 user_config: {{allow_all_users: true, users: []}}
+max_annotations_per_item: {per_item}
+max_annotations_per_user: {share}
+assignment_strategy: batch
+batch_assignment:
+  auto_assign_annotators: true
+  groups:
+{groups}
 annotation_schemes:
 {schemes}
+instance_display:
+  fields:
+{query}    - {{key: text, type: text}}
 """
+POTATO_QUERY = "    - {key: query, type: text}\n"
 LABEL_STUDIO = """\
 <View>
-  <Header value="$query"/>
-  <Text name="text" value="$text"/>
+{query}  <Text name="text" value="$text"/>
 {questions}
 </View>
 """
+LABEL_STUDIO_QUERY = '  <Header value="$query"/>\n'
 RATED = {"confidence": "How confident are you?", "readability": "How easy is the text to read and understand?"}
 ENDINGS = {"mturk": ".html", "potato": ".config.yaml", "label_studio": ".config.xml"}
 """Settings that some tools want beside the items."""
@@ -59,6 +77,11 @@ class Shown:
     item: int
     text: str
     query: str
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The query, if there is one."""
+        return {"query": self.query} if self.query else {}
 
 
 def items_of(store: Store) -> list[Shown]:
@@ -78,11 +101,13 @@ def questions_of(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Write comma-separated values."""
+    """Write comma-separated values; what a spreadsheet would take for a formula gets an apostrophe before it."""
     written = io.StringIO()
     writer = csv.DictWriter(written, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(
+        {key: harmless(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
+    )
     return written.getvalue()
 
 
@@ -96,23 +121,36 @@ def to_jsonl(store: Store) -> str:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records(store))
 
 
+def for_mturk(text: str) -> str:
+    """Write text as HTML that Mechanical Turk takes: it refuses letters of four bytes, and ${ begins a variable."""
+    plain = escape(text).replace("${", "&#36;{")
+    return "".join(f"&#{ord(letter)};" if ord(letter) > 0xFFFF else letter for letter in plain)
+
+
 def to_mturk(store: Store) -> str:
     """Write the items as the input of a batch of Mechanical Turk."""
-    rows = [{"item": shown.item, "text": escape(shown.text), "query": escape(shown.query)} for shown in items_of(store)]
-    return table(rows, ("item", "text", "query"))
+    items = items_of(store)
+    rows = [{"item": shown.item, "text": for_mturk(shown.text), "query": for_mturk(shown.query)} for shown in items]
+    names = ("item", "text", "query") if any(shown.query for shown in items) else ("item", "text")
+    return table([{name: row[name] for name in names} for row in rows], names)
 
 
 def mturk_form(store: Store, _data: str) -> str:
     """Write the page that workers of Mechanical Turk see."""
     lines: list[str] = []
     for name, (question, answers) in questions_of(store).items():
-        lines.append(f"  <p>{escape(question)}</p>\n")
-        lines += [
-            f'  <label><input type="radio" name="{name}" value={quoteattr(value)} required> {escape(shown)}</label>\n'
-            for value, shown in answers.items()
-        ]
-    about = {"title": escape(store.about["title"]), "instructions": escape(store.about["texts"]["instructions"])}
-    return FORM.format(**about, questions="".join(lines))
+        lines.append(f"  <p>{for_mturk(question)}</p>\n")
+        for value, shown in answers.items():
+            box = f'<input type="radio" name="{name}" value="{for_mturk(value)}" required>'
+            lines.append(f"  <label>{box} {for_mturk(shown)}</label>\n")
+    about = {"title": store.about["title"], "instructions": store.about["texts"]["instructions"]}
+    texts = {name: for_mturk(text) for name, text in about.items()}
+    return FORM.format(**texts, query=if_asked(store, QUERY), questions="".join(lines))
+
+
+def if_asked(store: Store, line: str) -> str:
+    """Show queries only where there are some."""
+    return line if any(shown.query for shown in items_of(store)) else ""
 
 
 def to_prolific(store: Store) -> str:
@@ -127,7 +165,7 @@ def to_prolific(store: Store) -> str:
 
 def to_potato(store: Store) -> str:
     """Write the items as the data of a task of Potato."""
-    rows = [{"id": str(s.item), "text": f"{s.query}\n\n{s.text}".strip()} for s in items_of(store)]
+    rows = [{"id": str(shown.item), "text": shown.text, **shown.asked} for shown in items_of(store)]
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -136,7 +174,7 @@ def potato_settings(store: Store, data: str) -> str:
     stem = data.removesuffix(".jsonl")
     schemes = [
         f"  - annotation_type: radio\n    name: {name}\n    description: {quoted(question)}\n"
-        f"    labels: [{', '.join(map(quoted, answers.values()))}]"
+        f"    labels: [{', '.join(map(quoted, answers.values()))}]\n    label_requirement: {{required: true}}"
         for name, (question, answers) in questions_of(store).items()
     ]
     return POTATO.format(
@@ -144,13 +182,30 @@ def potato_settings(store: Store, data: str) -> str:
         title=quoted(store.about["title"]),
         output=quoted(f"{stem}-annotated"),
         data=quoted(data),
+        per_item=store.shape.per_item,
+        share=store.shape.share,
+        groups="\n".join(potato_groups(store)),
         schemes="\n".join(schemes),
+        query=if_asked(store, POTATO_QUERY),
     )
+
+
+def potato_groups(store: Store) -> Iterator[str]:
+    """Deal the items out, one of each document to each group of people, with conditions as in the Latin square."""
+    shape = store.shape
+    people = math.ceil(shape.n_documents * shape.per_item / shape.share)
+    rows = [latin_row(shape.n_conditions, arrival) for arrival in range(shape.n_conditions)]
+    with store.reading() as session:
+        items = session.scalars(select(ItemRow).where(ItemRow.kind == "real").order_by(ItemRow.id)).all()
+    for number, row in enumerate(rows, start=1):
+        own = [item.id for item in items if item.condition == row[(item.document or 0) % shape.n_conditions]]
+        listed = ", ".join(quoted(str(item)) for item in own)
+        yield f"    - {{name: group {number}, max_annotators: {people}, instances: [{listed}]}}"
 
 
 def to_label_studio(store: Store) -> str:
     """Write the items as tasks of Label Studio."""
-    tasks = [{"data": {"item": s.item, "text": s.text, "query": s.query}} for s in items_of(store)]
+    tasks = [{"data": {"item": s.item, "text": s.text, **s.asked}} for s in items_of(store)]
     return json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -163,7 +218,7 @@ def label_studio_settings(store: Store, _data: str) -> str:
         choices = ((quoteattr(shown), quoteattr(value)) for value, shown in answers.items())
         lines += [f"    <Choice value={shown} alias={value}/>" for shown, value in choices]
         lines.append("  </Choices>")
-    return LABEL_STUDIO.format(questions="\n".join(lines))
+    return LABEL_STUDIO.format(query=if_asked(store, LABEL_STUDIO_QUERY), questions="\n".join(lines))
 
 
 def export_study(store: Store, form: str, path: Path) -> list[Path]:

@@ -105,29 +105,52 @@ def consent(store: Store, annotator: int) -> None:
         row.consented = row.consented or now()
 
 
-def leave(store: Store, annotator: int) -> None:
-    """Let somebody go. What they answered counts; what they had before them goes to others."""
-    end(store, annotator, "left", ("open",))
+def named(store: Store, who: str) -> Annotator:
+    """Find somebody by their number, or by the name that they have on a crowd platform."""
+    with store.reading() as session:
+        number = int(who) if who.isascii() and who.isdigit() and len(who) < 10 else None
+        row = None if number is None else session.get(AnnotatorRow, number)
+        row = row or session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == who))
+        if row is None:
+            raise StudyError(
+                f"There is no annotator {who!r} in this study. Name one by the number, or the name in brackets, that "
+                "`fresh study status` shows."
+            )
+        return annotator_of(row)
 
 
-def exclude(store: Store, annotator: int) -> None:
-    """Set aside all that somebody answered: it does not count, and others get the items."""
-    end(store, annotator, "excluded", ("open", "answered"))
+def leave(store: Store, annotator: int) -> int:
+    """Let somebody go. What they answered counts; what they had before them goes to others.
+
+    :return: How many items others get.
+    """
+    return end(store, annotator, "left", ("open",))
 
 
-def end(store: Store, annotator: int, state: str, given_back: tuple[str, ...]) -> None:
+def exclude(store: Store, annotator: int) -> int:
+    """Set aside all that somebody answered: it does not count, and others get the items.
+
+    :return: How many items others get.
+    """
+    return end(store, annotator, "excluded", ("open", "answered"))
+
+
+def end(store: Store, annotator: int, state: str, given_back: tuple[str, ...]) -> int:
     """End somebody's part."""
     with store.writing() as session:
         row = find(session, annotator)
         if row.state != "excluded":
             row.state = state
         held = select(AssignmentRow.id).where(AssignmentRow.annotator == annotator, AssignmentRow.state.in_(given_back))
-        for assignment in session.scalars(held.order_by(AssignmentRow.item)).all():
-            release(session, assignment, given_back)
+        these = session.scalars(held.order_by(AssignmentRow.item)).all()
+        return sum(release(session, assignment, given_back) for assignment in these)
 
 
 def release(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:
-    """Give an item back, unless that was done, or an answer came, meanwhile."""
+    """Give an item back, unless that was done, or an answer came, meanwhile.
+
+    Whoever gives several back goes by their numbers: else two servers could wait for each other.
+    """
     this = AssignmentRow.id == assignment
     changed = session.scalar(
         update(AssignmentRow)
@@ -147,11 +170,15 @@ def release_stale(store: Store, at: int | None = None) -> int:
     with store.writing() as session:
         stale = select(AssignmentRow.id).where(AssignmentRow.state == "open", AssignmentRow.at < before)
         return sum(
-            release(session, assignment) for assignment in session.scalars(stale.order_by(AssignmentRow.id)).all()
+            release(session, assignment) for assignment in session.scalars(stale.order_by(AssignmentRow.item)).all()
         )
 
 
-def pause(store: Store, paused: bool = True) -> None:
-    """Stop giving out items, or go on; answers to what was given out are always saved."""
+def pause(store: Store, paused: bool = True) -> bool:
+    """Stop giving out items, or go on; answers to what was given out are always saved.
+
+    :return: Whether that changed anything.
+    """
     with store.writing() as session:
-        session.execute(update(StudyRow).values(paused=paused))
+        changed = update(StudyRow).where(StudyRow.paused.is_not(paused)).values(paused=paused)
+        return session.scalar(changed.returning(StudyRow.id)) is not None

@@ -1,5 +1,6 @@
 """A study in a database: SQLite in a folder, or PostgreSQL by its address; made, opened, brought up to date."""
 
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,7 +13,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -26,6 +27,8 @@ from fresh.study.schema import DocumentRow, ItemRow, StudyRow
 FILE = "study.db"
 PATIENCE = 60
 """Seconds to wait for others who write."""
+AGAIN = 0.001
+"""Seconds until one looks again whether they still do."""
 LOCK = 7_203_717
 """Any number, by which PostgreSQL lets one process at a time bring the tables up to date."""
 
@@ -83,22 +86,22 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def address(place: str | Path) -> str:
+def address(place: str | Path) -> URL:
     """Find the database of a study: in its folder, or at an address."""
     if "://" not in str(place):
-        return f"sqlite:///{Path(place) / FILE}"
-    return str(place).replace("postgresql://", "postgresql+psycopg://", 1)
+        return URL.create("sqlite", database=str(Path(place) / FILE))  # any name will do: nothing in it is a sign
+    return make_url(str(place).replace("postgresql://", "postgresql+psycopg://", 1))
 
 
-def hidden(url: str) -> str:
+def hidden(url: URL) -> str:
     """Name a database without its password."""
-    return make_url(url).render_as_string(hide_password=True)
+    return url.render_as_string(hide_password=True)
 
 
 def connect(place: str | Path) -> Engine:
     """Prepare connections to a database."""
     try:
-        url = make_url(address(place))
+        url = address(place)
     except ArgumentError as error:
         raise StudyError(f"{place} is no address of a database. Write postgresql://USER@HOST/NAME.") from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
@@ -121,8 +124,34 @@ def prepare(connection: Any, _record: Any) -> None:
 
 def begin(connection: Connection) -> None:
     """Begin a transaction of SQLite; whoever writes waits for others at once, not in the middle."""
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if connection.get_execution_options().get("writes", False):
+        wait_to_write(connection)
+    else:
+        connection.exec_driver_sql("BEGIN")
+
+
+def wait_to_write(connection: Connection) -> None:
+    """Begin to write when nobody else does.
+
+    SQLite looks whether others are done ten times a second, and a server that has much to write pauses for less than a
+    millisecond between two answers: another one on the same study would wait for minutes. So look more often.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    until = time.monotonic() + PATIENCE
+    raw.execute("PRAGMA busy_timeout=0")
+    try:
+        while time.monotonic() < until:
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    break
+                time.sleep(AGAIN)
+            else:
+                return
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # fails again, as an error that callers know
+    finally:
+        raw.execute(f"PRAGMA busy_timeout={PATIENCE * 1000}")
 
 
 def migrations() -> Config:
@@ -142,7 +171,7 @@ def bring_up_to_date(engine: Engine, to: str = "head") -> None:
         current = MigrationContext.configure(connection).get_current_revision()
         if current is not None and current not in known:
             raise StudyError(
-                f"The study at {hidden(engine.url.render_as_string(False))} was made by a newer version of fresh "
+                f"The study at {hidden(engine.url)} was made by a newer version of fresh "
                 f"(its tables are of version {current}). Install that version to open it."
             )
         config.attributes["connection"] = connection

@@ -34,6 +34,11 @@ class Asked(BaseModel):
     ratio: float | None = Field(None, description="Share of the words to read, for a model with a range of ratios.")
     scores: bool = Field(False, description="Also give all words, and the scores that the rationale was cut from.")
 
+    @property
+    def n_characters(self) -> int:
+        """How much text it brings."""
+        return sum(map(len, (self.text or "", self.query or "", *(self.texts or ()), *(self.words or ()))))
+
     def questions(self, served: Served) -> list[Question]:
         """Make questions of it for a model, or say what is wrong."""
         given = [name for name in ("text", "texts", "words") if getattr(self, name) is not None]

@@ -2,26 +2,30 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from fresh.curve import Curve
+from fresh.document import Explanation
 from fresh.show import to_record
 from fresh.web.batcher import ClosedError, OverloadedError
 from fresh.web.bodies import About, Asked, CurveRecord, Record
 from fresh.web.models import Models, Served
-from fresh.web.problems import Problem, problems
+from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
 from fresh.web.question import Question
 
 Result = TypeVar("Result")
 JSON_LINES = "application/x-ndjson"
+MUCH = 20_000
+"""Characters from which on a request takes a thread of its own; splitting them takes some 30 ms."""
 Documented = dict[int | str, dict[str, Any]]
 """Answers of a route, in the words of OpenAPI."""
-REFUSALS = (400, 404, 408, 413, 422, 503)
+REFUSALS = (400, 404, 408, 422, 503, *CHANGING)
 
 
 def explaining(models: Models, seconds: float) -> APIRouter:
@@ -31,7 +35,7 @@ def explaining(models: Models, seconds: float) -> APIRouter:
     """
     router = APIRouter(prefix="/v1/models", tags=["models"])
 
-    @router.get("", summary="Which models there are")
+    @router.get("", summary="Which models there are", responses=problems(*ALWAYS))
     def all_models() -> list[About]:
         """List the models, and what must be known to ask them."""
         return [About(**served.about()) for served in models.served.values()]
@@ -43,22 +47,20 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         For `texts` comes a list, else one record: what `fresh explain` writes.
         """
         served = models.find(name)
-        answers = await got(request, put(served, asked.questions(served)), seconds)
-        records = [to_record(explanation, asked.scores) for [explanation] in answers]
-        return as_json(records if asked.texts is not None else records[0])  # type: ignore[return-value]
+        questions = await beside(asked, asked.questions, served)
+        answers = await got(request, put(served, questions), seconds)
+        return as_json(await beside(asked, written, asked, answers))  # type: ignore[return-value]
 
     @router.post("/{name}/curve", summary="Answer from growing rationales", responses=problems(*REFUSALS))
     async def curve(name: str, asked: Asked, request: Request) -> CurveRecord:
         """Answer about one `text` at every length that the model was trained for."""
         served = models.find(name)
-        question = asked.one(served)
+        question = await beside(asked, asked.one, served)
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for one length, so that there is no curve.")
         question = Question(question.document, every_length=True)
         [points] = await got(request, put(served, [question]), seconds)
-        records = [to_record(point) for point in points]
-        minimal = next(place for place, point in enumerate(points) if point is Curve(points).minimal)
-        return as_json({"points": records, "minimal": minimal})  # type: ignore[return-value]
+        return as_json(await beside(asked, curve_of, points))  # type: ignore[return-value]
 
     certificates: Documented = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
 
@@ -71,7 +73,7 @@ def explaining(models: Models, seconds: float) -> APIRouter:
     async def certificate(name: str, asked: Asked, request: Request) -> Response:
         """Answer as `explain` does, and give the certificates of the answers as a file."""
         served = models.find(name)
-        questions = asked.questions(served)
+        questions = await beside(asked, asked.questions, served)
         served.check_folder()
         content = await got(request, begun(served, questions), seconds)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
@@ -80,9 +82,32 @@ def explaining(models: Models, seconds: float) -> APIRouter:
     return router
 
 
-def as_json(value: Any) -> Response:
+async def beside(asked: Asked, work: Callable[..., Result], *about: Any) -> Result:
+    """Do what takes long for much text in a thread of its own, so that others are answered meanwhile."""
+    return await run_in_threadpool(work, *about) if asked.n_characters > MUCH else work(*about)
+
+
+def written(asked: Asked, answers: Sequence[Sequence[Explanation]]) -> str:
+    """Write answers as `fresh explain` does: a list of them for texts, else one."""
+    records = [to_record(explanation, asked.scores) for [explanation] in answers]
+    return to_json(records if asked.texts is not None else records[0])
+
+
+def curve_of(points: tuple[Explanation, ...]) -> str:
+    """Write answers from growing rationales, and from which one on the answer stays."""
+    stays = Curve(points).minimal
+    minimal = next(place for place, point in enumerate(points) if point is stays)
+    return to_json({"points": [to_record(point) for point in points], "minimal": minimal})
+
+
+def to_json(value: Any) -> str:
     """Write a value as JSON; what it holds was checked when it was made."""
-    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), media_type="application/json")
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def as_json(text: str) -> Response:
+    """Answer with JSON."""
+    return Response(text, media_type="application/json")
 
 
 def put(served: Served, questions: Sequence[Question]) -> "Future[list[Any]]":

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TextIO
 
 from fastapi import APIRouter, File, Form, UploadFile
 from pydantic import BaseModel, Field
@@ -14,7 +14,7 @@ from fresh.data import DataConfig, DataError
 from fresh.web.explaining import JSON_LINES, Documented
 from fresh.web.jobs import ENDINGS, Job, Jobs, State
 from fresh.web.models import Models
-from fresh.web.problems import Problem, problems
+from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
 from fresh.web.results import as_csv
 
 UPLOAD = "/jobs"
@@ -43,7 +43,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         f"/models/{{name}}{UPLOAD}",
         summary="Explain a file",
         status_code=202,
-        responses=problems(400, 404, 408, 413, 415, 422, 503),
+        responses=problems(400, 404, 408, 415, 422, 503, *CHANGING),
     )
     async def upload(
         name: str,
@@ -65,12 +65,17 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
             raise Problem(422, as_fields(str(error))) from error
         return JobRecord(**job.about())
 
-    @router.get("/jobs/{id}", summary="How far a file has come", responses=problems(404))
+    @router.get("/jobs/{id}", summary="How far a file has come", responses=problems(404, 422, *ALWAYS))
     def progress(id: str) -> JobRecord:
         """Tell how many texts are explained, and what went wrong if anything did."""
         return JobRecord(**jobs.find(id).about())
 
-    @router.delete("/jobs/{id}", summary="Delete a file and its results", status_code=204, responses=problems(404))
+    @router.delete(
+        "/jobs/{id}",
+        summary="Delete a file and its results",
+        status_code=204,
+        responses=problems(404, 422, *CHANGING),
+    )
     def delete(id: str) -> None:
         """Stop it, and delete what was uploaded and what was written."""
         jobs.remove(jobs.find(id))
@@ -80,7 +85,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
     @router.get(
         "/jobs/{id}/results",
         summary="Download results",
-        responses={**contents, **problems(404, 409, 422)},
+        responses={**contents, **problems(404, 409, 422, *ALWAYS)},
         response_class=Response,
     )
     def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
@@ -88,7 +93,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         job = jobs.find(id)
         if job.state not in ("done", "failed"):
             raise Problem(409, f"{job.n_done:,} of {job.n_rows:,} texts are explained. Wait until all are.")
-        lines = lines_of(job)
+        lines = lines_of(opened(job))
         body, kind = (lines, JSON_LINES) if format == "jsonl" else (as_csv(lines), CSV)
         headers = {"Content-Disposition": f'attachment; filename="explained.{format}"'}
         return StreamingResponse(body, media_type=kind, headers=headers)
@@ -101,7 +106,16 @@ def as_fields(told: str) -> str:
     return re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), told)
 
 
-def lines_of(job: Job) -> Iterator[str]:
+def opened(job: Job) -> TextIO:
+    """Open the results, before anything is answered: who reads them keeps them, even if they are deleted meanwhile."""
+    try:
+        return job.results.open(encoding="utf-8")
+    except OSError as error:
+        why = job.problem or "They were deleted."
+        raise Problem(404, f"There are no results. {why}") from error
+
+
+def lines_of(file: TextIO) -> Iterator[str]:
     """Read the results line by line."""
-    with job.results.open(encoding="utf-8") as file:
+    with file:
         yield from file

@@ -186,6 +186,8 @@ class Jobs:
             job.state, job.problem = "failed", "Something went wrong in the server. Its log says what."
         finally:
             job.ended = self.clock()
+            if job.stopped.is_set():  # what was written while it was being deleted goes too
+                shutil.rmtree(job.folder, ignore_errors=True)
 
     def explain(self, job: Job, output: IO[str]) -> None:
         """Write the answers; texts that the model cannot read are left out if rows may be."""

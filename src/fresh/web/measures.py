@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 TEXTS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -65,7 +66,8 @@ class Counted:
         try:
             await self.app(scope, receive, sent)
         finally:
-            # By its pattern, not by its path: else everybody could add figures without end.
+            # By its pattern, not its path, and only by known methods: else everybody could add figures without end.
             route = getattr(scope.get("route"), "path", "none")
-            self.measures.requests.labels(scope["method"] if route != "none" else "any", route, str(status)).inc()
+            method = scope["method"] if route != "none" and scope["method"] in METHODS else "any"
+            self.measures.requests.labels(method, route, str(status)).inc()
             self.measures.seconds.labels(route).observe(time.perf_counter() - begin)

@@ -76,6 +76,12 @@ PROBLEM_SCHEMA: dict[str, Any] = {
 }
 
 
+ALWAYS = (421, 500)
+"""What any request may be answered with: it came under another name, or something went wrong inside."""
+CHANGING = (403, 413, *ALWAYS)
+"""The same for requests that change something or bring something along: from a page of others, or too large."""
+
+
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document the problems that a route may answer with."""
     content = {MEDIA_TYPE: {"schema": PROBLEM_SCHEMA}}

@@ -4,8 +4,8 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a cell for a formula."""
+from fresh.sheet import harmless
+
 COLUMNS = ("id", "label", "probability", "ratio", "read")
 GAP = " … "
 """Stands between runs of words that were read."""
@@ -28,8 +28,3 @@ def as_csv(lines: Iterable[str]) -> Iterator[str]:
         read = GAP.join(span["text"] for span in record["rationale"])
         cells = (record["id"], record["label"], record["probability"], record["ratio"], read)
         yield write([harmless(cell) if isinstance(cell, str) else cell for cell in cells])
-
-
-def harmless(cell: str) -> str:
-    """Keep a spreadsheet from computing what somebody wrote."""
-    return f"'{cell}" if cell.startswith(FORMULAS) else cell

@@ -11,12 +11,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 import fresh
 from fresh.web.assets import Assets, files_of, templates_of
 from fresh.web.bodies import MOST_CHARACTERS
-from fresh.web.explaining import explaining
+from fresh.web.explaining import Documented, explaining
 from fresh.web.guard import Rules, hosts_of
 from fresh.web.job_routes import UPLOAD, job_routes
 from fresh.web.jobs import ENDINGS, JobLimits, Jobs
 from fresh.web.measures import Measures
 from fresh.web.models import Models
+from fresh.web.problems import ALWAYS, problems
 from fresh.web.server import OPENAPI, make_app
 
 ABOUT = (
@@ -70,7 +71,11 @@ def create_app(models: Models, measures: Measures, config: ServeConfig | None = 
     app.include_router(explaining(models, config.seconds))
     app.include_router(job_routes(models, jobs))
 
-    @app.get("/health", summary="Whether all models answer", tags=["server"])
+    stopped: Documented = {503: {"description": "A model has stopped.", "model": Health}}
+
+    @app.get(
+        "/health", summary="Whether all models answer", tags=["server"], responses={**stopped, **problems(*ALWAYS)}
+    )
     def health() -> Health:
         """Say how each model is; 503 if one has stopped."""
         found = {name: served.health() for name, served in models.served.items()}

@@ -1,0 +1,169 @@
+"""`fresh study`: who takes part, and how they are doing."""
+
+import argparse
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+from fresh.commands.options import check_output
+
+PAUSE = """\
+Give no more items out, until `fresh study resume`. Annotators are told to come back later; answers to what they have
+before them are still saved.
+"""
+LEAVE = """\
+Let an annotator go who gave up. What they answered counts; what they had before them goes to others.
+
+  fresh study leave my-study 3                       by the number that `fresh study status` shows
+  fresh study leave my-study 5e9088a8a4b6ed018b45    or by the name on a crowd platform
+"""
+EXCLUDE = """\
+Set aside all that an annotator answered, for example since they failed attention checks: it counts in no result, and
+others get the items. The answers stay in the database and in exports (`counted` is false there); `fresh study readmit`
+brings the annotator back.
+"""
+READMIT = """\
+Let an annotator take part again who left or was excluded. After an exclusion, what they answered counts again, unless
+others have been given the items meanwhile.
+"""
+
+
+class Action(Protocol):
+    """Adds a command to `fresh study`."""
+
+    def __call__(self, name: str, about: str, made: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        """Add a command with its name, what it is for, and what it does."""
+        ...
+
+
+def add_people(action: Action) -> None:
+    """Describe the commands that are about people."""
+    action("status", "how far it is", status)
+    codes = action("codes", "sign-in codes for more annotators", more_codes)
+    codes.add_argument("number", type=int, metavar="N", help="how many")
+    codes.add_argument("--output", default="-", metavar="FILE", help="write them to a file")
+    action("pause", "give nothing out for a while", stop).description = PAUSE
+    action("resume", "give items out again", go_on)
+    for name, about, told, made in (
+        ("leave", "let an annotator go; what they answered counts", LEAVE, let_go),
+        ("exclude", "set aside all that an annotator answered", EXCLUDE, set_aside),
+        ("readmit", "let an annotator take part again", READMIT, let_in),
+    ):
+        parser = action(name, about, made)
+        parser.description = told
+        parser.add_argument("annotator", metavar="ANNOTATOR", help="number, or name on a crowd platform")
+
+
+def status(args: argparse.Namespace) -> int:
+    """Say how far a study is."""
+    from fresh.study.records import overview
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        found = overview(store)
+    if found.paused:
+        print("The study is paused: fresh study resume.")
+    begun = [person for person in found.people if person.begun or person.n_answered]
+    print(f"{found.n_answered:,} of {found.n_planned:,} answers, by {len(begun)} of {len(found.people)} annotators.")
+    for person in begun:
+        name = f" ({person.outside})" if person.outside else ""
+        time = "" if person.seconds is None else f", {person.seconds:.1f} s an answer"
+        checks = f", {person.n_failed} of {person.n_checks} checks failed" if person.n_checks else ""
+        look = " - look here" if person.flagged else ""
+        print(f"  annotator {person.id}{name}: {person.state}, {person.n_answered} answers{time}{checks}{look}")
+    return 0
+
+
+def more_codes(args: argparse.Namespace) -> int:
+    """Let more people take part."""
+    from fresh.study.people import add_annotators
+    from fresh.study.store import open_study
+
+    check_output(args.output, "", args.overwrite)
+    with closing(open_study(args.study)) as store:
+        made = add_annotators(store, args.number)
+    if args.output == "-":
+        print("\n".join(made))
+    else:
+        write_codes(Path(args.output), made)
+    return 0
+
+
+def write_codes(path: Path, codes: list[str]) -> None:
+    """Write codes so that only their owner can read the file."""
+    from fresh.whole_file import written_whole
+
+    with written_whole(path) as partial:
+        partial.touch(mode=0o600)
+        partial.write_text("".join(f"{line}\n" for line in ("annotator,code", *map(numbered, codes))), encoding="utf-8")
+
+
+def numbered(code: str) -> str:
+    """Write a code beside the number of its annotator."""
+    return f"{code.partition('-')[0]},{code}"
+
+
+def stop(args: argparse.Namespace) -> int:
+    """Give nothing out."""
+    from fresh.study.people import pause
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        changed = pause(store)
+    print("Paused: nothing is given out, answers are still saved." if changed else "It was paused already.")
+    return 0
+
+
+def go_on(args: argparse.Namespace) -> int:
+    """Give items out again."""
+    from fresh.study.people import pause
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        changed = pause(store, False)
+    print("Items are given out again." if changed else "It was not paused.")
+    return 0
+
+
+def let_go(args: argparse.Namespace) -> int:
+    """Let an annotator go."""
+    from fresh.study.people import leave, named
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        person = named(store, args.annotator)
+        if person.state == "excluded":
+            raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
+        n_free = leave(store, person.id)
+    print(f"Annotator {person.id} has left; what they answered counts. Items that others get: {n_free:,}.")
+    return 0
+
+
+def set_aside(args: argparse.Namespace) -> int:
+    """Exclude an annotator."""
+    from fresh.study.people import exclude, named
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        person = named(store, args.annotator)
+        n_free = exclude(store, person.id)
+    print(f"Annotator {person.id} is excluded; nothing of theirs counts. Items that others get: {n_free:,}.")
+    return 0
+
+
+def let_in(args: argparse.Namespace) -> int:
+    """Let an annotator take part again."""
+    from fresh.study.desk import readmit
+    from fresh.study.people import named
+    from fresh.study.store import open_study
+
+    with closing(open_study(args.study)) as store:
+        person = named(store, args.annotator)
+        if person.state == "active":
+            raise ValueError(f"Annotator {person.id} takes part already.")
+        n_gone = readmit(store, person.id)
+    print(f"Annotator {person.id} takes part again, and what they answered counts.")
+    if n_gone:
+        print(f"Answers that do not count, since others were given the items: {n_gone:,}.")
+    return 0

@@ -1,0 +1,124 @@
+"""Files as Mechanical Turk and Prolific write them."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elsewhere import SHOWN, answers, asked, items, told, write
+from fresh.study.answer import Answer, StudyError
+from fresh.study.exporting import FORMS, export_study, for_mturk
+from fresh.study.importing import import_study
+from fresh.study.records import overview
+from fresh.study.store import Store
+
+BATCH = (
+    "HITId,HITTypeId,Title,Description,Keywords,Reward,CreationTime,MaxAssignments,RequesterAnnotation,"
+    "AssignmentDurationInSeconds,AutoApprovalDelayInSeconds,Expiration,NumberOfSimilarHITs,LifetimeInSeconds,"
+    "AssignmentId,WorkerId,AssignmentStatus,AcceptTime,SubmitTime,AutoApprovalTime,ApprovalTime,RejectionTime,"
+    "RequesterFeedback,WorkTimeInSeconds,LifetimeApprovalRate,Last30DaysApprovalRate,Last7DaysApprovalRate"
+)
+SUBMISSIONS = (
+    "Submission id,Participant id,Status,Custom study tncs accepted at,Started at,Completed at,Reviewed at,Archived at,"
+    "Time taken,Completion code,Total approvals,Fluent languages,Age,Sex"
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = asked(tmp_path / "study")
+    yield made
+    made.close()
+
+
+def results(path: Path, *rows: dict[str, str]) -> Path:
+    names = [*BATCH.split(","), "Input.item", "Input.text", "Answer.taskAnswers", "Approve", "Reject"]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names, restval="", quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def assignment(item: int, label: str = "pos", **others: str) -> dict[str, str]:
+    """A page of crowd elements: all answers in one column, each with all its boxes."""
+    boxes = {
+        "label": {name: name == label for name in SHOWN},
+        "confidence": {str(n): n == 3 for n in range(1, 5)},
+        "readability": {str(n): n == 4 for n in range(1, 6)},
+    }
+    about = {"WorkerId": "A2", "AssignmentStatus": "Approved", "WorkTimeInSeconds": "61", "Input.item": str(item)}
+    return {**about, "Answer.taskAnswers": json.dumps([boxes]), **others}
+
+
+def test_pages_of_crowd_elements_are_read(store: Store, tmp_path: Path) -> None:
+    one, two, three, *_ = items(store, tmp_path)
+    rows = [assignment(one), assignment(two, "neg"), assignment(three, Reject="too fast")]
+    file = results(tmp_path / "Batch_1_batch_results.csv", *rows)
+    assert told(import_study(store, "mturk", file)) == (2, 0, [])
+    assert answers(store) == [(one, Answer("pos", 3, 4, 61_000)), (two, Answer("neg", 3, 4, 61_000))]
+    assert told(import_study(store, "mturk", file)) == (0, 2, [])
+
+
+def test_broken_cells_of_mechanical_turk_are_named(store: Store, tmp_path: Path) -> None:
+    [one, *_] = items(store, tmp_path)
+    rows = [
+        assignment(one, **{"Answer.taskAnswers": "[{"}),
+        assignment(one, **{"Answer.taskAnswers": '[{"label": {"pos": true, "neg": true}}]'}),
+        assignment(one, WorkTimeInSeconds="long"),
+        assignment(one, WorkerId=""),
+    ]
+    with pytest.raises(StudyError) as caught:
+        import_study(store, "mturk", results(tmp_path / "r.csv", *rows))
+    assert str(caught.value).splitlines() == [
+        "r.csv, line 2: Answer.taskAnswers is not as Mechanical Turk writes it: '[{'.",
+        "r.csv, line 3: there is no label, no confidence, no readability, or more than one.",
+        "r.csv, line 4: a time must be a number of seconds from 0, got 'long'.",
+        "r.csv, line 5: there is no person, or more than one.",
+    ]
+
+
+def test_mechanical_turk_gets_no_letter_of_four_bytes(store: Store, tmp_path: Path) -> None:
+    assert for_mturk("a 😀 <b> ${text} é") == "a &#128512; &lt;b&gt; &#36;{text} é"
+    batch, form = export_study(store, "mturk", tmp_path / "batch.csv")
+    assert batch.read_text(encoding="utf-8").startswith("item,text,query\n")
+    page = form.read_text(encoding="utf-8")
+    assert "${text}" in page
+    assert "${query}" in page
+    assert '<label><input type="radio" name="label" value="neg" required> Bad &amp; dull</label>' in page
+
+
+def submissions(path: Path, *rows: tuple[str, str]) -> Path:
+    lines = [
+        f'67{n},{who},{status},Not Applicable,,,,,1150,C12,389,"German, English",24,Male'
+        for n, (who, status) in enumerate(rows)
+    ]
+    return write(path, "\n".join([SUBMISSIONS, *lines]) + "\n")
+
+
+def test_prolific_says_who_has_left(store: Store, tmp_path: Path) -> None:
+    gone = [("b", "RETURNED"), ("c", "TIMED-OUT"), ("d", "REJECTED"), ("e", "SCREENED OUT")]
+    here = [("a", "APPROVED"), ("f", "ACTIVE"), ("g", "AWAITING REVIEW")]
+    file = submissions(tmp_path / "prolific_export.csv", *gone, *here, ("b", "APPROVED"))
+    assert told(import_study(store, "prolific", file)) == (7, 0, [])
+    found = {one.outside: one.state for one in overview(store).people}
+    left, active = dict.fromkeys("ce", "left"), dict.fromkeys("abfg", "active")
+    assert found == {**left, **active, "d": "excluded"}  # b came back and was approved
+    assert told(import_study(store, "prolific", file)) == (0, 7, [])
+    assert FORMS["prolific"](store).splitlines()[:2] == ["Participant id,answered,checks failed,state", "b,0,0,active"]
+    older = write(tmp_path / "older.csv", "session_id,participant_id,status\n1,z,Timed-Out\n")
+    assert told(import_study(store, "prolific", older)) == (1, 0, [])
+    assert overview(store).people[-1].state == "left"
+
+
+def test_a_file_of_prolific_is_refused_whole(store: Store, tmp_path: Path) -> None:
+    file = write(tmp_path / "p.csv", "Participant id,Status\na,REJECTED\nb,REJECT\n,ACTIVE\n")
+    with pytest.raises(StudyError) as caught:
+        import_study(store, "prolific", file)
+    assert str(caught.value).splitlines() == [
+        "p.csv, line 3: REJECT is not a status that Prolific gives. Did you mean REJECTED?",
+        "p.csv, line 4: Prolific's export has the columns 'Participant id' and 'Status'.",
+    ]
+    assert overview(store).people == ()
