@@ -1,0 +1,152 @@
+"""What a training step costs on a GPU: with and without 16-bit weights, padding, recording and compiled layers.
+
+    python benchmarks/steps.py ENCODER [--texts 32] [--pieces 32 512] [--steps 100] [--kernels 20]
+
+Texts are of random words and of lengths from a half of the longest on. Times are of the device, in milliseconds a step.
+--kernels lists what it spends them on, for the engine as it is.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from fresh.classifier import Classifier
+from fresh.config import from_mapping
+from fresh.encoding import Text
+from fresh.learning import Lesson, prepare
+from fresh.methods.settings import FreshConfig
+from fresh.ragged import without_padding
+from fresh.recording import Recording
+from fresh.store import Shelf
+from fresh.team import team
+from fresh.training import Job, Watch, run_epoch
+from fresh.update import Update
+
+LABELS = ("one", "other")
+SENTENCE = "the old film was good and a story of two men at sea told with great patience but bad ending"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How steps are made."""
+
+    rounded: bool = True
+    ragged: bool = True
+    recorded: bool = True
+    compiled: bool = False
+
+    def __str__(self) -> str:
+        named = {"16-bit weights": self.rounded, "no padding": self.ragged, "recorded": self.recorded}
+        return ", ".join([name for name, on in named.items() if on] + ["compiled"] * self.compiled) or "plain"
+
+
+WAYS = (
+    Way(),
+    Way(rounded=False),
+    Way(ragged=False),
+    Way(rounded=False, ragged=False),
+    Way(recorded=False),
+    Way(compiled=True),
+)
+
+
+def texts(n_texts: int, n_pieces: int, seed: int) -> list[tuple[Text, str]]:
+    """Make up texts and labels."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(n_pieces // 2, n_pieces - 1, n_texts)
+    drawn = [generator.choice(SENTENCE.split(), length).tolist() for length in lengths]
+    return [(Text(tuple(words), (), str(number)), LABELS[number % 2]) for number, words in enumerate(drawn)]
+
+
+def prepared(encoder: str, n_texts: int, n_pieces: int, n_steps: int) -> tuple[Classifier, Job]:
+    """Make a network and what it is to be trained on."""
+    given = {"encoder": encoder, "layers": "all", "precision": "bf16", "batch_size": n_texts, "epochs": 1}
+    config = from_mapping(FreshConfig, given).classifier
+    pairs = texts(n_texts * n_steps, n_pieces, 0)
+    taught, job = prepare(Lesson(pairs, pairs[:n_texts], LABELS, config, Watch()), Shelf("off"))
+    return taught.classifier, job
+
+
+def update_of(job: Job, way: Way) -> Update:
+    """Make what makes steps."""
+    rates = job.config.learning_rate, job.config.weight_decay, job.config.max_grad_norm
+    kind = Recording if way.recorded and job.on.type == "cuda" else Update
+    return kind(job.model, job.loss, rates, team(), way.rounded)
+
+
+@contextmanager
+def waited() -> Iterator[None]:
+    """Have the device done with all of it at the end."""
+    yield
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def measure(classifier: Classifier, job: Job, way: Way) -> dict[str, float]:
+    """Make two epochs and time the second."""
+    if way.compiled:
+        for layer in classifier.encoder.layers:
+            layer.compile(dynamic=True)
+    update, seconds = update_of(job, way), []
+    classifier.train()
+    with without_padding(classifier, way.ragged):
+        for epoch in range(2):
+            started = time.perf_counter()
+            with waited():
+                n_steps = sum(1 for _ in run_epoch(update, job.deal(0), job.config, epoch, job.on))
+            seconds.append(time.perf_counter() - started)
+    return {"first epoch, s": seconds[0], "ms a step": 1000 * seconds[1] / n_steps}
+
+
+def kernels(classifier: Classifier, job: Job, n_most: int) -> Iterator[str]:
+    """List what the device spends an epoch of steps on."""
+    update = update_of(job, Way())
+    classifier.train()
+    with without_padding(classifier):
+        list(run_epoch(update, job.deal(0), job.config, 0, job.on))
+        with profile(activities=[ProfilerActivity.CUDA]) as found, waited():
+            n_steps = sum(1 for _ in run_epoch(update, job.deal(0), job.config, 1, job.on))
+    events = sorted((item for item in found.key_averages()), key=lambda item: -item.self_device_time_total)
+    total = sum(item.self_device_time_total for item in events)
+    yield f"{total / n_steps / 1000:.2f} ms and {sum(item.count for item in events) / n_steps:.0f} kernels a step"
+    for item in itertools.islice(events, n_most):
+        share, each = item.self_device_time_total / total, item.self_device_time_total / item.count
+        yield f"{share:6.1%} {item.count / n_steps:6.1f} x {each:8.1f} us  {item.key[:120]}"
+
+
+def main() -> None:
+    """Print a line for each shape and way."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("encoder")
+    parser.add_argument("--texts", type=int, default=32)
+    parser.add_argument("--pieces", type=int, nargs="+", default=[32, 512])
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--kernels", type=int, default=0)
+    args = parser.parse_args()
+    for n_pieces, way in itertools.product(args.pieces, WAYS):
+        shape = {"texts": args.texts, "pieces": n_pieces}
+        try:
+            found = measure(*prepared(args.encoder, args.texts, n_pieces, args.steps), way)
+        except Exception as error:  # noqa: BLE001 - one way may fail here, the others go on
+            print(json.dumps({"way": str(way), **shape, "error": str(error)[:300]}), flush=True)
+            continue
+        print(
+            json.dumps({"way": str(way), **shape, **{name: round(value, 3) for name, value in found.items()}}),
+            flush=True,
+        )
+    for n_pieces in args.pieces if args.kernels else ():
+        print(f"{args.texts} texts of {n_pieces} pieces")
+        for line in kernels(*prepared(args.encoder, args.texts, n_pieces, args.steps), args.kernels):
+            print(line)
+
+
+if __name__ == "__main__":
+    main()
