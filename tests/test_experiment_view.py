@@ -76,7 +76,7 @@ def test_without_a_terminal_there_is_a_line_for_each_task(runs: Runs, capsys: py
         task("run", "theirs-sst-0", "theirs"),
     ]
     runs.finish("ours-sst-0", {"figures": {"macro-F1": 0.8765}})
-    with LiveView(runs, "main", 9, 2) as view:
+    with LiveView(runs, ["main"], 9, 2) as view:
         view.expect(tasks)
         for one in tasks:
             view.started(one)
@@ -106,7 +106,7 @@ def test_the_table_fills_up(runs: Runs) -> None:
     runs.finish("ours-sst-0", {"figures": {"macro-F1": 0.8}})
     runs.finish("ours-movies-0", {"figures": {"macro-F1": 0.5}})
     runs.finish("ours-movies-1", {"figures": {"macro-F1": 0.7}})
-    view = LiveView(runs, "main", 6, 2)
+    view = LiveView(runs, ["main"], 6, 2)
     left = [
         task("run", "ours-sst-1", seed=1),
         task("run", "theirs-sst-0", "theirs"),
@@ -137,6 +137,6 @@ def test_a_long_table_is_cut_to_the_window(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
     planned = [{"key": f"{n}", "row": f"row {n}", "corpus": "sst", "seed": 0, "settings": {}} for n in range(50)]
     runs.write_plan("main", "", planned, {})
-    lines = drawn(LiveView(runs, "main", 50, 1))
+    lines = drawn(LiveView(runs, ["main"], 50, 1))
     assert lines[-2:] == [" and 38 more rows", "main: 50/50 tasks done"]
     assert len(lines) == 1 + 12 + 2

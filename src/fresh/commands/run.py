@@ -19,6 +19,7 @@ never done again: give the same command again to go on after a break, or with mo
 
   fresh run experiments/main.toml --data-dir DATA --out runs
   fresh table runs main                        the table so far, also while it runs
+  fresh run experiments/main.toml experiments/lengths.toml --data-dir DATA --out runs      what both need is done once
   fresh run experiments/main.toml --data-dir DATA --out quick --documents 200 --set epochs=1 --set seed=0
   fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs --engine ray --address 10.0.0.1:6379
 
@@ -57,9 +58,9 @@ A grid file lists rows and what each is tried on:
 
 def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     """Describe `fresh run`."""
-    parser.usage = "fresh run GRID.toml --out FOLDER [options]"
+    parser.usage = "fresh run GRID.toml [GRID.toml ...] --out FOLDER [options]"
     parser.description = ABOUT
-    parser.add_argument("grid", type=Path, metavar="GRID.toml", help="the experiment")
+    parser.add_argument("grids", nargs="+", type=Path, metavar="GRID.toml", help="experiments, done together")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder of runs; others may be there")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the files of the paper's corpora")
     parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machines)")
@@ -71,24 +72,26 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
-    from fresh.experiment.experiment import run_grid
+    from fresh.experiment.experiment import run_grids
 
     check_engine(args)
-    grid = args.grid if args.engine == "local" else args.grid.resolve()  # other machines are in other folders
+    grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:
         with contextlib.closing(make_engine(args)) as engine:
-            done = run_grid(grid, args.out, engine=engine, overrides=parse_assignments(args.set), **how)
+            ended = run_grids(grids, args.out, engine=engine, overrides=parse_assignments(args.set), **how)
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
         return INTERRUPTED
-    n_done = done.n_runs - len(done.failures)
-    print(f"{n_done} of {done.n_runs} runs are done. Table: fresh table {args.out} {done.name}")
-    for cell, reason in done.failures.items():
+    for done in ended:
+        n_done = done.n_runs - len(done.failures)
+        print(f"{n_done} of {done.n_runs} runs are done. Table: fresh table {args.out} {done.name}")
+    failures = {cell: reason for done in ended for cell, reason in done.failures.items()}
+    for cell, reason in failures.items():
         print(f"failed: {cell}: {reason}", file=sys.stderr)
-    if done.failures:
+    if failures:
         print("Try again what failed: the same command with --retry.", file=sys.stderr)
-    return 1 if done.failures else 0
+    return 1 if failures else 0
 
 
 def make_engine(args: argparse.Namespace) -> "Engine":

@@ -1,11 +1,13 @@
-"""An experiment from its grid file: what `fresh run` does."""
+"""Experiments from their grid files: what `fresh run` does."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fresh.config import ConfigError
 from fresh.experiment.engine import Engine, Schedule
 from fresh.experiment.folder import Runs
+from fresh.experiment.grid import Grid
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.local import Local
 from fresh.experiment.plan import Task, plan
@@ -21,8 +23,14 @@ class Done(NamedTuple):
     """Why each run that failed did, by what it is."""
 
 
-def run_grid(
-    path: Path,
+def run_grid(path: Path, out: Path, **how: Any) -> Done:
+    """Do all runs of a grid that are not done yet; ``how`` as for several grids."""
+    [done] = run_grids([path], out, **how)
+    return done
+
+
+def run_grids(
+    paths: Sequence[Path],
     out: Path,
     *,
     data_dir: Path | None = None,
@@ -30,28 +38,45 @@ def run_grid(
     retry: bool = False,
     documents: int | None = None,
     overrides: Mapping[str, Any] | None = None,
-) -> Done:
-    """Do all runs of a grid that are not done yet.
+) -> list[Done]:
+    """Do all runs of some grids that are not done yet, by the same workers, and what several need once.
 
-    :param path: The grid file.
+    :param paths: The grid files.
     :param out: Folder of runs, which several experiments may share; runs that are there are not done again.
     :param data_dir: Folder with the files of the paper's corpora.
     :param engine: Who does the work; processes on this machine, as many as suit it, if not given.
     :param retry: Try again what failed before.
     :param documents: How many documents of each split to use, at most.
-    :param overrides: Settings that go before those of the file.
+    :param overrides: Settings that go before those of the files.
     """
-    grid, runs = read_grid(path, overrides, documents), Runs(out)
-    tasks = plan(grid, data_dir, runs)
+    grids, runs = [read_grid(path, overrides, documents) for path in paths], Runs(out)
+    check_names(grids, paths)
+    plans = {grid.name: plan(grid, data_dir, runs) for grid in grids}
+    tasks = {task.key: task for planned in plans.values() for task in planned}
     if retry:
-        for task in tasks:
-            runs.forget_failure(task.key)
+        for key in tasks:
+            runs.forget_failure(key)
     workers = engine or Local(out, data_dir)
     try:
-        with LiveView(runs, grid.name, len(tasks), workers.n_workers) as view:
-            failed = Schedule(runs, workers, view).carry_out(tasks)
+        with LiveView(runs, list(plans), len(tasks), workers.n_workers) as view:
+            failed = Schedule(runs, workers, view).carry_out(list(tasks.values()))
     finally:
         workers.close()
-    by_key: dict[str, Task] = {task.key: task for task in tasks if task.kind == "run"}
-    told = {str(by_key[key]): reason for key, reason in failed.items() if key in by_key}
-    return Done(grid.name, len(by_key), told)
+    return [done_of(name, planned, failed) for name, planned in plans.items()]
+
+
+def check_names(grids: Sequence[Grid], paths: Sequence[Path]) -> None:
+    """Refuse two experiments of one name: the second would take the place of the first."""
+    named: dict[str, Path] = {}
+    for grid, path in zip(grids, paths, strict=True):
+        if grid.name in named:
+            raise ConfigError(
+                f"{named[grid.name]} and {path} are both called {grid.name!r}. Give one of them another name."
+            )
+        named[grid.name] = path
+
+
+def done_of(name: str, tasks: Sequence[Task], failed: Mapping[str, str]) -> Done:
+    """Say how one experiment ended."""
+    runs = [task for task in tasks if task.kind == "run"]
+    return Done(name, len(runs), {str(task): failed[task.key] for task in runs if task.key in failed})

@@ -49,16 +49,16 @@ def kind_of(task: Task) -> tuple[str, str, str]:
 
 
 class LiveView:
-    """Shows a grid while it is done: a table that fills up, or a line for each run where there is no terminal."""
+    """Shows grids while they are done: a table that fills up, or a line for each run where there is no terminal."""
 
-    def __init__(self, runs: Runs, experiment: str, n_tasks: int, n_workers: int) -> None:
+    def __init__(self, runs: Runs, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
         self.console = Console(stderr=True)
-        self.runs, self.experiment = runs, experiment
+        self.runs, self.experiments = runs, experiments
         self.left: dict[str, Task] = {}
         self.n_tasks, self.pace = n_tasks, Pace(n_workers)
         self.begun: dict[str, tuple[Task, float]] = {}
         self.failures: list[str] = []
-        self.results = {result.key: result for result in read_results(runs, experiment)}
+        self.results = {result.key: result for name in experiments for result in read_results(runs, name)}
         self.live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
 
     def __enter__(self) -> Self:
@@ -112,7 +112,7 @@ class LiveView:
         """Draw it all."""
         seconds = self.pace.left(list(self.left.values()))
         left = "" if not seconds else f", about {duration(seconds)} left"
-        lines = [Text(f"{self.experiment}: {self.counted()[1:-1]} tasks done{left}", style="bold")]
+        lines = [Text(f"{', '.join(self.experiments)}: {self.counted()[1:-1]} tasks done{left}", style="bold")]
         now = time.monotonic()
         lines += [Text(f"  {task} ({duration(now - begun)})", style="dim") for task, begun in list(self.begun.values())]
         lines += [Text(f"  failed: {told}", style="red") for told in self.failures[-N_FAILURES:]]
