@@ -11,6 +11,8 @@ from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
+from fresh.distances import give_back, take_over
+
 NAME = "fresh_ragged"
 KNOWN = ("bert", "distilbert", "electra", "roberta")
 """Kinds of encoders that leave attention to a function and look at the whole text in every layer."""
@@ -101,15 +103,20 @@ def mask_of(borders: Tensor, width: int) -> Tensor:
 
 @contextmanager
 def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Have the encoders of a network attend in this way, those that can, for as long as the block lasts."""
+    """Have the encoders of a network attend in this way, those that can, for as long as the block lasts.
+
+    Those of MPNet, which add something for distances, cannot, but attend in one kernel.
+    """
     bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
     usual = [body for body in bodies if body.config.model_type in KNOWN and body.config._attn_implementation == "sdpa"]
     for body in usual:
         prove(body)
         body.config._attn_implementation = NAME
+    taken = take_over(network) if wanted else []
     try:
         yield
     finally:
+        give_back(taken)
         for body in usual:
             body.config._attn_implementation = "sdpa"
 
