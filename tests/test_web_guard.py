@@ -26,7 +26,7 @@ RULES = Rules(hosts_of("127.0.0.1", frozenset({"proxy.example"})), most_bytes=10
 
 
 def app_with(rules: Rules) -> FastAPI:
-    app = make_app("a test", "", "1", rules, ASSETS, Measures())
+    app = make_app("a test", "1", rules, ASSETS, Measures())
 
     @app.post("/small")
     @app.post("/large")

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fresh.commands import study_serve
 from fresh.commands.options import check_output
 from fresh.extras import load_extra
 
@@ -20,6 +21,7 @@ Run the paper's human evaluation, or your own: people read rationales alone, as 
 say how confident they are and how readable the words are.
 
   fresh study new STUDY.toml --out my-study        draw the sample, cut it in all conditions, make sign-in codes
+  fresh study serve my-study                       the pages on which people answer, and one to look after it
   fresh study status my-study                      how far it is, and whom to look at
   fresh study codes my-study 5 --output more.csv   five more annotators
   fresh study results my-study                     tables, agreement, tests; also before it is finished
@@ -62,7 +64,7 @@ READ_BACK = ("csv", "jsonl", "mturk", "prolific")
 
 def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     """Describe `fresh study`."""
-    parser.usage = "fresh study {new,status,codes,results,export,import} ..."
+    parser.usage = "fresh study {new,serve,status,codes,results,export,import} ..."
     parser.description = ABOUT
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
@@ -75,6 +77,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
         return made_parser
 
     add_new(action("new", "make a study", new))
+    study_serve.add(action("serve", study_serve.SUMMARY, study_serve.run))
     action("status", "how far it is", status)
     codes = action("codes", "sign-in codes for more annotators", more_codes)
     codes.add_argument("number", type=int, metavar="N", help="how many")
@@ -94,7 +97,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
         else:
             moved.add_argument("--output", required=True, metavar="FILE", help="file to write")
     for name, sub in actions.choices.items():
-        if name not in ("status", "import"):
+        if name not in ("serve", "status", "import"):
             sub.add_argument("--overwrite", action="store_true", help="replace files that are there already")
         sub.set_defaults(options=[flag for one in sub._actions for flag in one.option_strings])
 
