@@ -18,6 +18,7 @@ NOT_HERE = {
     "left": "You have left this study. Ask whoever runs it for a new code to take part again.",
     "excluded": "Your part in this study has ended.",
 }
+PAUSED = "The study is paused. Come back later; your answers are saved."
 NOT_GIVEN = "Item {item} was not given to you. Go on with the one that is shown."
 
 
@@ -59,7 +60,7 @@ def next_task(store: Store, annotator: int) -> Task | None:
         person = find(session, annotator)
         check_active(person)
         if session.scalar(select(StudyRow.paused)):
-            raise PausedError("The study is paused. Come back later; your answers are saved.")
+            raise PausedError(PAUSED)
         item = practice_of(session, annotator) or held_by(session, annotator) or check_of(store, session, person)
         item = item or give(store, session, person)
         return None if item is None else task_of(item)

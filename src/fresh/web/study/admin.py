@@ -28,6 +28,14 @@ ROLE: Final = "admin"
 MOST_CODES = 100
 ENDINGS = {"jsonl": ".jsonl", "potato": ".jsonl", "label_studio": ".json"}
 """How files of some forms end; others are tables."""
+NAMES = {
+    "csv": "CSV",
+    "jsonl": "JSON lines",
+    "mturk": "Mechanical Turk",
+    "prolific": "Prolific",
+    "potato": "Potato",
+    "label_studio": "Label Studio",
+}
 KINDS = {".csv": "text/csv; charset=utf-8", ".zip": "application/zip"}
 
 
@@ -49,8 +57,8 @@ class Admin:
         """Show how the study stands."""
         if self.site.visits.find(request, ROLE) is None:
             return self.door.show(request)
-        found = overview(self.site.store)
-        return self.shown(request, "admin.html", found=found, standings=standings(self.site.store), forms=sorted(FORMS))
+        found, forms = overview(self.site.store), {form: NAMES.get(form, form) for form in FORMS}
+        return self.shown(request, "admin.html", found=found, standings=standings(self.site.store), forms=forms)
 
     def shown(self, request: Request, name: str, **values: Any) -> Response:
         """Show a page to whoever runs the study."""

@@ -15,7 +15,7 @@ from fresh.web.study.tries import Tries
 
 Field = Annotated[str, Form()]
 WRONG = {
-    "annotator": "This code is not known here. Write it as you were given it, such as 12-abcd-efgh-jkmn.",
+    "annotator": "This code is not known here. Write it just as you were given it.",
     "admin": "This is not the secret of the admin page. It was shown when the study was served for the first time.",
 }
 START = {"annotator": "/", "admin": "/admin"}

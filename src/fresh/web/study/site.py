@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from fresh.highlight import ON_A_PAGE
 from fresh.study.answer import EndedError, NotGivenError, PausedError, StudyError
+from fresh.study.desk import NOT_HERE, PAUSED
 from fresh.study.store import Store
 from fresh.web.assets import Assets, files_of, templates_of
 from fresh.web.problems import Teller, problem_response
@@ -41,6 +42,9 @@ HEADINGS = {
     500: "Something went wrong",
     503: "The study is paused",
 }
+ENDED = "Your part has ended"
+LINKS = {PAUSED: "Try again", **dict.fromkeys(NOT_HERE.values(), "")}
+"""What leads on from some pages; nothing does where somebody's part has ended."""
 STATUS: tuple[tuple[type[StudyError], int], ...] = ((EndedError, 403), (PausedError, 503), (NotGivenError, 409))
 
 
@@ -89,15 +93,15 @@ class Site:
         request = Request(scope)
         if not wants_page(request):
             return problem_response(status, told, headers)
-        admin = scope["path"].startswith("/admin")
-        here = self.visits.find(request, "annotator")
-        heading = HEADINGS.get(status, "This cannot be done")
+        admin, here = scope["path"].startswith("/admin"), self.visits.find(request, "annotator")
+        link = "Back to the admin page" if admin else "Sign in" if here is None else LINKS.get(told, "Back to the study")
         response = self.page(
             "notice.html",
             here or self.visits.visitor(request),
             status,
-            heading=heading,
+            heading=ENDED if told in NOT_HERE.values() else HEADINGS.get(status, HEADINGS[403]),
             told=told,
+            link=link,
             admin=admin,
             here=here is not None and not admin,
         )
