@@ -111,7 +111,9 @@ class Crowd:
 
     seconds: float
     n_answers: int
-    """Answers that were acknowledged."""
+    """Answers that were acknowledged, practice and checks among them."""
+    n_counted: int
+    """Answers in the database that count."""
     errors: tuple[str, ...]
     lost: int
     doubled: int
@@ -175,6 +177,7 @@ def counted_up(
     return Crowd(
         seconds,
         said.total(),
+        per_item.total(),
         errors,
         lost=sum(max(0, n - per_person[who]) for who, n in told.items()),
         doubled=sum(count > 1 for count in saved.values()) + sum(max(0, per_person[w] - told[w]) for w in per_person),
