@@ -1,4 +1,4 @@
-"""How `fresh study serve` bears a crowd: people who answer over HTTP at the same time, and what became of their answers.
+"""How `fresh study serve` bears a crowd: people who answer over HTTP at the same time, and what becomes of it.
 
     python benchmarks/study_serve.py [--people 30] [--seconds 60] [--pause 0] [--servers 1] [--database URL]
 

@@ -41,7 +41,8 @@ MEASURE = """([least, leastControl]) => {
     if (found < least) faint.push([found, node.data.slice(0, 30)]);
   }
   const controls = document.querySelectorAll(
-    'input:not([type="radio"], [type="checkbox"], [type="range"], [type="file"]), select, textarea, .quiet, .main, .choices label',
+    'input:not([type="radio"], [type="checkbox"], [type="range"], [type="file"]), ' +
+      "select, textarea, .quiet, .main, .choices label",
   );
   for (const control of controls) {
     if (!control.checkVisibility() || control.matches(":disabled")) continue;

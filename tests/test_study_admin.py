@@ -194,7 +194,7 @@ def test_a_new_secret_signs_everybody_out(admin: Person, store: Store) -> None:
 def test_no_form_of_others_is_taken(admin: Person, path: str) -> None:
     admin.get("/admin").post(path, form="0" * 64, paused="yes", number="1")
     assert admin.status == 403
-    assert admin.told[0].startswith("This form belongs to another visit")
+    assert admin.told[0].startswith("This form is of another visit")
 
 
 def test_wrong_secrets_have_to_wait_and_annotators_do_not(app: FastAPI, store: Store) -> None:

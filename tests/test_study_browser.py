@@ -122,9 +122,9 @@ def test_three_people_complete_a_study_and_one_quits_and_returns(store: Store, o
 def check_by_hand(store: Store) -> None:
     """Compare with what follows from the answers on paper.
 
-    Odd documents: all three say pos, rightly. Documents 2, 6 and 10: neg, neg, pos; documents 0, 4 and 8: neg, pos, pos,
-    of which all six are neg. So 9 of 12 majorities are right; 27 of 36 votes are pos; each odd document agrees fully, each
-    even one in a third of its pairs.
+    Odd documents: all three say pos, rightly. Documents 2, 6 and 10: neg, neg, pos; documents 0, 4 and 8: neg, pos,
+    pos; all six are neg. So 9 of 12 majorities are right and 27 of 36 votes are pos; on odd documents all pairs of
+    people agree, on even ones a third of them.
     """
     results = results_of(store)
     [row] = results.rows

@@ -59,7 +59,7 @@ def test_somebody_goes_from_the_door_to_the_thanks(store: Store) -> None:
     person.get("/item")
     assert "Practice 1 of 2" in person.page
     person.post("/answer", ticket=person.field("ticket"), label="pos", confidence=1, readability=5, milliseconds=7)
-    assert "You chose <b dir=\"auto\">pos</b>." in person.page
+    assert 'You chose <b dir="auto">pos</b>.' in person.page
     person.get("/item").give()
     seen: list[str] = []
     for number in range(1, 8):  # six texts and a check
@@ -71,7 +71,9 @@ def test_somebody_goes_from_the_door_to_the_thanks(store: Store) -> None:
     assert "That was all. Thank you for your help!" in person.page
     assert "7 texts answered." in person.page
     kept = records(store)
-    assert [(one["kind"], one["label"], one["confidence"], one["readability"], one["milliseconds"]) for one in kept] == [
+    assert [
+        (one["kind"], one["label"], one["confidence"], one["readability"], one["milliseconds"]) for one in kept
+    ] == [
         *[("real", "neg", 2, 3, 1200)] * 6,
         ("practice", "pos", 1, 5, 7),
         ("practice", "pos", 3, 4, 1200),
@@ -212,13 +214,12 @@ def test_a_paused_study_says_so_and_still_takes_answers(enter: Enter, store: Sto
 
 def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
     hostile = HOSTILE.replace("\ud800", "").replace("\x00", "")
-    texts = {name: hostile for name in ("consent", "instructions", "question", "thanks")}
+    texts = dict.fromkeys(("consent", "instructions", "question", "thanks"), hostile)
     made = plan(two_ways(), sample=2, practice=1, checks=0, title=hostile, texts=texts)
     store = create_study(tmp_path / "hostile", made)
     person = person_at(create_app(store)).get()
-    pages = [person.page]
-    for step in (lambda: person.enter(add_annotators(store, 1)[0]), lambda: person.get("/item"), person.give):
-        pages.append(step().page)
+    [code] = add_annotators(store, 1)
+    pages = (person.page, person.enter(code).page, person.get("/item").page, person.give().page)
     for page in pages:
         assert "<script>alert" not in page
         assert "<img" not in page

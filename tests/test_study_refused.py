@@ -17,9 +17,7 @@ from fresh.web.study.visits import Visits
 from studies import plan, two_ways
 from visitors import BROWSER, Person, strip_practice
 
-FOREIGN = (
-    "This form belongs to another visit, or your browser keeps no cookies. Load the page again, and repeat what you did."
-)
+FOREIGN = "This form is of another visit, or your browser keeps no cookies. Load the page again, and do it once more."
 NOT_YOURS = "This text was not given to you, or not in this study. Go on with the one that is shown."
 
 
@@ -105,9 +103,7 @@ def test_an_expired_session_is_told_and_goes_on_after_signing_in(app: FastAPI, s
     person = strip_practice(visitor(app).enter(code))
     text, ticket = person.text, person.field("ticket")
     go_by(app, 12.1)
-    said = (
-        "Your session has ended, since nothing came for 12 hours. Sign in again: you go on where you left."
-    )
+    said = "Your session has ended, since nothing came for 12 hours. Sign in again: you go on where you left."
     found = refusals(person, "/answer", ticket=ticket, label="pos", confidence=1, readability=1)
     assert found == (401, [said], said)
     assert "<h1>Please sign in</h1>" in person.page

@@ -21,7 +21,6 @@ from studies import plan, two_ways
 from visitors import Person, crowd, server_of
 
 
-
 def made(place: str, n_people: int, **settings: int) -> list[str]:
     """Make a study, and codes for it."""
     with closing(create_study(place, plan(two_ways(), **{"n": 60, "sample": 50, "practice": 1, **settings}))) as store:

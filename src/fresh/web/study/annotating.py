@@ -149,9 +149,7 @@ class Annotating:
         """Tell the right label of a text that was for practice."""
         session = self.site.visits.need(request, ROLE)
         solved = feedback(self.site.store, session.who, self.find(session.who, ticket))
-        return self.shown(
-            request, session, "feedback.html", solved=solved, done=progress(self.site.store, session.who)
-        )
+        return self.shown(request, session, "feedback.html", solved=solved, done=progress(self.site.store, session.who))
 
     def ask_to_leave(self, request: Request) -> Response:
         """Ask whether somebody really wants to leave."""
@@ -172,9 +170,7 @@ def read_answer(given: dict[str, str], milliseconds: str) -> Answer:
     missing = [told for name, told in MISSING.items() if not given[name]]
     if missing:
         raise ValueError("\n".join(missing))
-    return Answer(
-        given["label"], whole(given["confidence"]), whole(given["readability"]), whole(milliseconds or "0")
-    )
+    return Answer(given["label"], whole(given["confidence"]), whole(given["readability"]), whole(milliseconds or "0"))
 
 
 def whole(text: str) -> Any:

@@ -1,7 +1,7 @@
 """A study in the browser."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -85,7 +85,7 @@ async def release_regularly(store: Store) -> None:
 def add_routes(app: FastAPI, site: Site) -> None:
     """Say what answers where."""
     people, admin = Annotating(site), Admin(site)
-    shown = {
+    shown: dict[str, Callable[..., Response]] = {
         "/": people.start,
         "/item": people.item,
         "/practice/{ticket}": people.practice,
@@ -94,7 +94,7 @@ def add_routes(app: FastAPI, site: Site) -> None:
         "/admin/results": admin.results,
         "/admin/export/{form}": admin.export,
     }
-    posted = {
+    posted: dict[str, Callable[..., Response]] = {
         "/sign-in": people.door.sign_in,
         "/sign-out": people.door.sign_out,
         "/consent": people.consent,

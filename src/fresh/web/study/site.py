@@ -94,7 +94,9 @@ class Site:
         if not wants_page(request):
             return problem_response(status, told, headers)
         admin, here = scope["path"].startswith("/admin"), self.visits.find(request, "annotator")
-        link = "Back to the admin page" if admin else "Sign in" if here is None else LINKS.get(told, "Back to the study")
+        link = (
+            "Back to the admin page" if admin else "Sign in" if here is None else LINKS.get(told, "Back to the study")
+        )
         response = self.page(
             "notice.html",
             here or self.visits.visitor(request),

@@ -15,7 +15,7 @@ RENEWED_AFTER = HOUR // 12
 NOT_SIGNED_IN = "You are not signed in. Sign in first."
 OVER = "Your session has ended, since nothing came for {hours:g} hours. Sign in again: you go on where you left."
 FOREIGN_FORM = (
-    "This form belongs to another visit, or your browser keeps no cookies. Load the page again, and repeat what you did."
+    "This form is of another visit, or your browser keeps no cookies. Load the page again, and do it once more."
 )
 
 
