@@ -85,6 +85,8 @@ def test_results_so_far_are_those_of_the_command(admin: Person, app: FastAPI, st
     assert "Krippendorff" in page
     assert "human − full" in page
     assert admin.get("/admin/results").page == page
+    admin.get("/admin").post("/admin/person", annotator=1, action="exclude")
+    assert "4 of 16 answers by 1 annotators." in admin.get("/admin/results").page
 
 
 def test_a_study_is_paused_and_goes_on(admin: Person, app: FastAPI, store: Store) -> None:

@@ -153,6 +153,9 @@ def test_one_text_by_keyboard_alone(practised: Store, open_page: Open) -> None:
         for _ in range(3):  # skip link, sign out, agree
             press("Tab")
         press("Enter")
+        expect(page.get_by_role("heading", name="What to do")).to_be_in_viewport()
+        for _ in range(5):  # skip link, sign out, two examples that scroll, begin
+            press("Tab")
         expect(page.get_by_role("link", name="Begin with practice")).to_be_focused()
         press("Enter")
         expect(page.locator(".keys-told")).to_be_visible()

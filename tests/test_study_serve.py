@@ -5,18 +5,23 @@ import signal
 import sqlite3
 import stat
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import select, update
+from starlette.testclient import TestClient
 
 from fresh.cli import main
 from fresh.study.keys import is_admin
 from fresh.study.people import add_annotators
 from fresh.study.records import records
+from fresh.study.schema import AssignmentRow
 from fresh.study.store import create_study, open_study
 from fresh.web.server import bind
+from fresh.web.study.app import create_app
 from studies import plan, two_ways
 from visitors import Person, crowd, server_of
 
@@ -130,6 +135,24 @@ def test_acknowledged_answers_survive_a_kill_and_sessions_too(database: str) -> 
     if "://" not in database:
         with closing(sqlite3.connect(Path(database) / "study.db")) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_what_lies_too_long_is_given_back_while_a_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fresh.web.study.app.EVERY", 0.02)
+    [code] = made(str(tmp_path / "s"), 1, practice=0)
+    store = open_study(tmp_path / "s")
+    with TestClient(create_app(store), base_url="http://127.0.0.1") as client:
+        person = Person(client).enter(code).get("/item")
+        first = person.text
+        with store.writing() as session:
+            session.execute(update(AssignmentRow).values(at=0))
+        for _ in range(500):
+            time.sleep(0.01)
+            if person.get("/item").text != first:
+                break
+        assert person.text not in ("", first)
+        with store.reading() as session:
+            assert sorted(session.scalars(select(AssignmentRow.state))) == ["open", "released"]
 
 
 def test_two_servers_and_a_crowd_lose_and_double_nothing(database: str) -> None:

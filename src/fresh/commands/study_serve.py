@@ -28,6 +28,7 @@ End the server with Ctrl-C.
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe `fresh study serve`."""
+    parser.usage = "fresh study serve STUDY [options]"
     parser.description = ABOUT
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 for a free one (default: 8000)")

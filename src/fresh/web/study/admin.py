@@ -17,7 +17,7 @@ from fresh.study.answer import StudyError
 from fresh.study.desk import readmit
 from fresh.study.exporting import FORMS, export_study
 from fresh.study.people import add_annotators, exclude, leave, look_up, pause, renew_code
-from fresh.study.records import overview, results_of
+from fresh.study.records import counted, overview, results_of
 from fresh.study.results import Results
 from fresh.study.standing import standings
 from fresh.web.problems import Problem
@@ -45,7 +45,7 @@ class Admin:
 
     site: Site
     computed: dict[int, Results] = field(default_factory=dict)
-    """The newest results, by the number of answers."""
+    """The newest results, by a hash of the answers that they are made from."""
     computing: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -104,11 +104,11 @@ class Admin:
         """Show the tables so far; computed once for the same answers, and by one thread at a time."""
         self.site.visits.need(request, ROLE)
         with self.computing:
-            found = self.computed.get(n_counted := overview(self.site.store).n_answered)
+            found = self.computed.get(answers := hash(tuple(counted(self.site.store))))
             if found is None:
                 found = results_of(self.site.store)
                 self.computed.clear()
-                self.computed[n_counted] = found
+                self.computed[answers] = found
         sheets = {"Tables": found.table(), "Agreement": found.agreement_table()}
         if found.differences:
             sheets["Differences between conditions"] = found.pairs_table()
