@@ -1,4 +1,4 @@
-"""A study keeps what its pages sign sessions with, and the hashed secret of its admin page."""
+"""A study keeps what its pages sign sessions with, and the hashed secret of its admin page; items are found quickly."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,3 +13,5 @@ def upgrade() -> None:
         table.add_column(sa.Column("key", sa.String(64)))
         table.add_column(sa.Column("admin_salt", sa.String(64)))
         table.add_column(sa.Column("admin_code", sa.String(128)))
+    op.create_index("items_by_kind", "items", ["kind"])
+    op.create_index("items_by_plan", "items", ["document", "condition"])
