@@ -85,10 +85,6 @@ def choose(page: Page, person: int) -> None:
     expect(page.get_by_role("button", name="Go on")).to_be_focused()
 
 
-def number_of(page: Page) -> str:
-    return page.locator(".progress p").inner_text()
-
-
 def test_three_people_complete_a_study_and_one_quits_and_returns(store: Store, open_page: Open) -> None:
     codes = add_annotators(store, 3)
     with running(create_app(store)) as address:
@@ -103,7 +99,7 @@ def test_three_people_complete_a_study_and_one_quits_and_returns(store: Store, o
                 pages[person].keyboard.press("Enter")  # all of them on their way at the same time
             for person in here:
                 number = f"{turn + 2} of 13" if turn < 12 else "13 texts answered. You can close this page."
-                expect(pages[person].get_by_text(number)).to_be_visible()
+                expect(pages[person].get_by_text(number, exact=True)).to_be_visible()
             if turn == 4:
                 pages[1].get_by_role("button", name="Sign out").click()
                 expect(pages[1].get_by_role("heading", name="Sign in")).to_be_visible()
