@@ -121,10 +121,12 @@ def test_new_codes_are_shown_once_and_open_the_door(admin: Person, app: FastAPI,
     assert len(codes) == 3
     assert "I agree" in visitor(app).get().post("/sign-in", code=codes[1]).page
     assert not any(code in admin.get("/admin").page for code in codes)
+    person = visitor(app).enter(codes[1])
     admin.post("/admin/person", annotator=2, action="renew")
+    assert person.get("/item").status == 401
     [code] = re.findall(r"\d+-\w{4}-\w{4}-\w{4}", admin.page)
     assert visitor(app).get().post("/sign-in", code=codes[1]).status == 403
-    assert "I agree" in visitor(app).get().post("/sign-in", code=code).page
+    assert "<h1>What to do</h1>" in visitor(app).get().post("/sign-in", code=code).page  # who agreed already
     for number in ("0", "101", "", "many", "-1", "\u00b2"):
         admin.get("/admin").post("/admin/codes", number=number)
         assert admin.told == [f"The number of new codes must be from 1 to 100, got {number!r}."]

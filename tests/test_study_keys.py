@@ -10,7 +10,7 @@ from fresh.study.answer import Answer, NotGivenError, StudyError
 from fresh.study.desk import next_task, readmit, save
 from fresh.study.given import examples_of, feedback, items_of
 from fresh.study.keys import admin_mark, is_admin, make_admin_secret, set_admin_secret, signing_key
-from fresh.study.people import add_annotators, consent, exclude, leave, look_up, renew_code, sign_in
+from fresh.study.people import add_annotators, code_mark, consent, exclude, leave, look_up, renew_code, sign_in
 from fresh.study.records import counted
 from fresh.study.schema import ItemRow, StudyRow
 from fresh.study.standing import standings
@@ -74,7 +74,9 @@ def test_a_lost_code_is_replaced(store: Store) -> None:
     [code] = add_annotators(store, 1)
     who = sign_in(store, code)
     assert who is not None
+    mark = code_mark(store, who.id)
     renewed = renew_code(store, who.id)
+    assert code_mark(store, who.id) != mark
     assert sign_in(store, code) is None
     assert sign_in(store, renewed) == who == look_up(store, who.id)
     assert look_up(store, 99) is None

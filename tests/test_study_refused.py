@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import update
+from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
-from fresh.study.people import add_annotators, exclude, leave
+from fresh.study.people import add_annotators, exclude, leave, release_stale
 from fresh.study.records import records
+from fresh.study.schema import AssignmentRow, ItemRow
 from fresh.study.store import Store, create_study
 from fresh.web.study.app import StudyServeConfig, create_app
 from fresh.web.study.sessions import HOUR, Signer
@@ -18,7 +21,7 @@ from studies import plan, two_ways
 from visitors import BROWSER, Person, strip_practice
 
 FOREIGN = "This form is of another visit, or your browser keeps no cookies. Load the page again, and do it once more."
-NOT_YOURS = "This text was not given to you, or not in this study. Go on with the one that is shown."
+NOT_YOURS = "This text was not given to you. Go on with the one that is shown."
 
 
 @pytest.fixture
@@ -81,7 +84,18 @@ def test_a_check_cannot_be_answered_before_its_turn(person: Person, app: FastAPI
     signer: Signer = Signer(visits_of(app).signer.key)
     ticket = signer.ticket(1, 2)  # items 1 and 2 are the practice item and the check
     status, told, _ = refusals(person, "/answer", ticket=ticket, label="pos", confidence=1, readability=1)
-    assert (status, told) == (409, ["Item 2 was not given to you. Go on with the one that is shown."])
+    assert (status, told) == (409, [NOT_YOURS])
+
+
+def test_an_answer_that_comes_too_late_is_told(person: Person, store: Store) -> None:
+    with store.writing() as session:
+        session.execute(update(AssignmentRow).values(at=0))
+    assert release_stale(store) == 1
+    with store.writing() as session:
+        session.execute(update(ItemRow).values(taken=ItemRow.wanted))  # others have all places
+    answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
+    said = "This text was given to somebody else, since no answer came. Go on with the next."
+    assert refusals(person, "/answer", **answer) == (409, [said], said)
 
 
 def visits_of(app: FastAPI) -> Visits:
@@ -262,7 +276,10 @@ def test_sessions_that_end_at_once_are_refused() -> None:
 
 
 def test_what_went_wrong_inside_is_a_page_too(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fresh.web.study.annotating.next_task", lambda *_given: 1 / 0)
+    def away(*_given: Any) -> None:
+        raise OperationalError("", {}, Exception("a secret"))
+
+    monkeypatch.setattr(Store, "reading", away)
     assert person.get("/item").told == [
         "Something went wrong that should not have. What it was stands in the log of the server."
     ]

@@ -100,8 +100,14 @@ def look_up(store: Store, annotator: int) -> Annotator | None:
         return None if row is None else annotator_of(row)
 
 
+def code_mark(store: Store, annotator: int) -> str:
+    """Give what changes with somebody's code, so that sessions end with the code that began them."""
+    with store.reading() as session:
+        return session.scalar(select(AnnotatorRow.code).where(AnnotatorRow.id == annotator)) or ""
+
+
 def renew_code(store: Store, annotator: int) -> str:
-    """Give somebody another code in the place of a lost one, which opens nothing any more."""
+    """Give somebody another code in the place of a lost one; that one, and what began with it, opens nothing more."""
     secret, salt = make_secret(), secrets.token_hex(16)
     code = hashed(secret, salt)
     with store.writing() as session:

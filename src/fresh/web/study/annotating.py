@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, EndedError, NotGivenError
-from fresh.study.desk import NOT_HERE, Task, next_task, progress, save
+from fresh.study.desk import NOT_HERE, Saved, Task, next_task, progress, save
 from fresh.study.given import examples_of, feedback, items_of
 from fresh.study.people import consent, leave, look_up, release_stale
 from fresh.web.problems import Problem
@@ -17,7 +17,7 @@ from fresh.web.study.site import Site, go, wants_page
 
 ROLE: Final = "annotator"
 AGAIN = "You had answered that text already: your first answer stands."
-NOT_YOURS = "This text was not given to you, or not in this study. Go on with the one that is shown."
+NOT_YOURS = "This text was not given to you. Go on with the one that is shown."
 MISSING = {
     "label": "Choose a label.",
     "confidence": "Say how confident you are.",
@@ -133,10 +133,17 @@ class Annotating:
             answer = read_answer(given, milliseconds)
         except ValueError as error:
             return self.refuse(request, session, item, str(error), given)
-        saved = save(self.site.store, session.who, item, answer)
+        saved = self.save(session.who, item, answer)
         if saved.label is not None:
             return go(f"/practice/{ticket}")
         return go("/item?again=1" if saved.repeated else "/item")
+
+    def save(self, annotator: int, item: int, answer: Answer) -> Saved:
+        """Save an answer, or say why not without the number of the item, which would tell its condition."""
+        try:
+            return save(self.site.store, annotator, item, answer)
+        except NotGivenError as error:
+            raise NotGivenError(str(error).replace(f"Item {item}", "This text")) from error
 
     def refuse(self, request: Request, session: Session, item: int, told: str, given: dict[str, str]) -> Response:
         """Show a text again whose answer cannot be saved, with what was chosen."""

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Environment
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
@@ -93,7 +95,9 @@ class Site:
         request = Request(scope)
         if not wants_page(request):
             return problem_response(status, told, headers)
-        admin, here = scope["path"].startswith("/admin"), self.visits.find(request, "annotator")
+        admin, here = scope["path"].startswith("/admin"), None
+        with suppress(SQLAlchemyError):  # a database that is away must not keep us from saying so
+            here = self.visits.find(request, "annotator")
         link = (
             "Back to the admin page" if admin else "Sign in" if here is None else LINKS.get(told, "Back to the study")
         )

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fresh.study.keys import admin_mark
+from fresh.study.people import code_mark
 from fresh.study.store import Store, now
 from fresh.web.problems import Problem
 from fresh.web.study.sessions import HOUR, Role, Session, Signer, same
@@ -33,14 +35,16 @@ class Visits:
         """Name a cookie."""
         return f"{self.signer.name}_{role}"
 
-    def mark(self, role: Role) -> str:
-        """Bind sessions of the admin page to its secret."""
-        return admin_mark(self.store) if role == "admin" else ""
+    def mark(self, role: Role, who: int) -> str:
+        """Bind a session to the code, or the secret, that it began with: it ends with that."""
+        if role == "visitor":
+            return ""
+        return admin_mark(self.store) if role == "admin" else code_mark(self.store, who)
 
     def known(self, request: Request, role: Role) -> Session | None:
         """Find somebody's session, also one that is over."""
         token = request.cookies.get(self.name(role))
-        return None if token is None else self.signer.read(token, role, self.mark(role))
+        return None if token is None else self.signer.read(token, role, partial(self.mark, role))
 
     def find(self, request: Request, role: Role) -> Session | None:
         """Find somebody's session, if it still lasts."""
@@ -83,7 +87,7 @@ class Visits:
         """Have a browser keep a session; scripts cannot read it, and no other site can use it."""
         response.set_cookie(
             self.name(session.role),
-            self.signer.write(session, self.mark(session.role)),
+            self.signer.write(session, self.mark(session.role, session.who)),
             max_age=int(self.signer.hours * HOUR / 1000),
             httponly=True,
             samesite="strict",
