@@ -53,6 +53,7 @@ def test_somebody_goes_from_the_door_to_the_thanks(store: Store) -> None:
     assert "<h1>Sign in</h1>" in person.page
     person.post("/sign-in", code=code.upper())
     assert "Taking part is voluntary" in person.page
+    assert "Taking part is voluntary" in person.get("/item").page  # nobody gets past it
     person.post("/consent")
     assert "<h1>What to do</h1>" in person.page
     assert person.page.count("The right label: ") == 2
@@ -172,6 +173,12 @@ def test_a_restart_keeps_sessions_and_two_servers_share_them(store: Store, tmp_p
     assert person.told == ["You had answered that text already: your first answer stands."]
     assert person.text == moved.text
     other.close()
+
+
+def test_a_whole_room_signs_in_from_one_address(store: Store) -> None:
+    app = create_app(store)
+    for code in add_annotators(store, 25):
+        assert person_at(app).enter(code).status == 200
 
 
 def test_cookies_are_for_the_server_alone(store: Store) -> None:
