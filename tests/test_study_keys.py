@@ -111,9 +111,10 @@ def test_practice_and_checks_are_answered_in_their_turn_only(store: Store) -> No
     label = save(store, who, task.item, YES).label
     solved = feedback(store, who, task.item)
     assert (solved.rationale, solved.label, solved.answer) == (task.rationale, label, YES)
+    assert set(items_of(store, who)) == {ids["practice"], ids["check"]}
+    work(store, who)  # the check among them
     with pytest.raises(NotGivenError):
         feedback(store, who, ids["check"])
-    assert set(items_of(store, who)) == {ids["practice"], ids["check"]}
 
 
 def test_nobody_practises_who_has_not_agreed(store: Store) -> None:
