@@ -1,7 +1,5 @@
 """Servers for tests: tiny models behind the real app, in this process or on a port."""
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +15,7 @@ from fresh.web.batcher import BatchLimits
 from fresh.web.measures import Measures
 from fresh.web.models import Models, load
 from fresh.web.serve import ServeConfig, create_app
-from fresh.web.server import address_of, bind, serving
+from running import running
 
 TEXT = "the old film was good and the story of two men was great"
 
@@ -57,15 +55,8 @@ def on_a_port(*places: str, config: ServeConfig | None = None) -> Iterator[str]:
 @contextmanager
 def listening(models: Models, measures: Measures, config: ServeConfig | None = None) -> Iterator[str]:
     """Serve models that are loaded on a free port and give the address."""
-    with bind("127.0.0.1", 0) as taken:
-        server = serving(create_app(models, measures, config))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield address_of(taken)
-        server.should_exit = True
-        thread.join()
+    with running(create_app(models, measures, config)) as address:
+        yield address
 
 
 def kept_of(record: dict[str, Any]) -> list[bool]:

@@ -74,7 +74,7 @@ def test_somebody_practises_answers_is_checked_and_is_done(store: Store) -> None
         kinds.append(task.kind)
         assert save(store, who, task.item, YES).label in (("neg", "pos") if task.kind == "practice" else (None,))
     assert kinds == ["practice", "real", "real", "real", "check", "real", "real", "real"]
-    assert progress(store, who) == Progress(1, 1, 6, 6)
+    assert progress(store, who) == Progress(1, 1, 7, 7)  # with the check
     assert (rows(store, AnswerRow), rows(store, AsideRow)) == (6, 2)
     check(store)
 

@@ -26,7 +26,7 @@ RULES = Rules(hosts_of("127.0.0.1", frozenset({"proxy.example"})), most_bytes=10
 
 
 def app_with(rules: Rules) -> FastAPI:
-    app = make_app("a test", "", "1", rules, ASSETS, Measures())
+    app = make_app("a test", "1", rules, ASSETS, Measures())
 
     @app.post("/small")
     @app.post("/large")
@@ -200,13 +200,16 @@ def test_addresses_that_cannot_be_listened_on_are_told(monkeypatch: pytest.Monke
 
 
 def test_pages_hold_neither_scripts_nor_styles_nor_addresses_of_others() -> None:
-    pages = Path(__file__).parent.parent / "src/fresh/web/pages"
-    for path in pages.iterdir():
+    web = Path(__file__).parent.parent / "src/fresh/web"
+    for path in (*(web / "pages").iterdir(), *(web / "study/pages").iterdir()):
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert "innerHTML" not in text
         assert "http://" not in text
         assert "https://" not in text
         assert "style=" not in text
+        assert "<style" not in text
+        assert "<script>" not in text
+        assert "| safe" not in text
 
 
 def test_nobody_adds_figures_without_end(client: TestClient) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fresh.commands import study_serve
 from fresh.commands.options import check_output
 from fresh.commands.study_people import add_people, write_codes
 from fresh.extras import load_extra
@@ -21,6 +22,7 @@ Run the paper's human evaluation, or your own: people read rationales alone, as 
 say how confident they are and how readable the words are.
 
   fresh study new STUDY.toml --out my-study        draw the sample, cut it in all conditions, make sign-in codes
+  fresh study serve my-study                       the pages on which people answer, and one to look after it
   fresh study status my-study                      how far it is, and whom to look at
   fresh study codes my-study 5 --output more.csv   five more annotators
   fresh study exclude my-study 3                   nothing of annotator 3 counts; see also leave, readmit, pause, resume
@@ -82,7 +84,7 @@ FORMS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
 
 def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     """Describe `fresh study`."""
-    parser.usage = "fresh study {new,status,codes,pause,resume,leave,exclude,readmit,results,export,import} ..."
+    parser.usage = "fresh study {new,serve,status,codes,pause,resume,leave,exclude,readmit,results,export,import} ..."
     parser.description = ABOUT
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog="fresh study")
 
@@ -95,6 +97,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
         return made_parser
 
     add_new(action("new", "make a study", new))
+    study_serve.add(action("serve", study_serve.SUMMARY, study_serve.run))
     add_people(action)
     results = action("results", "tables, agreement and tests", show_results)
     for name, about in (("json", "all figures"), ("markdown", "the tables"), ("csv", "the main table")):

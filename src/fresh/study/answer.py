@@ -18,6 +18,18 @@ class StudyError(ValueError):
     """Something that a study cannot do, with its reason."""
 
 
+class EndedError(StudyError):
+    """Somebody does not take part any more."""
+
+
+class PausedError(StudyError):
+    """Nothing is given out for now."""
+
+
+class NotGivenError(StudyError):
+    """An answer to something that is not somebody's to answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A label, how sure, how readable, and how long it took."""

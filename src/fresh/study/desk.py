@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from fresh.config import unknown
 from fresh.rationale import Rationale
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer, EndedError, NotGivenError, PausedError, StudyError
 from fresh.study.assignment import Free, Reader, checks_due, choose, own
 from fresh.study.people import find
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, ItemRow, StudyRow
@@ -18,6 +18,7 @@ NOT_HERE = {
     "left": "You have left this study. Ask whoever runs it for a new code to take part again.",
     "excluded": "Your part in this study has ended.",
 }
+PAUSED = "The study is paused. Come back later; your answers are saved."
 NOT_GIVEN = "Item {item} was not given to you. Go on with the one that is shown."
 
 
@@ -44,7 +45,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far somebody has come."""
+    """How far somebody has come; attention checks count, so that nobody can tell them from other items."""
 
     n_practised: int
     n_practice: int
@@ -57,15 +58,20 @@ def next_task(store: Store, annotator: int) -> Task | None:
     """Give somebody what they are to answer next: the same until they answer it; nothing when all is done."""
     with store.writing() as session:
         person = find(session, annotator)
-        if person.state != "active":
-            raise StudyError(NOT_HERE[person.state])
-        if person.consented is None:
-            raise StudyError("Agree to take part first.")
+        check_active(person)
         if session.scalar(select(StudyRow.paused)):
-            raise StudyError("The study is paused. Come back later; your answers are saved.")
+            raise PausedError(PAUSED)
         item = practice_of(session, annotator) or held_by(session, annotator) or check_of(store, session, person)
         item = item or give(store, session, person)
         return None if item is None else task_of(item)
+
+
+def check_active(person: AnnotatorRow) -> None:
+    """Refuse whoever does not take part, or not yet."""
+    if person.state != "active":
+        raise EndedError(NOT_HERE[person.state])
+    if person.consented is None:
+        raise StudyError("Agree to take part first.")
 
 
 def task_of(item: ItemRow) -> Task:
@@ -165,13 +171,10 @@ def save_aside(store: Store, session: Session, person: AnnotatorRow, item: ItemR
     there = session.scalar(select(AsideRow).where(AsideRow.annotator == person.id, AsideRow.item == item.id))
     if there is not None:
         return Saved(answer_of(there), True, told)
-    if person.state != "active":
-        raise StudyError(NOT_HERE[person.state])
-    if person.consented is None:
-        raise StudyError("Agree to take part first.")
+    check_active(person)
     due = practice_of(session, person.id) if item.kind == "practice" else check_of(store, session, person)
     if due is None or due.id != item.id:
-        raise StudyError(NOT_GIVEN.format(item=item.id))
+        raise NotGivenError(NOT_GIVEN.format(item=item.id))
     session.add(AsideRow(annotator=person.id, item=item.id, **columns_of(answer)))
     return Saved(answer, False, told)
 
@@ -184,14 +187,13 @@ def save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Ans
         .with_for_update()
     )
     if held is None:
-        raise StudyError(NOT_GIVEN.format(item=item.id))
+        raise NotGivenError(NOT_GIVEN.format(item=item.id))
     there = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     if there is not None:
         return Saved(answer_of(there), True)
-    if person.state != "active":
-        raise StudyError(NOT_HERE[person.state])
+    check_active(person)
     if held.state == "released" and not take(session, item.id):
-        raise StudyError(f"Item {item.id} was given to somebody else, since no answer came. Go on with the next.")
+        raise NotGivenError(f"Item {item.id} was given to somebody else, since no answer came. Go on with the next.")
     held.state = "answered"
     session.add(AnswerRow(assignment=held.id, **columns_of(answer)))
     return Saved(answer, False)
@@ -233,12 +235,13 @@ def answer_of(row: AnswerRow | AsideRow) -> Answer:
 def progress(store: Store, annotator: int) -> Progress:
     """Say how far somebody has come."""
     with store.reading() as session:
-        practised = (
-            select(func.count())
-            .select_from(AsideRow)
-            .join(ItemRow, ItemRow.id == AsideRow.item)
-            .where(AsideRow.annotator == annotator, ItemRow.kind == "practice")
+        aside = (
+            select(ItemRow.kind, func.count())
+            .join(AsideRow, ItemRow.id == AsideRow.item)
+            .where(AsideRow.annotator == annotator)
+            .group_by(ItemRow.kind)
         )
-        n_answered = count(session, annotator, "answered")
-        done = session.scalar(practised) or 0
-        return Progress(done, store.about["n_practice"], n_answered, store.shape.share)
+        done = dict(session.execute(aside).tuples().all())
+        n_answered = count(session, annotator, "answered") + done.get("check", 0)
+        n_most = store.shape.share + store.about["n_checks"]
+        return Progress(done.get("practice", 0), store.about["n_practice"], n_answered, n_most)

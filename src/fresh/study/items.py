@@ -58,7 +58,7 @@ Load = Callable[[str], Model]
 class Item:
     """A text that people answer, and the right answer."""
 
-    kind: Literal["real", "practice", "check"]
+    kind: Literal["real", "practice", "check", "example"]
     rationale: Rationale
     label: str
     document: int = -1
@@ -93,6 +93,7 @@ class Plan:
     checks: tuple[Item, ...]
     remarks: tuple[str, ...] = ()
     """What whoever runs the study should know."""
+    examples: tuple[Item, ...] = ()
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -126,22 +127,25 @@ def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], mode
     first = draw(usable, config.sample, generator)
     rest = [example for place, example in enumerate(usable) if place not in set(first)]
     sampled = [usable[place] for place in first]
-    practised = [rest[place] for place in draw(rest, config.practice, generator)] if config.practice else []
-    masks = cut_all(study, [*sampled, *practised], models, generator)
-    shown = [with_casing(example.document, config.casing) for example in (*sampled, *practised)]
+    n_others = min(config.practice + config.examples, len(rest))
+    others = [rest[place] for place in draw(rest, n_others, generator)] if n_others else []
+    masks = cut_all(study, [*sampled, *others], models, generator)
+    shown = [with_casing(example.document, config.casing) for example in (*sampled, *others)]
 
-    def item(kind: Literal["real", "practice"], place: int, way: int, label: str) -> Item:
+    def item(kind: Literal["real", "practice", "example"], place: int, way: int, label: str) -> Item:
         rationale = shown[place].cut(masks[ways[way].name][place])
         return Item(kind, rationale, label, place if kind == "real" else -1, way)
 
     real = [item("real", place, way, e.label) for place, e in enumerate(sampled) for way in range(len(ways))]
-    practice = [
-        item("practice", place, place % len(ways), e.label) for place, e in enumerate(practised, start=len(sampled))
+    aside = [
+        item("practice" if number < config.practice else "example", len(sampled) + number, number % len(ways), e.label)
+        for number, e in enumerate(others)
     ]
     read_as = {label: study.labels.get(label, label) for label in labels}
     checks = tuple(make_check(number, read_as) for number in range(config.checks))
     remarks = (*known_texts(models, sampled), *same_texts(ways, real, len(sampled)))
-    return Plan(study, read_as, sources_of(sampled), tuple(real), tuple(practice), checks, remarks)
+    practice, shown_before = tuple(aside[: config.practice]), tuple(aside[config.practice :])
+    return Plan(study, read_as, sources_of(sampled), tuple(real), practice, checks, remarks, shown_before)
 
 
 def sources_of(sampled: Sequence[Example]) -> tuple[Source, ...]:

@@ -52,9 +52,12 @@ def add_annotators(store: Store, n: int) -> list[str]:
     with store.writing() as session:
         session.add_all(rows)
         session.flush()
-        return [
-            f"{row.id}-{secret[:4]}-{secret[4:8]}-{secret[8:]}" for row, (secret, _) in zip(rows, made, strict=True)
-        ]
+        return [written(row.id, secret) for row, (secret, _) in zip(rows, made, strict=True)]
+
+
+def written(annotator: int, secret: str) -> str:
+    """Write a code as people get it."""
+    return f"{annotator}-{secret[:4]}-{secret[4:8]}-{secret[8:]}"
 
 
 def sign_in(store: Store, code: str) -> Annotator | None:
@@ -88,6 +91,29 @@ def enrol(store: Store, outside: str) -> Annotator:
 def annotator_of(row: AnnotatorRow) -> Annotator:
     """Take what others may know of a row."""
     return Annotator(row.id, row.state, row.consented is not None, row.outside)
+
+
+def look_up(store: Store, annotator: int) -> Annotator | None:
+    """Say how somebody stands; nothing if there is no such person."""
+    with store.reading() as session:
+        row = session.get(AnnotatorRow, annotator)
+        return None if row is None else annotator_of(row)
+
+
+def code_mark(store: Store, annotator: int) -> str:
+    """Give what changes with somebody's code, so that sessions end with the code that began them."""
+    with store.reading() as session:
+        return session.scalar(select(AnnotatorRow.code).where(AnnotatorRow.id == annotator)) or ""
+
+
+def renew_code(store: Store, annotator: int) -> str:
+    """Give somebody another code in the place of a lost one; that one, and what began with it, opens nothing more."""
+    secret, salt = make_secret(), secrets.token_hex(16)
+    code = hashed(secret, salt)
+    with store.writing() as session:
+        row = find(session, annotator)
+        row.salt, row.code = salt, code
+    return written(annotator, secret)
 
 
 def find(session: Session, annotator: int) -> AnnotatorRow:

@@ -1,6 +1,6 @@
 """The tables of a study. A change here needs a migration, see migrations/versions."""
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKey, String, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fresh.study.answer import CONFIDENCE, READABILITY
@@ -22,6 +22,11 @@ class StudyRow(Table):
     paused: Mapped[bool] = mapped_column(default=False)
     arrivals: Mapped[int] = mapped_column(default=0)
     """People who have begun."""
+    key: Mapped[str | None] = mapped_column(String(64))
+    """What sessions are signed with; made when the study is served for the first time."""
+    admin_salt: Mapped[str | None] = mapped_column(String(64))
+    admin_code: Mapped[str | None] = mapped_column(String(128))
+    """The secret of the admin page, hashed."""
 
 
 class DocumentRow(Table):
@@ -37,10 +42,14 @@ class DocumentRow(Table):
 
 
 class ItemRow(Table):
-    """What is shown: a document in a condition, a practice item, or an attention check."""
+    """What is shown: a document in a condition, a practice item, an attention check, or an example."""
 
     __tablename__ = "items"
-    __table_args__ = (CheckConstraint("taken >= 0 AND taken <= wanted", name="not_beyond_plan"),)
+    __table_args__ = (
+        CheckConstraint("taken >= 0 AND taken <= wanted", name="not_beyond_plan"),
+        Index("items_by_kind", "kind"),
+        Index("items_by_plan", "document", "condition"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     kind: Mapped[str] = mapped_column(String(10))

@@ -73,6 +73,8 @@ class StudyConfig:
     """Items that one annotator does, at most; 0 for one of every document."""
     practice: int = 4
     """Practice items, with feedback; of documents that are not in the sample."""
+    examples: int = 2
+    """Examples in the instructions, with their labels; of other documents again, fewer if there are not as many."""
     checks: int = 3
     """Attention checks that each annotator gets."""
     hours: float = 24.0
@@ -84,7 +86,7 @@ class StudyConfig:
 
     def __post_init__(self) -> None:
         least = {"sample": self.sample, "per_item": self.per_item}
-        zero = {name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "checks")}
+        zero = {name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "examples", "checks")}
         large = [
             f"{name} must be at most {MOST:,}, got {value}." for name, value in (least | zero).items() if value > MOST
         ]

@@ -234,7 +234,7 @@ def create_study(place: str | Path, plan: Plan) -> Store:
             sources = enumerate(plan.documents)
             session.add_all(DocumentRow(id=i, name=d.id, label=d.label, text=d.text) for i, d in sources)
             session.flush()
-            session.add_all(row_of(item, plan) for item in (*plan.practice, *plan.checks, *plan.items))
+            session.add_all(row_of(item, plan) for item in (*plan.practice, *plan.checks, *plan.items, *plan.examples))
         return store
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fresh.web.problems import UNEXPECTED, Problem, problem_response
+from fresh.web.problems import UNEXPECTED, Problem, Teller
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -19,7 +19,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none at all, browsers would not say that a form is one of our own
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -79,9 +79,10 @@ def name_in(host: str) -> str:
 class Guard:
     """Refuses what must not reach the pages, and puts safe headers on all that leaves them."""
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, teller: Teller | None = None) -> None:
         self.app = app
         self.rules = rules
+        self.teller = teller or Teller()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
@@ -91,7 +92,7 @@ class Guard:
         try:
             self.check(scope)
         except Problem as problem:
-            refused = problem_response(problem.status_code, problem.detail)
+            refused = self.teller.tell(scope, problem)
             refused.headers["Connection"] = "close"  # what is still on its way is not read
             await refused(scope, receive, with_headers(send))
             return
@@ -107,7 +108,7 @@ class Guard:
             await self.app(scope, self.limited(scope, receive), guarded)
         except Exception:  # the framework would answer from outside, without these headers
             if not begun:
-                await problem_response(500, UNEXPECTED)(scope, receive, guarded)
+                await self.teller.respond(scope, 500, UNEXPECTED, None)(scope, receive, guarded)
             raise
 
     def check(self, scope: Scope) -> None:

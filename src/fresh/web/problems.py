@@ -1,7 +1,8 @@
 """What went wrong, told as RFC 9457 problem details."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -9,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 MEDIA_TYPE = "application/problem+json"
 UNEXPECTED = "Something went wrong that should not have. What it was stands in the log of the server."
@@ -32,17 +34,35 @@ def problem_response(status: int, detail: str, headers: Mapping[str, str] | None
     return Response(json.dumps(told), status, headers, MEDIA_TYPE)
 
 
-def tell_problems(app: FastAPI) -> None:
-    """Have an app tell all that goes wrong as problem details."""
+def as_json(_scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None) -> Response:
+    """Tell a program what went wrong."""
+    return problem_response(status, detail, headers)
 
-    def refused(_request: Request, error: Exception) -> Response:
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """How an app tells what goes wrong."""
+
+    respond: Callable[[Scope, int, str, Mapping[str, str] | None], Response] = as_json
+    plain: Mapping[int, str] = field(default_factory=lambda: PLAIN)
+    """What it says where the framework says only its two words."""
+
+    def tell(self, scope: Scope, error: HTTPException) -> Response:
+        """Answer a request that was refused."""
+        told = error.detail if isinstance(error, Problem) else self.plain.get(error.status_code, f"{error.detail}.")
+        return self.respond(scope, error.status_code, told, error.headers)
+
+
+def tell_problems(app: FastAPI, teller: Teller) -> None:
+    """Have an app tell all that goes wrong in one way."""
+
+    def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        told = error.detail if isinstance(error, Problem) else PLAIN.get(error.status_code, f"{error.detail}.")
-        return problem_response(error.status_code, told, error.headers)
+        return teller.tell(request.scope, error)
 
-    def not_understood(_request: Request, error: Exception) -> Response:
+    def not_understood(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_response(422, " ".join(map(mistake, error.errors())))
+        return teller.respond(request.scope, 422, " ".join(map(mistake, error.errors())), None)
 
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, not_understood)

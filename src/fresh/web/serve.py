@@ -67,7 +67,7 @@ def create_app(models: Models, measures: Measures, config: ServeConfig | None = 
         larger={UPLOAD: config.jobs.most_bytes + FORM},
         seconds=config.seconds,
     )
-    app = make_app("fresh serve", ABOUT, fresh.__version__, rules, assets, measures, lifespan=lifespan)
+    app = make_app("fresh serve", fresh.__version__, rules, assets, measures, description=ABOUT, lifespan=lifespan)
     app.include_router(explaining(models, config.seconds))
     app.include_router(job_routes(models, jobs))
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from fresh.web.assets import Assets
 from fresh.web.guard import Guard, Rules
 from fresh.web.measures import Counted, Measures
-from fresh.web.problems import tell_problems
+from fresh.web.problems import Teller, tell_problems
 
 OPENAPI = "/v1/openapi.json"
 MOST_CONNECTIONS = 1000
@@ -22,20 +22,25 @@ class PortError(OSError):
 
 
 def make_app(
-    title: str, about: str, version: str, rules: Rules, assets: Assets, measures: Measures, **more: Any
+    title: str,
+    version: str,
+    rules: Rules,
+    assets: Assets,
+    measures: Measures,
+    teller: Teller | None = None,
+    **more: Any,
 ) -> fastapi.FastAPI:
-    """Make an app with files, figures and problem details, and a guard before it.
+    """Make an app with files and figures that tells what goes wrong, and a guard before it.
 
-    :param about: What the description of its JSON interface begins with.
+    :param teller: How it does; as problem details, if nothing is said.
     :param more: Passed to FastAPI, such as ``lifespan``.
     """
-    app = fastapi.FastAPI(
-        title=title, description=about, version=version, docs_url=None, redoc_url=None, openapi_url=OPENAPI, **more
-    )
+    teller, given = teller or Teller(), {"openapi_url": OPENAPI, **more}
+    app = fastapi.FastAPI(title=title, version=version, docs_url=None, redoc_url=None, **given)
     app.add_api_route("/static/{digest}/{name}", assets.serve, include_in_schema=False, response_class=Response)
     app.add_api_route("/metrics", measures.exposed, include_in_schema=False, response_class=Response)
-    tell_problems(app)
-    app.add_middleware(Guard, rules=rules)
+    tell_problems(app, teller)
+    app.add_middleware(Guard, rules=rules, teller=teller)
     app.add_middleware(Counted, measures=measures)
     return app
 

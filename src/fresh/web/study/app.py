@@ -1,0 +1,121 @@
+"""A study in the browser."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+
+import fresh
+from fresh.config import below, refuse
+from fresh.study.answer import StudyError
+from fresh.study.keys import signing_key
+from fresh.study.people import release_stale
+from fresh.study.schema import StudyRow
+from fresh.study.store import Store
+from fresh.web.guard import Rules, hosts_of
+from fresh.web.measures import Measures
+from fresh.web.server import make_app
+from fresh.web.study.admin import Admin
+from fresh.web.study.annotating import Annotating
+from fresh.web.study.sessions import Signer
+from fresh.web.study.site import Site, make_assets, make_templates
+from fresh.web.study.visits import Visits
+
+MOST_BYTES = 16 * 1024
+"""Size of a form, at most: all of them are small."""
+EVERY = 60.0
+"""Seconds after which it is looked for texts that lie too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyServeConfig:
+    """How a study is reached."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    allow_hosts: frozenset[str] = frozenset()
+    """Further names under which it is reached, such as that of a reverse proxy."""
+    https: bool = False
+    """Whether it is reached over https only."""
+    session_hours: float = 12.0
+    """How long a session lasts in which nothing happens."""
+
+    def __post_init__(self) -> None:
+        refuse(*below(0.01, session_hours=self.session_hours))
+
+
+def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
+    """Make the app; it closes the study when it ends."""
+    config = config or StudyServeConfig()
+    assets = make_assets()
+    signer = Signer(signing_key(store), config.session_hours)
+    site = Site(store, Visits(store, signer, config.https), make_templates(assets))
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(release_regularly(store))
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        store.close()
+
+    rules = Rules(hosts_of(config.host, config.allow_hosts), most_bytes=MOST_BYTES)
+    given = {"lifespan": lifespan, "openapi_url": None}
+    app = make_app("fresh study", fresh.__version__, rules, assets, Measures(), site.teller(), **given)
+    app.add_exception_handler(StudyError, site.refused)
+    add_routes(app, site)
+    return app
+
+
+async def release_regularly(store: Store) -> None:
+    """Give to others what lies too long, for as long as the server runs."""
+    while True:
+        with suppress(SQLAlchemyError):  # a database that is away for a while must not end this for good
+            await run_in_threadpool(release_stale, store)
+        await asyncio.sleep(EVERY)
+
+
+def add_routes(app: FastAPI, site: Site) -> None:
+    """Say what answers where."""
+    people, admin = Annotating(site), Admin(site)
+    shown: dict[str, Callable[..., Response]] = {
+        "/": people.start,
+        "/item": people.item,
+        "/practice/{ticket}": people.practice,
+        "/leave": people.ask_to_leave,
+        "/admin": admin.start,
+        "/admin/results": admin.results,
+        "/admin/export/{form}": admin.export,
+    }
+    posted: dict[str, Callable[..., Response]] = {
+        "/sign-in": people.door.sign_in,
+        "/sign-out": people.door.sign_out,
+        "/consent": people.consent,
+        "/answer": people.answer,
+        "/leave": people.leave,
+        "/admin/sign-in": admin.door.sign_in,
+        "/admin/sign-out": admin.door.sign_out,
+        "/admin/pause": admin.pause,
+        "/admin/person": admin.person,
+        "/admin/codes": admin.codes,
+    }
+    for method, routes in (("GET", shown), ("POST", posted)):
+        for path, answer in routes.items():
+            app.add_api_route(path, answer, methods=[method], response_class=Response, response_model=None)
+
+    @app.get("/health")
+    def health() -> Response:
+        """Say whether the database answers."""
+        try:
+            with site.store.reading() as session:
+                session.execute(select(StudyRow.id)).one()
+        except SQLAlchemyError:
+            return JSONResponse({"status": "broken", "database": "does not answer"}, 503)
+        return JSONResponse({"status": "ok", "database": "ready"})

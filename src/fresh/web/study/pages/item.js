@@ -1,0 +1,75 @@
+// One text a page: digits answer, and the time is counted in which somebody reads.
+const form = document.getElementById("answer");
+const fieldsets = [...form.querySelectorAll("fieldset")];
+const radios = (fieldset) => [...fieldset.querySelectorAll("input")];
+const chosen = (fieldset) => radios(fieldset).find((radio) => radio.checked);
+
+// The question that digits answer: the one that has the focus, else the first without an answer.
+function current() {
+  return document.activeElement.closest("fieldset") ?? fieldsets.find((one) => !chosen(one)) ?? fieldsets.at(-1);
+}
+
+function mark() {
+  const open = document.activeElement.closest("fieldset") ?? fieldsets.find((one) => !chosen(one));
+  for (const fieldset of fieldsets) fieldset.classList.toggle("now", fieldset === open);
+}
+
+function choose(number) {
+  const fieldset = current();
+  const radio = radios(fieldset)[number - 1];
+  if (!radio) return;
+  radio.checked = true;
+  const next = fieldsets[fieldsets.indexOf(fieldset) + 1];
+  (next ? (chosen(next) ?? radios(next)[0]) : form.querySelector("button")).focus();
+}
+
+function back() {
+  const at = document.activeElement.closest("fieldset");
+  const before = fieldsets[(at ? fieldsets.indexOf(at) : fieldsets.length) - 1] ?? fieldsets[0];
+  (chosen(before) ?? radios(before)[0]).focus();
+}
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (/^[1-9]$/.test(event.key)) choose(Number(event.key));
+  else if (event.key === "Backspace") back();
+  else if (event.key === "Enter" && document.activeElement === document.body) form.requestSubmit();
+  else return;
+  event.preventDefault();
+});
+form.addEventListener("change", mark);
+document.addEventListener("focusin", mark);
+document.addEventListener("focusout", () => queueMicrotask(mark));
+
+// Time counts while the page is before somebody who did something within the last two minutes.
+const AWAY = 120_000;
+const EVERY = 250;
+const kept = `time-${form.dataset.ticket}`;
+let spent = Number(sessionStorage.getItem(kept) ?? 0);
+let last = performance.now();
+let active = last;
+
+function tick() {
+  const now = performance.now();
+  const here = document.visibilityState === "visible" && document.hasFocus() && now - active < AWAY;
+  if (here) spent += Math.min(now - last, 4 * EVERY);
+  last = now;
+  sessionStorage.setItem(kept, Math.round(spent));
+}
+
+for (const kind of ["keydown", "pointermove", "pointerdown", "scroll", "touchstart", "focus"]) {
+  addEventListener(kind, () => (active = performance.now()), { passive: true });
+}
+setInterval(tick, EVERY);
+addEventListener("pagehide", tick);
+
+let sent = false;
+form.addEventListener("submit", (event) => {
+  if (sent) return event.preventDefault();
+  sent = true;
+  tick();
+  form.elements.milliseconds.value = Math.round(spent);
+});
+addEventListener("pageshow", () => (sent = false));
+form.querySelector(".keys-told").hidden = false;
+mark();

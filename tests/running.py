@@ -1,0 +1,26 @@
+"""An app on a port of its own, for browsers."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fastapi import FastAPI
+
+from fresh.web.server import address_of, bind, serving
+
+
+@contextmanager
+def running(app: FastAPI) -> Iterator[str]:
+    """Serve an app on a free port and give the address."""
+    with bind("127.0.0.1", 0) as taken:
+        server = serving(app)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield address_of(taken)
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,218 @@
+"""The pages of whoever runs a study."""
+
+import csv
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from fresh.study.exporting import FORMS
+from fresh.study.keys import make_admin_secret
+from fresh.study.people import add_annotators, look_up
+from fresh.study.records import overview, records
+from fresh.study.store import Store, create_study
+from fresh.web.study.app import create_app
+from studies import plan, two_ways
+from visitors import Person, strip_practice
+
+PATHS = ("/admin/results", "/admin/export/csv")
+POSTED = ("/admin/pause", "/admin/person", "/admin/codes", "/admin/sign-out")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = create_study(tmp_path / "s", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def app(store: Store) -> FastAPI:
+    return create_app(store)
+
+
+def visitor(app: FastAPI) -> Person:
+    return Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
+
+
+@pytest.fixture
+def admin(app: FastAPI, store: Store) -> Person:
+    secret = make_admin_secret(store)
+    return visitor(app).get("/admin").post("/admin/sign-in", code=secret)
+
+
+def answered(app: FastAPI, store: Store, n: int = 2) -> list[Person]:
+    """Let some people answer everything with one label."""
+    crowd = [strip_practice(visitor(app).enter(code)) for code in add_annotators(store, n)]
+    for person in crowd:
+        while person.text:
+            person.give("pos", 3, 4, milliseconds=2500)
+    return crowd
+
+
+def cells(page: str, row: str) -> list[str]:
+    """Read the row of a table."""
+    found = re.search(rf'<tr><th scope="row"[^>]*>{row}</th>(.*?)</tr>', page, re.DOTALL)
+    assert found is not None, row
+    return [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<td[^>]*>(.*?)</td>", found[1], re.DOTALL)]
+
+
+def test_progress_time_agreement_and_flagged_people_are_shown(admin: Person, app: FastAPI, store: Store) -> None:
+    assert "0 of 16 answers, by 0 of 0 annotators" in admin.page
+    assert cells(admin.page, "human") == ["0 of 8", "–", "–", "–", "–"]
+    assert "There are no results yet." in admin.page
+    answered(app, store, 4)
+    add_annotators(store, 1)
+    page = admin.get("/admin").page
+    assert "16 of 16 answers, by 4 of 5 annotators, <b>4 to look at</b>" in page
+    assert cells(page, "human") == ["8 of 8", "2.5", "1.00", "1.00", "–"]  # all alike: alpha says nothing
+    assert cells(page, "1")[:4] == ["active look here", "4", "2.5", "1 of 1"]
+    assert cells(page, "5")[:4] == ["not begun", "0", "–", "–"]
+
+
+def test_results_so_far_are_those_of_the_command(admin: Person, app: FastAPI, store: Store) -> None:
+    assert admin.get("/admin/results").told == ["Nobody has answered yet, so that there are no results."]
+    answered(app, store)
+    page = admin.get("/admin/results").page
+    assert "8 of 16 answers by 2 annotators. Still missing: 8." in page
+    assert cells(page, "human") == ["4", ".500 (.000–1.000)", "3.00 (3.00–3.00)", "0.00", "4.00 (4.00–4.00)", "0.00"]
+    assert "Krippendorff" in page
+    assert "human − full" in page
+    assert admin.get("/admin/results").page == page
+    admin.get("/admin").post("/admin/person", annotator=1, action="exclude")
+    assert "4 of 16 answers by 1 annotators." in admin.get("/admin/results").page
+
+
+def test_a_study_is_paused_and_goes_on(admin: Person, app: FastAPI, store: Store) -> None:
+    person = visitor(app).enter(add_annotators(store, 1)[0])
+    admin.post("/admin/pause", paused="yes")
+    assert "The study is paused: nobody gets a text." in admin.page
+    assert person.get("/item").status == 503
+    admin.post("/admin/pause", paused="no")
+    assert "The study is paused" not in admin.page
+    assert person.get("/item").status == 200
+    admin.post("/admin/pause", paused="maybe")
+    assert (admin.status, admin.told) == (422, ["paused must be yes or no, got 'maybe'."])
+
+
+def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: Store) -> None:
+    answered(app, store)
+    admin.get("/admin").post("/admin/person", annotator=1, action="exclude")
+    assert "4 of 16 answers" in admin.page
+    assert cells(admin.page, "1")[0] == "excluded look here"
+    admin.post("/admin/person", annotator=1, action="readmit")
+    assert "8 of 16 answers" in admin.page
+    admin.post("/admin/person", annotator=2, action="leave")
+    assert cells(admin.page, "2")[0] == "left look here"
+    person = look_up(store, 2)
+    assert person is not None
+    assert person.state == "left"
+
+
+def test_new_codes_are_shown_once_and_open_the_door(admin: Person, app: FastAPI, store: Store) -> None:
+    admin.post("/admin/codes", number=3)
+    codes = re.findall(r"^\d+-\w{4}-\w{4}-\w{4}$", admin.page.replace('">', '">\n'), re.MULTILINE)
+    assert len(codes) == 3
+    assert "I agree" in visitor(app).get().post("/sign-in", code=codes[1]).page
+    assert not any(code in admin.get("/admin").page for code in codes)
+    person = visitor(app).enter(codes[1])
+    admin.post("/admin/person", annotator=2, action="renew")
+    assert person.get("/item").status == 401
+    [code] = re.findall(r"\d+-\w{4}-\w{4}-\w{4}", admin.page)
+    assert visitor(app).get().post("/sign-in", code=codes[1]).status == 403
+    assert "<h1>What to do</h1>" in visitor(app).get().post("/sign-in", code=code).page  # who agreed already
+    for number in ("0", "101", "", "many", "-1", "\u00b2"):
+        admin.get("/admin").post("/admin/codes", number=number)
+        assert admin.told == [f"The number of new codes must be from 1 to 100, got {number!r}."]
+        assert "Back to the admin page" in admin.page
+    assert len(overview(store).people) == 3
+
+
+def test_who_or_what_there_is_not_is_told(admin: Person) -> None:
+    admin.post("/admin/person", annotator=77, action="exclude")
+    assert (admin.status, admin.told) == (422, ["There is no annotator 77 in this study."])
+    admin.get("/admin").post("/admin/codes", number=1)
+    admin.get("/admin").post("/admin/person", annotator=1, action="exlude")
+    assert admin.told == ["exlude is not something that can be done here. Did you mean exclude?"]
+
+
+def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store) -> None:
+    answered(app, store)
+    rows = list(csv.DictReader(io.StringIO(admin.get("/admin/export/csv").page)))
+    assert len(rows) == len(records(store)) == 12
+    assert admin.answer.headers["content-disposition"] == 'attachment; filename="csv.csv"'
+    lines = admin.get("/admin/export/jsonl").page.splitlines()
+    assert [json.loads(line)["kind"] for line in lines].count("real") == 8
+    for form in FORMS:
+        answer = admin.get(f"/admin/export/{form}").answer
+        assert answer.status_code == 200
+        assert answer.headers["cache-control"] == "no-store"
+        if answer.headers["content-type"] == "application/zip":
+            with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+                assert len(archive.namelist()) == 2
+    assert admin.get("/admin/export/cvs").told == [
+        "cvs is not a form that a study can be exported to. Did you mean csv?"
+    ]
+    assert admin.status == 404
+
+
+def test_nobody_gets_in_without_the_secret(app: FastAPI, store: Store) -> None:
+    person = visitor(app).enter(add_annotators(store, 1)[0])
+    wrong = "This is not the secret of the admin page. It was shown when the study was served for the first time."
+    for code in ("", "aaaa-bbbb-cccc"):
+        person.get("/admin").post("/admin/sign-in", code=code)  # also while there is no secret at all
+        assert (person.status, person.told) == (403, [wrong])
+    assert "Admin page</h1>" in person.get("/admin").page
+    for path in PATHS:
+        assert (person.get(path).status, person.told) == (401, ["You are not signed in. Sign in first."])
+    for path in POSTED:
+        assert person.get().post(path).status == 401
+
+
+def test_an_annotators_session_is_none_of_the_admin_page_nor_the_other_way_round(
+    admin: Person, app: FastAPI, store: Store
+) -> None:
+    assert admin.get("/item").status == 401
+    person = visitor(app).enter(add_annotators(store, 1)[0])
+    [(_, token)] = [(name, value) for name, value in person.client.cookies.items() if name.endswith("_annotator")]
+    other = visitor(app)
+    [name] = [name for name in admin.client.cookies if name.endswith("_admin")]
+    other.client.cookies.set(name, token)
+    assert other.get("/admin/results").status == 401
+
+
+def test_a_new_secret_signs_everybody_out(admin: Person, store: Store) -> None:
+    assert "How the study stands" in admin.get("/admin").page
+    make_admin_secret(store, anew=True)
+    assert "How the study stands" not in admin.get("/admin").page
+    assert admin.get("/admin/results").status == 401
+
+
+@pytest.mark.parametrize("path", POSTED)
+def test_no_form_of_others_is_taken(admin: Person, path: str) -> None:
+    admin.get("/admin").post(path, form="0" * 64, paused="yes", number="1")
+    assert admin.status == 403
+    assert admin.told[0].startswith("This form is of another visit")
+
+
+def test_wrong_secrets_have_to_wait_and_annotators_do_not(app: FastAPI, store: Store) -> None:
+    make_admin_secret(store)
+    person = visitor(app).get("/admin")
+    for _ in range(20):
+        person.post("/admin/sign-in", code="wrong")
+    assert person.status == 403
+    person.get("/admin").post("/admin/sign-in", code="wrong")
+    assert person.told == ["Too many wrong codes came from here. Wait 10 minutes, then try again."]
+    assert "I agree" in person.get().post("/sign-in", code=add_annotators(store, 1)[0]).page
+
+
+def test_whoever_signs_out_is_out(admin: Person) -> None:
+    admin.get("/admin").post("/admin/sign-out")
+    assert "Admin page</h1>" in admin.page
+    assert admin.get("/admin/results").status == 401

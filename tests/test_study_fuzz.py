@@ -1,0 +1,101 @@
+"""Whatever is sent to the pages of a study, the answer is a page or a problem detail, and nothing breaks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from fresh.study.keys import make_admin_secret
+from fresh.study.people import add_annotators
+from fresh.study.records import records
+from fresh.study.store import Store, create_study
+from fresh.web.guard import HEADERS
+from fresh.web.study.app import create_app
+from studies import plan, two_ways
+from visitors import BROWSER, Person, strip_practice
+
+PATHS = ("/sign-in", "/consent", "/answer", "/admin/sign-in", "/admin/pause", "/admin/person", "/admin/codes")
+FIELDS = ("form", "ticket", "label", "confidence", "readability", "milliseconds", "code", "number", "action", "paused")
+ODD = st.one_of(
+    st.text(max_size=40),
+    st.integers(-(10**25), 10**25).map(str),
+    st.sampled_from(["pos", "1", "0", "4", "5", "yes", "exclude", "\x00", "\u202e", "1e3", "٣", "NaN", "%00", "../.."]),
+)
+QUIETLY = settings(
+    max_examples=60,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    place: Path = tmp_path_factory.mktemp("fuzz") / "s"
+    made = create_study(place, plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def app(store: Store) -> FastAPI:
+    app = create_app(store)
+    [start] = [route for route in app.routes if getattr(route, "path", "") == "/"]
+    site = start.endpoint.__self__.site  # type: ignore[attr-defined]
+    site.tries.most = site.admin_tries.most = 10**6  # they are not what is tried here
+    return app
+
+
+@pytest.fixture(scope="module")
+def person(app: FastAPI, store: Store) -> Person:
+    """Somebody who answers and runs the study, with one browser."""
+    person = Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
+    person.get("/admin").post("/admin/sign-in", code=make_admin_secret(store))
+    return strip_practice(person.enter(add_annotators(store, 1)[0]))
+
+
+def check(person: Person) -> None:
+    """See that an answer is one of ours."""
+    assert person.status < 500 or person.status == 503  # paused
+    assert {name: person.answer.headers[name] for name in HEADERS} == HEADERS
+    kind = person.answer.headers["content-type"]
+    assert kind.startswith(("text/html", "application/problem+json", "text/css", "application/json", "text/plain"))
+
+
+@QUIETLY
+@given(path=st.sampled_from(PATHS), fields=st.dictionaries(st.sampled_from(FIELDS), ODD), own=st.booleans())
+def test_whatever_is_posted(person: Person, store: Store, path: str, fields: dict[str, str], own: bool) -> None:
+    role = "/admin" if path.startswith("/admin") else "/item"
+    person.get(role)
+    given = {**fields, **({"form": person.field("form")} if own else {})}
+    person.answer = person.client.post(path, data=given, headers=BROWSER)
+    check(person)
+    assert all(one["label"] in store.labels for one in records(store))
+
+
+@QUIETLY
+@given(path=st.text(max_size=30), cookie=st.text(max_size=60))
+def test_whatever_is_asked_for(app: FastAPI, path: str, cookie: str) -> None:
+    person = Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
+    sent = {**BROWSER, "Cookie": f"study_admin={cookie}".encode()}
+    for prefix in ("/", "/practice/", "/admin/export/", "/static/"):
+        person.answer = person.client.get(prefix + quote(path, safe=""), headers=sent)
+        check(person)
+
+
+@QUIETLY
+@given(
+    body=st.binary(max_size=200),
+    kind=st.sampled_from(
+        ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json", "x/y"]
+    ),
+)
+def test_whatever_a_body_holds(person: Person, body: bytes, kind: str) -> None:
+    person.answer = person.client.post("/answer", content=body, headers={**BROWSER, "Content-Type": kind})
+    check(person)
