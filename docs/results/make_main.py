@@ -57,7 +57,10 @@ def papers() -> Table:
     """Read what the paper reports."""
     told = json.loads(PAPER.read_text(encoding="utf-8"))
     rows = {row: cells for row, cells in told.items() if row != "about"}
-    return {row: {corpus: Cell(*cell[:3], 2) for corpus, cell in cells.items()} for row, cells in rows.items()}
+    return {
+        row: {corpus: Cell(mean, low, high, 2) for corpus, (mean, low, high) in cells.items()}
+        for row, cells in rows.items()
+    }
 
 
 def lines(heads: list[str], rows: list[list[str]]) -> str:
