@@ -14,7 +14,7 @@ from fresh.document import Document, Example, Mask
 from fresh.seen import Seen
 from fresh.study.answer import Answer, StudyError
 from fresh.study.items import Load, make_plan
-from fresh.study.sampling import draw, random_mask
+from fresh.study.sampling import draw, in_turns, random_mask
 from strategies import documents
 from studies import FakeModel, First, corpus, load, plan, study, text_of, two_ways
 
@@ -190,3 +190,25 @@ def test_sst_has_no_human_rationales() -> None:
     assert "people marked words in 0" in refused(examples, two_ways())
     unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
     assert "people marked words in 0" in refused(unmarked, two_ways())
+
+
+def test_labels_take_turns_in_practice_and_examples() -> None:
+    made = plan(two_ways(), n=40, sample=6, practice=4, examples=2)
+    assert len({item.label for item in made.practice[:2]}) == 2
+    assert len({item.label for item in made.practice[2:]}) == 2
+    assert len({item.label for item in made.examples}) == 2
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12))
+def test_taking_turns_keeps_all_and_their_order(labels: list[str]) -> None:
+    given_ones = [
+        Example(Document.from_text(f"text {number}", str(number)), label) for number, label in enumerate(labels)
+    ]
+    turned = in_turns(given_ones)
+    assert sorted(map(id, turned)) == sorted(map(id, given_ones))
+    for label in "abc":
+        assert [one for one in turned if one.label == label] == [one for one in given_ones if one.label == label]
+    n_least = min(Counter(labels).values(), default=0)
+    n_labels = len(set(labels))
+    for turn in range(n_least):
+        assert len({one.label for one in turned[turn * n_labels : (turn + 1) * n_labels]}) == n_labels

@@ -130,7 +130,7 @@ def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -
     person.enter(code)
     assert (person.status, person.told) == (
         403,
-        ["You have left this study. Ask whoever runs it for a new code to take part again."],
+        ["You have left this study. To take part again, ask whoever runs it to readmit you."],
     )
     assert "Sign out" in person.page
     assert [one["counted"] for one in records(store) if one["kind"] == "real"] == [True]
@@ -254,3 +254,18 @@ def test_health_and_figures_are_told(store: Store, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(Store, "reading", away)
         answer = client.get("/health")
     assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "does not answer"})
+
+
+def test_who_has_to_wait_for_others_is_told_so(tmp_path: Path) -> None:
+    store = create_study(tmp_path / "few", plan(two_ways(), sample=1, practice=0, checks=0, per_item=1))
+    app = create_app(store)
+    first, second, third = (person_at(app).enter(code).get("/item") for code in add_annotators(store, 3))
+    assert first.text != second.text
+    assert "<h1>Nothing for you at the moment</h1>" in third.page
+    assert "if somebody stops, there will be" in third.page
+    given_back = second.text
+    second.get("/leave").post("/leave")
+    assert third.get("/item").text == given_back
+    first.give()
+    assert "<h1>Done</h1>" in first.page
+    store.close()

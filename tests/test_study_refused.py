@@ -248,7 +248,7 @@ def test_an_open_page_cannot_act_for_somebody_else_who_signed_in(app: FastAPI, s
 def test_who_is_excluded_or_gone_reads_it(person: Person, store: Store) -> None:
     answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
     leave(store, 1)
-    said = "You have left this study. Ask whoever runs it for a new code to take part again."
+    said = "You have left this study. To take part again, ask whoever runs it to readmit you."
     assert refusals(person, "/answer", **answer) == (403, [said], said)
     exclude(store, 1)
     for path in ("/", "/item"):

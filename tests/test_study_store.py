@@ -126,7 +126,9 @@ def test_who_leaves_keeps_answers_and_gives_back_the_rest(store: Store) -> None:
     held = next_task(store, who)
     assert held is not None
     leave(store, who)
-    with pytest.raises(StudyError, match=r"^You have left this study\. Ask whoever runs it for a new code"):
+    with pytest.raises(
+        StudyError, match=r"^You have left this study\. To take part again, ask whoever runs it to readmit you\.$"
+    ):
         next_task(store, who)
     with pytest.raises(StudyError, match=r"^You have left this study"):
         save(store, who, held.item, YES)

@@ -15,7 +15,7 @@ from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow,
 from fresh.study.store import Store, now
 
 NOT_HERE = {
-    "left": "You have left this study. Ask whoever runs it for a new code to take part again.",
+    "left": "You have left this study. To take part again, ask whoever runs it to readmit you.",
     "excluded": "Your part in this study has ended.",
 }
 PAUSED = "The study is paused. Come back later; your answers are saved."
@@ -245,3 +245,12 @@ def progress(store: Store, annotator: int) -> Progress:
         n_answered = count(session, annotator, "answered") + done.get("check", 0)
         n_most = store.shape.share + store.about["n_checks"]
         return Progress(done.get("practice", 0), store.about["n_practice"], n_answered, n_most)
+
+
+def may_get_more(store: Store, annotator: int) -> bool:
+    """Say whether something may come for somebody who gets nothing now: what others hold, and may yet give back."""
+    mine = AssignmentRow.annotator == annotator
+    with store.reading() as session:
+        seen = session.scalars(select(AssignmentRow.document).where(mine)).all()
+        others = select(func.count()).where(~mine, AssignmentRow.state == "open", AssignmentRow.document.not_in(seen))
+        return len(seen) < store.shape.share and bool(session.scalar(others))

@@ -13,7 +13,7 @@ from fresh.rationale import Rationale
 from fresh.resampling import number_texts
 from fresh.seen import Seen
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, StudyError
-from fresh.study.sampling import draw, random_mask
+from fresh.study.sampling import draw, in_turns, random_mask
 from fresh.study.settings import RANDOM, Condition, Study
 
 CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."
@@ -128,7 +128,7 @@ def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], mode
     rest = [example for place, example in enumerate(usable) if place not in set(first)]
     sampled = [usable[place] for place in first]
     n_others = min(config.practice + config.examples, len(rest))
-    others = [rest[place] for place in draw(rest, n_others, generator)] if n_others else []
+    others = in_turns([rest[place] for place in draw(rest, n_others, generator)] if n_others else [])
     masks = cut_all(study, [*sampled, *others], models, generator)
     shown = [with_casing(example.document, config.casing) for example in (*sampled, *others)]
 

@@ -1,6 +1,7 @@
 """Which documents a study shows: drawn by lot, with the corpus's mix of labels, each from another text if possible."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -35,6 +36,14 @@ def draw(examples: Sequence[Example], n: int, generator: np.random.Generator) ->
             room[label] -= 1
             chosen.append(place)
     return [chosen[int(place)] for place in generator.permutation(len(chosen))]
+
+
+def in_turns(examples: Sequence[Example]) -> list[Example]:
+    """Have the labels take turns, as long as there are examples of each."""
+    by_label: dict[str, list[Example]] = {}
+    for example in examples:
+        by_label.setdefault(example.label, []).append(example)
+    return [example for turn in zip_longest(*by_label.values()) for example in turn if example is not None]
 
 
 def random_mask(document: Document, n_kept: int, contiguous: bool, generator: np.random.Generator) -> Mask:

@@ -224,6 +224,7 @@ def create_study(place: str | Path, plan: Plan) -> Store:
     """Write a plan into an empty database, in one move."""
     if "://" not in str(place):
         Path(place).mkdir(parents=True, exist_ok=True)
+        (Path(place) / FILE).touch(0o600)  # it holds the key that sessions are signed with
     with ready(place) as engine:
         bring_up_to_date(engine)
         store = Store.of(engine, about_of(plan))

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, EndedError, NotGivenError
-from fresh.study.desk import NOT_HERE, Saved, Task, next_task, progress, save
+from fresh.study.desk import NOT_HERE, Saved, Task, may_get_more, next_task, progress, save
 from fresh.study.given import examples_of, feedback, items_of
 from fresh.study.people import consent, leave, look_up, release_stale
 from fresh.web.problems import Problem
@@ -74,8 +74,8 @@ class Annotating:
             return go("/")
         task = self.next_task(session.who)
         if task is None:
-            done = progress(self.site.store, session.who)
-            return self.shown(request, session, "thanks.html", done=done)
+            page = "later.html" if may_get_more(self.site.store, session.who) else "thanks.html"
+            return self.shown(request, session, page, done=progress(self.site.store, session.who))
         return self.item_page(request, session, task, told=(AGAIN,) if again else ())
 
     def next_task(self, annotator: int) -> Task | None:
