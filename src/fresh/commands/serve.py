@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from fresh.web.measures import Measures
     from fresh.web.models import load
     from fresh.web.serve import ServeConfig, create_app
-    from fresh.web.server import address_of, bind, serving
+    from fresh.web.server import address_of, bind, serve
 
     if args.timeout <= 0:
         raise ValueError(f"--timeout must be more than 0 seconds, got {args.timeout:g}.")
@@ -61,5 +61,5 @@ def run(args: argparse.Namespace) -> int:
         config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_host), args.timeout)
         app = create_app(models, measures, config)
         print(f"Serving {', '.join(models.served)} at {address_of(taken)} (Ctrl-C ends it)", flush=True)
-        serving(app).run(sockets=[taken])
+        serve(app, taken)
     return 0

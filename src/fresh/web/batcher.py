@@ -43,8 +43,8 @@ class BatchLimits:
     """Words that are read together, at most, unless one request brings more."""
     most_waiting: int = 256
     """Texts that may wait."""
-    patience: float = 0.002
-    """Seconds to wait for company, once requests have begun to come together."""
+    patience: float = 0.5
+    """How long those who asked together are waited for to ask again, as a share of the time that reading took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,10 @@ class Batcher:
         self.n_waiting = 0
         self.seconds_a_text = 0.02
         """How long a text took lately."""
-        self.crowded = False
-        """Whether requests came together lately."""
+        self.n_expected = 1
+        """Requests that are waited for, if only for a while: as many as there were at the last reading."""
+        self.pause = 0.0
+        """How long they are waited for, in seconds."""
         self.closed = False
         self.changed = threading.Condition()
         self.thread = threading.Thread(target=self.work, name=f"model {name}", daemon=True)
@@ -104,7 +106,8 @@ class Batcher:
                 raise OverloadedError(self.name, self.n_waiting, seconds)
             self.queue.append(work)
             self.count(work.n_texts)
-            self.changed.notify_all()
+            if self.is_ready():
+                self.changed.notify_all()
         return work.future
 
     def count(self, more: int) -> None:
@@ -126,16 +129,16 @@ class Batcher:
         while works := self.take():
             begin = time.perf_counter()
             self.do(works)
-            n_texts = sum(work.n_texts for work in works)
-            self.crowded = len(works) > 1
-            self.seconds_a_text += 0.2 * ((time.perf_counter() - begin) / n_texts - self.seconds_a_text)
+            seconds, n_texts = time.perf_counter() - begin, sum(work.n_texts for work in works)
+            self.seconds_a_text += 0.2 * (seconds / n_texts - self.seconds_a_text)
+            self.n_expected, self.pause = len(works) + len(self.queue), self.limits.patience * seconds
 
     def take(self) -> list[Work]:
         """Wait for work and take from the front of the queue what is read together; nothing at the end."""
         with self.changed:
-            self.changed.wait_for(lambda: self.queue or self.closed)
-            if self.crowded and not self.closed:
-                self.changed.wait_for(lambda: self.n_waiting >= self.limits.most_texts, self.limits.patience)
+            if not self.changed.wait_for(self.is_ready, self.pause):
+                self.n_expected = 1
+                self.changed.wait_for(self.is_ready)
             works: list[Work] = []
             n_texts = n_words = 0
             while self.queue and not self.closed:
@@ -148,6 +151,10 @@ class Batcher:
                 works.append(self.queue.popleft())
                 self.count(-first.n_texts)
             return works
+
+    def is_ready(self) -> bool:
+        """Say whether there is nobody left to wait for: many are read in little more time than one."""
+        return self.closed or len(self.queue) >= self.n_expected or self.n_waiting >= self.limits.most_texts
 
     def do(self, works: Sequence[Work]) -> None:
         """Answer works that somebody still waits for."""
