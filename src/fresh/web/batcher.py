@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from fresh.rationalizer import Rationalizer
@@ -128,10 +129,13 @@ class Batcher:
         """Answer until the end."""
         while works := self.take():
             begin = time.perf_counter()
-            self.do(works)
+            outcomes = self.do(works)
             seconds, n_texts = time.perf_counter() - begin, sum(work.n_texts for work in works)
             self.seconds_a_text += 0.2 * (seconds / n_texts - self.seconds_a_text)
+            # Before anybody is told, since who is told may ask again at once, and would count twice.
             self.n_expected, self.pause = len(works) + len(self.queue), self.limits.patience * seconds
+            for tell in outcomes:
+                tell()
 
     def take(self) -> list[Work]:
         """Wait for work and take from the front of the queue what is read together; nothing at the end."""
@@ -156,32 +160,27 @@ class Batcher:
         """Say whether there is nobody left to wait for: many are read in little more time than one."""
         return self.closed or len(self.queue) >= self.n_expected or self.n_waiting >= self.limits.most_texts
 
-    def do(self, works: Sequence[Work]) -> None:
-        """Answer works that somebody still waits for."""
+    def do(self, works: Sequence[Work]) -> list[Callable[[], None]]:
+        """Answer works that somebody still waits for, and return what tells them."""
         wanted = [work for work in works if work.future.set_running_or_notify_cancel()]
         self.measures.dropped.labels(self.name).inc(len(works) - len(wanted))
         if not wanted:
-            return
+            return []
         self.measures.batches.labels(self.name).observe(sum(work.n_texts for work in wanted))
         if len(wanted) == 1:
-            settle(self.model, wanted[0])
-            return
+            return [outcome(self.model, wanted[0])]
         try:
             answers = iter(answer(self.model, [question for work in wanted for question in work.questions]))
         except Exception as error:  # noqa: BLE001  # one of them is at fault: each is told apart
             LOG.debug("Read one by one: %s", error)
-            for work in wanted:
-                settle(self.model, work)
-        else:
-            for work in wanted:
-                work.future.set_result([next(answers) for _ in work.questions])
+            return [outcome(self.model, work) for work in wanted]
+        return [partial(work.future.set_result, [next(answers) for _ in work.questions]) for work in wanted]
 
 
-def settle(model: Rationalizer, work: Work) -> None:
-    """Do one piece of work; what goes wrong is told to whoever waits for it."""
+def outcome(model: Rationalizer, work: Work) -> Callable[[], None]:
+    """Do one piece of work, and return what tells the result, or what went wrong, to whoever waits for it."""
     try:
         result = answer(model, work.questions) if work.errand is None else work.errand(model)
     except Exception as error:  # noqa: BLE001
-        work.future.set_exception(error)
-    else:
-        work.future.set_result(result)
+        return partial(work.future.set_exception, error)
+    return partial(work.future.set_result, result)
