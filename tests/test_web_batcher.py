@@ -125,7 +125,7 @@ def test_what_waits_is_read_together_in_order(
 
 def read_together(model: Rationalizer, n_first: int, n_then: int, patience: float) -> float:
     """Have requests read together, ask some again one by one, and say in how many readings these were answered."""
-    batcher = Batcher("m", model, Measures(), BatchLimits(patience=patience))
+    batcher = Batcher("m", model, Measures(), BatchLimits(patience=patience, least_pause=0.0))
     free, begun = threading.Event(), threading.Event()
     batcher.run(until(begun, free))
     assert begun.wait(10)

@@ -46,6 +46,8 @@ class BatchLimits:
     """Texts that may wait."""
     patience: float = 0.5
     """How long those who asked together are waited for to ask again, as a share of the time that reading took."""
+    least_pause: float = 0.03
+    """The same in seconds, at least: to tell them and to take what they ask next may take longer than to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class Batcher:
             seconds, n_texts = time.perf_counter() - begin, sum(work.n_texts for work in works)
             self.seconds_a_text += 0.2 * (seconds / n_texts - self.seconds_a_text)
             # Before anybody is told, since who is told may ask again at once, and would count twice.
-            self.n_expected, self.pause = len(works) + len(self.queue), self.limits.patience * seconds
+            self.n_expected = len(works) + len(self.queue)
+            self.pause = max(self.limits.patience * seconds, self.limits.least_pause)
             for tell in outcomes:
                 tell()
 
