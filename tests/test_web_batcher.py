@@ -123,6 +123,45 @@ def test_what_waits_is_read_together_in_order(
     assert figure(batcher, "fresh_waiting_texts") == 0
 
 
+def read_together(model: Rationalizer, n_first: int, n_then: int, patience: float) -> float:
+    """Have requests read together, ask some again one by one, and say in how many readings these were answered."""
+    batcher = Batcher("m", model, Measures(), BatchLimits(patience=patience, least_pause=0.0))
+    free, begun = threading.Event(), threading.Event()
+    batcher.run(until(begun, free))
+    assert begun.wait(10)
+    first = [batcher.ask([question(number)]) for number in range(n_first)]
+    free.set()
+    wait(first, 10)
+    before = figure(batcher, "fresh_batch_texts_count")
+    futures = []
+    for number in range(n_then):
+        futures.append(batcher.ask([question(number)]))
+        time.sleep(0.05)
+    wait(futures, 10)
+    batcher.close()
+    assert all(future.done() for future in futures)
+    return figure(batcher, "fresh_batch_texts_count") - before
+
+
+LONG = 200.0
+
+
+def test_those_who_asked_together_are_waited_for(model: Rationalizer) -> None:
+    assert read_together(model, n_first=3, n_then=3, patience=LONG) == 1
+
+
+def test_as_many_as_there_were_are_waited_for_and_no_more(model: Rationalizer) -> None:
+    assert read_together(model, n_first=2, n_then=4, patience=LONG) == 2
+
+
+def test_who_does_not_come_again_is_not_waited_for_for_long(model: Rationalizer) -> None:
+    assert read_together(model, n_first=3, n_then=2, patience=0.0) == 2
+
+
+def test_who_is_alone_waits_for_nobody(model: Rationalizer) -> None:
+    assert read_together(model, n_first=1, n_then=2, patience=LONG) == 2
+
+
 def test_one_that_cannot_be_read_does_not_spoil_the_others(batcher: Batcher, blocked: Callable[[], None]) -> None:
     long = Question(Document.from_words(["film"] * 15_000, id="long"))
     futures: list[Future[Any]] = [batcher.ask([item]) for item in (question(1), long, question(2))]

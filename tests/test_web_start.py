@@ -85,8 +85,9 @@ def test_a_port_in_use_and_a_bad_time_are_told(places: dict[str, str], capsys: p
         port = taken.getsockname()[1]
         said = f"Port {port} of 127.0.0.1 is in use. Choose another with --port, or let one be found with --port 0."
         assert complaint(capsys, one, "--port", str(port)) == f"fresh serve: {said}\n"
-    said = "--timeout must be more than 0 seconds, got 0."
-    assert complaint(capsys, one, "--timeout", "0") == f"fresh serve: {said}\n"
+    for wrong in ("0", "nan", "inf"):
+        said = f"--timeout must be more than 0 seconds, and a number, got {wrong}."
+        assert complaint(capsys, one, "--timeout", wrong) == f"fresh serve: {said}\n"
 
 
 def test_a_folder_that_vanishes_meanwhile_is_told(places: dict[str, str], tmp_path: Path) -> None:

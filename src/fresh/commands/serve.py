@@ -1,6 +1,7 @@
 """`fresh serve`."""
 
 import argparse
+import math
 
 SUMMARY = "try models in the browser, and ask them over JSON"
 ABOUT = """\
@@ -51,15 +52,15 @@ def run(args: argparse.Namespace) -> int:
     from fresh.web.measures import Measures
     from fresh.web.models import load
     from fresh.web.serve import ServeConfig, create_app
-    from fresh.web.server import address_of, bind, serving
+    from fresh.web.server import address_of, bind, serve
 
-    if args.timeout <= 0:
-        raise ValueError(f"--timeout must be more than 0 seconds, got {args.timeout:g}.")
+    if not 0 < args.timeout < math.inf:
+        raise ValueError(f"--timeout must be more than 0 seconds, and a number, got {args.timeout:g}.")
     with bind(args.host, args.port) as taken:  # before the models, which take longer to load than to say so
         measures = Measures()
         models = load(args.models, args.device, measures)
         config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_host), args.timeout)
         app = create_app(models, measures, config)
         print(f"Serving {', '.join(models.served)} at {address_of(taken)} (Ctrl-C ends it)", flush=True)
-        serving(app).run(sockets=[taken])
+        serve(app, taken)
     return 0

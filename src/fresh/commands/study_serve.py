@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     load_extra("fastapi", "web", "fresh study serve")
     from fresh.study.store import open_study
-    from fresh.web.server import address_of, bind, serving
+    from fresh.web.server import address_of, bind, serve
     from fresh.web.study.app import StudyServeConfig, create_app
 
     hosts = frozenset(name.lower() for name in args.allow_host)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         address = address_of(taken)
         print(f"Serving {store.about['title']!r} at {address} (Ctrl-C ends it)")
         print(f"Admin page: {address}admin. {told}", flush=True)
-        serving(app).run(sockets=[taken])
+        serve(app, taken)
     return 0
 
 

@@ -4,10 +4,13 @@ import logging
 import math
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from fresh.rationalizer import Rationalizer
@@ -43,17 +46,29 @@ class BatchLimits:
     """Words that are read together, at most, unless one request brings more."""
     most_waiting: int = 256
     """Texts that may wait."""
-    patience: float = 0.002
-    """Seconds to wait for company, once requests have begun to come together."""
+    words_a_turn: int = 2048
+    """Words of one request, or of files, that are read before others have their turn; one text in any case."""
+    patience: float = 0.5
+    """How long those who asked together are waited for to ask again, as a share of the time that reading took."""
+    least_pause: float = 0.03
+    """The same in seconds, at least: to tell them and to take what they ask next may take longer than to read."""
+    most_pause: float = 0.25
+    """The same, at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """What somebody waits for: answers to questions, or an errand that is run alone."""
 
     questions: Sequence[Question] = ()
     errand: Callable[[Rationalizer], Any] | None = None
     future: "Future[Any]" = field(default_factory=Future)
+    later: bool = False
+    """Whether all others go first."""
+    before: tuple[Answer, ...] = ()
+    """What was found in earlier turns."""
+    rest: "Work | None" = None
+    """What is left for later turns."""
 
     @property
     def n_texts(self) -> int:
@@ -65,9 +80,23 @@ class Work:
         """How many words are read for it."""
         return sum(len(question.document.words) for question in self.questions)
 
+    def first_turn(self, most_words: int) -> "Work":
+        """Take what is read in one turn: so many words, but one text at least."""
+        ends = list(accumulate(len(question.document.words) for question in self.questions))
+        n_first = max(1, bisect_right(ends, most_words))
+        if n_first >= len(self.questions):
+            return self
+        return replace(self, questions=self.questions[:n_first], rest=replace(self, questions=self.questions[n_first:]))
+
+    def is_wanted(self) -> bool:
+        """Say whether somebody still waits; from the last turn on, nobody can take it back."""
+        if self.rest is not None and not self.future.cancelled():
+            return True
+        return self.future.set_running_or_notify_cancel()
+
 
 class Batcher:
-    """Answers in the order of asking, as many at once as came in the meantime."""
+    """Answers in the order of asking, as many at once as came in the meantime; who asks much, in several turns."""
 
     def __init__(self, name: str, model: Rationalizer, measures: Measures, limits: BatchLimits | None = None) -> None:
         self.name = name
@@ -78,16 +107,21 @@ class Batcher:
         self.n_waiting = 0
         self.seconds_a_text = 0.02
         """How long a text took lately."""
-        self.crowded = False
-        """Whether requests came together lately."""
+        self.n_expected = 1
+        """Requests that are waited for, if only for a while: as many as there were at the last reading."""
+        self.pause = 0.0
+        """How long they are waited for, in seconds."""
         self.closed = False
         self.changed = threading.Condition()
         self.thread = threading.Thread(target=self.work, name=f"model {name}", daemon=True)
         self.thread.start()
 
-    def ask(self, questions: Sequence[Question]) -> "Future[list[Answer]]":
-        """Have questions answered; a future that is cancelled before its turn costs nothing."""
-        return self.add(Work(questions))
+    def ask(self, questions: Sequence[Question], later: bool = False) -> "Future[list[Answer]]":
+        """Have questions answered; a future that is cancelled before its turn costs nothing.
+
+        :param later: All others go first.
+        """
+        return self.add(Work(questions, later=later))
 
     def run(self, errand: Callable[[Rationalizer], Result]) -> "Future[Result]":
         """Have something done with the model alone, in its turn."""
@@ -104,7 +138,8 @@ class Batcher:
                 raise OverloadedError(self.name, self.n_waiting, seconds)
             self.queue.append(work)
             self.count(work.n_texts)
-            self.changed.notify_all()
+            if self.is_ready():
+                self.changed.notify_all()
         return work.future
 
     def count(self, more: int) -> None:
@@ -125,56 +160,76 @@ class Batcher:
         """Answer until the end."""
         while works := self.take():
             begin = time.perf_counter()
-            self.do(works)
-            n_texts = sum(work.n_texts for work in works)
-            self.crowded = len(works) > 1
-            self.seconds_a_text += 0.2 * ((time.perf_counter() - begin) / n_texts - self.seconds_a_text)
+            outcomes = self.do(works)
+            seconds, n_texts = time.perf_counter() - begin, sum(work.n_texts for work in works)
+            self.seconds_a_text += 0.2 * (seconds / n_texts - self.seconds_a_text)
+            # Before anybody is told, since who is told may ask again at once, and would count twice.
+            self.n_expected = len(works) + len(self.queue)
+            self.pause = min(max(self.limits.patience * seconds, self.limits.least_pause), self.limits.most_pause)
+            for tell in outcomes:
+                tell()
 
     def take(self) -> list[Work]:
         """Wait for work and take from the front of the queue what is read together; nothing at the end."""
         with self.changed:
-            self.changed.wait_for(lambda: self.queue or self.closed)
-            if self.crowded and not self.closed:
-                self.changed.wait_for(lambda: self.n_waiting >= self.limits.most_texts, self.limits.patience)
+            if not self.changed.wait_for(self.is_ready, self.pause):
+                self.n_expected = 1
+                self.changed.wait_for(self.is_ready)
             works: list[Work] = []
             n_texts = n_words = 0
-            while self.queue and not self.closed:
-                first = self.queue[0]
-                n_texts, n_words = n_texts + first.n_texts, n_words + first.n_words
-                alone = first.errand is not None or (works and works[0].errand is not None)
-                full = n_texts > self.limits.most_texts or n_words > self.limits.most_words
-                if works and (alone or full):
+            for first in () if self.closed else sorted(self.queue, key=lambda work: work.later):
+                part = first.first_turn(self.limits.words_a_turn)
+                n_texts, n_words = n_texts + part.n_texts, n_words + part.n_words
+                most_words = self.limits.words_a_turn if first.later else self.limits.most_words
+                alone = works and (first.errand or works[0].errand or first.later != works[0].later)
+                if works and (alone or n_texts > self.limits.most_texts or n_words > most_words):
                     break
-                works.append(self.queue.popleft())
+                works.append(part)
+                self.queue.remove(first)
                 self.count(-first.n_texts)
             return works
 
-    def do(self, works: Sequence[Work]) -> None:
-        """Answer works that somebody still waits for."""
-        wanted = [work for work in works if work.future.set_running_or_notify_cancel()]
+    def is_ready(self) -> bool:
+        """Say whether there is nobody left to wait for: many are read in little more time than one."""
+        return self.closed or len(self.queue) >= self.n_expected or self.n_waiting >= self.limits.most_texts
+
+    def do(self, works: Sequence[Work]) -> list[Callable[[], None]]:
+        """Answer works that somebody still waits for, and return what tells them."""
+        wanted = [work for work in works if work.is_wanted()]
         self.measures.dropped.labels(self.name).inc(len(works) - len(wanted))
         if not wanted:
-            return
+            return []
         self.measures.batches.labels(self.name).observe(sum(work.n_texts for work in wanted))
         if len(wanted) == 1:
-            settle(self.model, wanted[0])
-            return
+            return [self.outcome(wanted[0])]
         try:
             answers = iter(answer(self.model, [question for work in wanted for question in work.questions]))
         except Exception as error:  # noqa: BLE001  # one of them is at fault: each is told apart
             LOG.debug("Read one by one: %s", error)
-            for work in wanted:
-                settle(self.model, work)
-        else:
-            for work in wanted:
-                work.future.set_result([next(answers) for _ in work.questions])
+            return [self.outcome(work) for work in wanted]
+        return [partial(self.tell, work, [next(answers) for _ in work.questions]) for work in wanted]
+
+    def outcome(self, work: Work) -> Callable[[], None]:
+        """Do one piece of work, and return what tells the result, or what went wrong, to whoever waits for it."""
+        try:
+            if work.errand is not None:
+                return partial(work.future.set_result, work.errand(self.model))
+            return partial(self.tell, work, answer(self.model, work.questions))
+        except Exception as error:  # noqa: BLE001
+            return partial(fail, work, error)
+
+    def tell(self, work: Work, answers: Sequence[Answer]) -> None:
+        """Tell whoever waits, or put what is left of their questions at the end of the queue."""
+        found = (*work.before, *answers)
+        if work.rest is None:
+            work.future.set_result(list(found))
+            return
+        with self.changed:
+            self.queue.append(replace(work.rest, before=found))
+            self.count(work.rest.n_texts)
 
 
-def settle(model: Rationalizer, work: Work) -> None:
-    """Do one piece of work; what goes wrong is told to whoever waits for it."""
-    try:
-        result = answer(model, work.questions) if work.errand is None else work.errand(model)
-    except Exception as error:  # noqa: BLE001
+def fail(work: Work, error: Exception) -> None:
+    """Say what went wrong, if somebody still waits."""
+    if work.rest is None or work.future.set_running_or_notify_cancel():
         work.future.set_exception(error)
-    else:
-        work.future.set_result(result)

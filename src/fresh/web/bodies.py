@@ -74,9 +74,10 @@ class Asked(BaseModel):
     def document(self, text: str, id: str) -> Document:
         """Split a text that has words and is not too long."""
         check_text(text, id)
-        if not split_words(text):
-            raise Problem(422, f"The {id} has no words. Give a text with at least one.")
-        return Document.from_text(text, self.query, id)
+        try:
+            return Document.from_text(text, self.query, id)
+        except ValueError as error:
+            raise Problem(422, f"The {id} has no words. Give a text with at least one.") from error
 
     def held(self, words: list[str], kept: list[bool]) -> Question:
         """Take words as they are, with the mask that is held."""

@@ -211,7 +211,7 @@ class Jobs:
         """Have a text wait for its turn, as soon as there is room."""
         while not job.stopped.is_set():
             try:
-                return job.served.batcher.ask([Question(document, job.ratio)])
+                return job.served.batcher.ask([Question(document, job.ratio)], later=True)
             except OverloadedError:
                 job.stopped.wait(0.1)
         raise ClosedError("The job was deleted.")

@@ -211,6 +211,23 @@ function follow() {
   explain();
 }
 
+// Explain the text of a file, if it is text and not too long; nothing of it is lost without a word.
+async function takeFile(file) {
+  const most = byId("text").maxLength;
+  let text;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    text = "\0";
+  }
+  if (text.includes("\0")) return tell(`${file.name} is not text in UTF-8. Save it as that, or paste the text.`);
+  if (text.length > most) {
+    return tell(`${file.name} has ${text.length.toLocaleString("en")} characters; ${most.toLocaleString("en")} can be read at once. Take a part of it.`);
+  }
+  byId("text").value = text;
+  explain();
+}
+
 function start() {
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -219,10 +236,7 @@ function start() {
   byId("text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
   });
-  takeDrops(byId("text"), async (file) => {
-    byId("text").value = (await file.text()).slice(0, byId("text").maxLength);
-    explain();
-  });
+  takeDrops(byId("text"), takeFile);
   byId("model").addEventListener("change", () => {
     fitModel();
     if (state && !byId("panel-text").hidden) explain();
