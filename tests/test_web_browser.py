@@ -70,7 +70,8 @@ def test_a_newcomer_explains_a_text(page: Page, address: str, model: Rationalize
     prediction = found.prediction
     expect(page.locator("#answer")).to_have_text(f"{prediction.label} {100 * prediction.probability:.1f} %")
     n_read = len(found.rationale.words)
-    expect(page.locator("#share")).to_have_text(f"from {n_read} of {len(found.mask)} words ({100 * found.ratio:.1f} %)")
+    share = f"from {n_read} of {len(found.mask)} words ({100 * found.ratio:.1f} %), by one-length"
+    expect(page.locator("#share")).to_have_text(share)
     assert page.eval_on_selector_all("#document mark", MARKS) == [TEXT[start:end] for start, end in found.spans]
     assert page.locator("#document").text_content() == TEXT
     page.get_by_text("Only what the model read").click()
@@ -234,27 +235,3 @@ def test_it_fits_a_phone(page: Page, address: str) -> None:
     explain(page, address, f"{TEXT} " * 5, "any-length")
     expect(page.locator("#curve circle").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-DROP = """([name, bytes]) => {
-  const data = new DataTransfer();
-  data.items.add(new File([new Uint8Array(bytes)], name));
-  const event = new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true });
-  document.getElementById("text").dispatchEvent(event);
-}"""
-
-
-def test_a_file_that_is_dropped_is_read_whole_or_not_at_all(page: Page, address: str) -> None:
-    page.goto(address)
-    page.evaluate(DROP, ["film.txt", list(TEXT.encode())])
-    expect(page.locator("#document")).to_be_visible()
-    assert page.locator("#text").input_value() == TEXT
-    not_text = " is not text in UTF-8. Save it as that, or paste the text."
-    for name, content in (("latin.txt", "schöner Film".encode("latin-1")), ("bytes.bin", bytes(range(128)))):
-        page.evaluate(DROP, [name, list(content)])
-        expect(page.locator("#problem")).to_have_text(f"{name}{not_text}")
-        assert page.locator("#text").input_value() == TEXT
-    page.evaluate(DROP, ["long.txt", [97] * 100_001])
-    expect(page.locator("#problem")).to_have_text(
-        "long.txt has 100,001 characters; 100,000 can be read at once. Take a part of it."
-    )

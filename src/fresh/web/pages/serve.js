@@ -10,18 +10,21 @@ let running = null; // the request under way
 
 const chosen = () => byId("model").selectedOptions[0];
 
-async function explain() {
+// place: where the slider shall stand; original: the text before edits.
+async function explain({ place = null, original = null } = {}) {
   const [model, text] = [byId("model").value, byId("text").value];
   const query = chosen().dataset.asks ? byId("query").value : null;
+  byId("result").classList.add("old");
   await during("Reading …", async (signal) => {
     const record = await json(post(model, "explain", { text, query, scores: true }, signal));
     const curve = chosen().dataset.lengths ? await json(post(model, "curve", { text, query }, signal)) : null;
     const places = placesOf(text, record.words);
     const kept = keptOf(places, record.rationale);
     state = { model, query, text, record, curve, places, kept, words: record.words, first: [...record.words], at: 0 };
-    state.original = text;
-    if (curve) prepareLengths();
+    [state.chosenFrom, state.original] = [text, original ?? text];
+    if (curve) prepareLengths(place);
     byId("change").hidden = true;
+    byId("done").textContent = "";
     byId("result").hidden = false;
     show();
   });
@@ -53,15 +56,17 @@ function tell(problem) {
 
 const count = (flags) => flags.filter(Boolean).length;
 
-function prepareLengths() {
+function prepareLengths(wanted) {
   state.masks = state.curve.points.map((point) => keptOf(state.places, point.rationale));
   state.counts = state.masks.map(count);
   const own = count(state.kept);
   const near = state.counts.reduce((best, n, place, all) => (Math.abs(n - own) < Math.abs(all[best] - own) ? place : best), 0);
-  byId("length").max = state.counts.length - 1;
-  byId("length").value = state.place = near;
-  state.kept = state.masks[near];
-  state.record = state.curve.points[near];
+  const last = state.counts.length - 1;
+  state.place = wanted === null ? near : Math.min(wanted, last);
+  byId("length").max = last;
+  byId("length").value = state.place;
+  state.kept = state.masks[state.place];
+  state.record = state.curve.points[state.place];
 }
 
 async function slide() {
@@ -91,8 +96,9 @@ async function edit(number, word) {
   const [before, old, wasRead] = [state.record, state.words[number], state.kept[number]];
   const { start, end } = state.places[number];
   if (!byId("hold").checked) {
+    const { original, place = null } = state;
     byId("text").value = state.text.slice(0, start) + word + state.text.slice(end);
-    await explain();
+    await explain({ place, original });
     return tellChange(`“${old}” became “${word}”, and the words were chosen anew: ${became(before, state.record)}.`);
   }
   state.text = state.text.slice(0, start) + word + state.text.slice(end);
@@ -123,6 +129,10 @@ function tellChange(told, same = false) {
 }
 
 function undo() {
+  if (state.original !== state.chosenFrom) {
+    byId("text").value = state.original;
+    return explain({ place: state.place ?? null });
+  }
   state.words = [...state.first];
   state.text = state.original;
   state.places = placesOf(state.text, state.words);
@@ -138,11 +148,13 @@ function show() {
   const { record, kept, query } = state;
   const n_read = count(kept);
   byId("answer").replaceChildren(element("bdi", "", visible(record.label)), ` ${percent(record.probability)}`);
-  byId("share").textContent = `from ${n_read} of ${kept.length} words (${percent(n_read / kept.length)})`;
+  const whose = byId("model").options.length > 1 ? `, by ${state.model}` : "";
+  byId("share").textContent = `from ${n_read} of ${kept.length} words (${percent(n_read / kept.length)})${whose}`;
+  byId("result").classList.remove("old");
   byId("bars").replaceChildren(...bars(record.probabilities));
   byId("asked").hidden = !query;
   byId("asked").textContent = query ? `Asked: ${visible(query)}` : "";
-  byId("undo").hidden = !isEdited();
+  byId("undo").hidden = !isEdited() && state.original === state.chosenFrom;
   byId("lengths").hidden = !state.curve;
   if (state.curve) showLengths();
   const only = byId("only").checked;
@@ -177,6 +189,7 @@ function bars(probabilities) {
 function link() {
   const parts = new URLSearchParams({ model: state.model, text: state.text });
   if (state.query) parts.set("query", state.query);
+  if (state.curve) parts.set("length", state.place);
   return `${location.origin}${location.pathname}#${parts}`;
 }
 
@@ -208,7 +221,7 @@ function follow() {
   if (!given.get("text")) return;
   byId("text").value = given.get("text");
   byId("query").value = given.get("query") ?? "";
-  explain();
+  explain({ place: /^\d{1,4}$/.test(given.get("length") ?? "") ? Number(given.get("length")) : null });
 }
 
 // Explain the text of a file, if it is text and not too long; nothing of it is lost without a word.

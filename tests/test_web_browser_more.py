@@ -1,0 +1,79 @@
+"""The page of `fresh serve` where something is changed, dropped, passed on, or goes wrong."""
+
+from playwright.sync_api import Page, expect
+
+from served import TEXT
+from test_web_browser import READ, address, explain, model, page, places
+
+__all__ = ["address", "model", "page", "places"]
+
+DROP = """([name, bytes]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(bytes)], name));
+  const event = new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true });
+  document.getElementById("text").dispatchEvent(event);
+}"""
+
+
+def test_a_file_that_is_dropped_is_read_whole_or_not_at_all(page: Page, address: str) -> None:
+    page.goto(address)
+    page.evaluate(DROP, ["film.txt", list(TEXT.encode())])
+    expect(page.locator("#document")).to_be_visible()
+    assert page.locator("#text").input_value() == TEXT
+    not_text = " is not text in UTF-8. Save it as that, or paste the text."
+    for name, content in (("latin.txt", "schöner Film".encode("latin-1")), ("bytes.bin", bytes(range(128)))):
+        page.evaluate(DROP, [name, list(content)])
+        expect(page.locator("#problem")).to_have_text(f"{name}{not_text}")
+        assert page.locator("#text").input_value() == TEXT
+    page.evaluate(DROP, ["long.txt", [97] * 100_001])
+    expect(page.locator("#problem")).to_have_text(
+        "long.txt has 100,001 characters; 100,000 can be read at once. Take a part of it."
+    )
+
+
+def test_words_chosen_anew_keep_the_length_and_can_be_undone(page: Page, address: str) -> None:
+    explain(page, address, TEXT, "any-length")
+    expect(page.locator("#share")).to_contain_text("by any-length")
+    slider = page.get_by_label("Length of the rationale")
+    slider.press("End")
+    n_read = len(page.evaluate(READ))
+    page.get_by_text("Hold the choice while I edit").click()
+    page.locator("#document .word").first.click()
+    page.locator("#document input").fill("awful")
+    page.keyboard.press("Enter")
+    expect(page.locator("#change")).to_contain_text("and the words were chosen anew")
+    assert len(page.evaluate(READ)) == n_read
+    assert slider.input_value() == slider.get_attribute("max")
+    page.get_by_role("button", name="Undo edits").click()
+    expect(page.locator("#document")).to_have_text(TEXT)
+    expect(page.get_by_role("button", name="Undo edits")).to_be_hidden()
+    assert page.locator("#text").input_value() == TEXT
+
+
+def test_a_link_holds_the_length(page: Page, address: str) -> None:
+    explain(page, address, TEXT, "any-length")
+    expect(page.locator("#share")).to_contain_text("by any-length")
+    slider = page.get_by_label("Length of the rationale")
+    slider.press("End")
+    shown = page.evaluate(READ)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator("#done")).to_have_text("Link copied; the text stands in it.")
+    link = page.evaluate("navigator.clipboard.readText()")
+    page.goto("about:blank")
+    page.goto(link)
+    expect(page.locator("#share")).to_contain_text("by any-length")
+    assert page.evaluate(READ) == shown
+
+
+def test_an_answer_of_what_was_asked_before_is_dimmed(page: Page, address: str) -> None:
+    explain(page, address, TEXT)
+    expect(page.locator("#share")).to_contain_text("by one-length")
+    expect(page.locator("#result")).not_to_have_class("old")
+    page.get_by_label("Text", exact=True).fill(" ")
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.get_by_role("alert")).to_have_text("The text has no words. Give a text with at least one.")
+    expect(page.locator("#result")).to_have_class("old")
+    page.get_by_label("Text", exact=True).fill(TEXT)
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#result")).not_to_have_class("old")
