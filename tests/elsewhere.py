@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from fresh.study.answer import Answer
-from fresh.study.exporting import export_study
 from fresh.study.importing import Imported
 from fresh.study.items import make_plan
 from fresh.study.records import counted
+from fresh.study.schema import ItemRow
 from fresh.study.store import Store, create_study
 from studies import corpus, load, study, two_ways
 
@@ -21,11 +23,21 @@ def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
     return create_study(folder, make_plan(made, corpus(query="is it good ?"), load))
 
 
-def items(store: Store, tmp_path: Path) -> list[int]:
+def numbers(store: Store) -> list[int]:
+    """The real items by their numbers, document by document, as older files have them."""
+    with store.reading() as session:
+        return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == "real").order_by(ItemRow.id)))
+
+
+def items(store: Store) -> list[int]:
     """The first item of each document, then the second of each."""
-    tasks, _ = export_study(store, "label_studio", tmp_path / "tasks.json")
-    numbers = [task["data"]["item"] for task in json.loads(tasks.read_text(encoding="utf-8"))]
-    return numbers[::2] + numbers[1::2]
+    return numbers(store)[::2] + numbers(store)[1::2]
+
+
+def text_of(store: Store, item: int) -> str:
+    """What is shown of an item."""
+    with store.reading() as session:
+        return " ".join(session.get_one(ItemRow, item).words)
 
 
 def answers(store: Store) -> list[tuple[int, Answer]]:

@@ -54,7 +54,7 @@ def assignment(item: int, label: str = "pos", **others: str) -> dict[str, str]:
 
 
 def test_pages_of_crowd_elements_are_read(store: Store, tmp_path: Path) -> None:
-    one, two, three, *_ = items(store, tmp_path)
+    one, two, three, *_ = items(store)
     rows = [assignment(one), assignment(two, "neg"), assignment(three, Reject="too fast")]
     file = results(tmp_path / "Batch_1_batch_results.csv", *rows)
     assert told(import_study(store, "mturk", file)) == (2, 0, [])
@@ -63,7 +63,7 @@ def test_pages_of_crowd_elements_are_read(store: Store, tmp_path: Path) -> None:
 
 
 def test_broken_cells_of_mechanical_turk_are_named(store: Store, tmp_path: Path) -> None:
-    [one, *_] = items(store, tmp_path)
+    [one, *_] = items(store)
     rows = [
         assignment(one, **{"Answer.taskAnswers": "[{"}),
         assignment(one, **{"Answer.taskAnswers": '[{"label": {"pos": true, "neg": true}}]'}),
@@ -75,7 +75,7 @@ def test_broken_cells_of_mechanical_turk_are_named(store: Store, tmp_path: Path)
     assert str(caught.value).splitlines() == [
         "r.csv, line 2: Answer.taskAnswers is not as Mechanical Turk writes it: '[{'.",
         "r.csv, line 3: there is no label, no confidence, no readability, or more than one.",
-        "r.csv, line 4: a time must be a number of seconds from 0, got 'long'.",
+        "r.csv, line 4: WorkTimeInSeconds must be a number from 0, got 'long'.",
         "r.csv, line 5: there is no person, or more than one.",
     ]
 

@@ -8,15 +8,17 @@ from xml.etree import ElementTree
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from elsewhere import numbers
 from fresh.readers import DataError
 from fresh.study.answer import Answer, StudyError
 from fresh.study.desk import next_task, save
-from fresh.study.exporting import FORMS, export_study, to_csv, to_jsonl, to_mturk
+from fresh.study.exporting import FORMS, export_study, to_csv, to_jsonl
 from fresh.study.figure import draw_results
 from fresh.study.importing import import_study
 from fresh.study.people import add_annotators, consent, enrol, exclude, sign_in
 from fresh.study.records import counted, overview, records, results_of
 from fresh.study.store import Store, create_study
+from fresh.study.tickets import study_name
 from studies import plan, two_ways
 
 
@@ -55,10 +57,6 @@ def worked(item: int, worker: str = "W1", **others: str) -> dict[str, str]:
     return {**row, **boxes, "Answer.readability": "4", **others}
 
 
-def real_items(store: Store) -> list[int]:
-    return [int(row["item"]) for row in csv.DictReader(io.StringIO(to_mturk(store)))]
-
-
 def test_everybody_is_seen_and_who_does_not_read_is_flagged(store: Store) -> None:
     answer_all(store)
     found = overview(store)
@@ -86,7 +84,8 @@ def test_answers_are_exported_and_imported_as_they_were(store: Store, tmp_path: 
     answer_all(store)
     rows = list(csv.DictReader(io.StringIO(to_csv(store))))
     lines = [json.loads(line) for line in to_jsonl(store).splitlines()]
-    assert lines == records(store)
+    assert [{key: line[key] for key in line if key != "study"} for line in lines] == records(store)
+    assert {line["study"] for line in lines} == {study_name(store)} == {row["study"] for row in rows}
     assert len(rows) == len(lines) == 16 + 8
     assert {row["counted"] for row in rows if row["kind"] != "real"} == {"False"}
     for form in ("csv", "jsonl"):
@@ -124,7 +123,7 @@ def test_projects_of_tools_are_well_formed(store: Store, tmp_path: Path) -> None
 
 
 def test_results_of_mechanical_turk_are_read(store: Store, tmp_path: Path) -> None:
-    first, second, third = real_items(store)[:3]  # the first two are one document
+    first, second, third = numbers(store)[:3]  # the first two are one document
     rows = [
         worked(first),
         worked(first),
@@ -144,7 +143,7 @@ def test_results_of_mechanical_turk_are_read(store: Store, tmp_path: Path) -> No
 
 
 def test_rows_that_say_nothing_are_refused_all_at_once(store: Store, tmp_path: Path) -> None:
-    [first, *_] = real_items(store)
+    [first, *_] = numbers(store)
     rows = [
         worked(first),
         worked(first, **{"Answer.label.neg": "true"}),
@@ -202,7 +201,7 @@ def test_answers_come_back_to_their_own_study_once(store: Store, tmp_path: Path)
 
 
 def test_letters_that_end_lines_elsewhere_do_not_end_rows(store: Store, tmp_path: Path) -> None:
-    [first, *_] = real_items(store)
+    [first, *_] = numbers(store)
     row = {"annotator": "Zo\u2028e\x85", "item": first, "label": "pos", "confidence": 2.0, "readability": 3}
     (tmp_path / "a.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n\n", encoding="utf-8")
     assert import_study(store, "jsonl", tmp_path / "a.jsonl").n_new == 1
@@ -214,7 +213,7 @@ def test_letters_that_end_lines_elsewhere_do_not_end_rows(store: Store, tmp_path
 
 def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(store: Store, tmp_path: Path) -> None:
     """People choose their names in some tools."""
-    [first, *_] = real_items(store)
+    [first, *_] = numbers(store)
     import_study(store, "mturk", mturk([worked(first, "=1+1")], tmp_path / "r.csv"))
     assert FORMS["prolific"](store).splitlines()[1].startswith("'=1+1,")
     [file] = export_study(store, "csv", tmp_path / "answers.csv")
@@ -224,7 +223,7 @@ def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(store: Store
 
 
 def test_somebody_who_was_excluded_adds_nothing(store: Store, tmp_path: Path) -> None:
-    first, _, third = real_items(store)[:3]
+    first, _, third = numbers(store)[:3]
     import_study(store, "mturk", mturk([worked(first)], tmp_path / "r.csv"))
     exclude(store, overview(store).people[0].id)
     done = import_study(store, "mturk", mturk([worked(first), worked(third)], tmp_path / "r.csv"))

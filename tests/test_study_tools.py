@@ -12,12 +12,15 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elsewhere import answers, asked, items, told, write
+from elsewhere import answers, asked, items, text_of, told, write
 from fresh.study.answer import LONGEST, Answer, StudyError
+from fresh.study.claim import Claim
 from fresh.study.exporting import export_study
-from fresh.study.importing import import_study, milliseconds, whole
+from fresh.study.importing import import_study
 from fresh.study.records import counted, overview
 from fresh.study.store import Store
+from fresh.study.tickets import tickets_of
+from fresh.study.understanding import milliseconds, whole
 
 SCALES = {"confidence": "pretty confident", "readability": "easy"}  # 3 and 4
 
@@ -50,23 +53,23 @@ def state(user: str, done: dict[int, list[Any]]) -> dict[str, Any]:
 
 
 def test_a_folder_of_potato_is_read(store: Store, tmp_path: Path) -> None:
-    one, two, three, four, other, *_ = items(store, tmp_path)
+    one, two, three, four, other, *_ = items(store)
     out = tmp_path / "potato-annotated"
     write(out / "ann" / "user_state.json", state("ann", {one: pairs(), two: pairs("Bad & dull"), other: pairs()}))
     write(out / "bob" / "user_state.json", state("bob", {one: pairs(), three: pairs(confidence=""), four: []}))
     write(out / "exports" / "csv" / "annotations.csv", "instance_id,user_id\n")
     left = [
-        f"bob/user_state.json, row 1, {three}: bob has not answered confidence.",
         f"ann/user_state.json, row 1, {other}: ann has seen the document of item {other} otherwise cut.",
+        f"bob/user_state.json, row 1, {three}: bob has not answered confidence.",
     ]
     assert told(import_study(store, "potato", out)) == (3, 0, left)
     good = (one, Answer("pos", 3, 4, 4500))
     assert answers(store) == [good, good, (two, Answer("neg", 3, 4, 4500))]
-    assert told(import_study(store, "potato", out / "ann" / "user_state.json")) == (0, 2, left[1:])
+    assert told(import_study(store, "potato", out / "ann" / "user_state.json")) == (0, 2, left[:1])
 
 
 def test_exports_of_potato_are_read(store: Store, tmp_path: Path) -> None:
-    one, two, three, *_ = items(store, tmp_path)
+    one, two, three, *_ = items(store)
     scales = {name: {step: step} for name, step in SCALES.items()}
     line = {"instance_id": str(one), "user_id": "ann", "labels": {"label": {"Good": "Good"}, **scales}}
     lines = write(tmp_path / "annotations.jsonl", json.dumps({**line, "spans": {}, "links": {}}) + "\n")
@@ -81,7 +84,7 @@ def test_exports_of_potato_are_read(store: Store, tmp_path: Path) -> None:
 
 
 def test_potato_1_tells_who_answered_by_folders(store: Store, tmp_path: Path) -> None:
-    [one, *_] = items(store, tmp_path)
+    [one, *_] = items(store)
     line = {
         "id": str(one),
         "displayed_text": "good",
@@ -96,7 +99,7 @@ def test_potato_1_tells_who_answered_by_folders(store: Store, tmp_path: Path) ->
 
 
 def test_what_is_not_of_potato_is_refused(store: Store, tmp_path: Path) -> None:
-    [one, *_] = items(store, tmp_path)
+    [one, *_] = items(store)
     with pytest.raises(StudyError, match=r"has no folders with user_state\.json or annotated_instances\.jsonl\. Name"):
         import_study(store, "potato", tmp_path)
     with pytest.raises(
@@ -133,8 +136,8 @@ def test_potato_is_told_to_show_nobody_a_document_twice(store: Store, tmp_path: 
     assert rows[0]["query"] == "is it good ?"
     groups = [group["instances"] for group in config["batch_assignment"]["groups"]]
     assert sorted(item for group in groups for item in group) == sorted(row["id"] for row in rows)
-    documents = {item: number % 4 for number, item in enumerate(map(str, items(store, tmp_path)))}
-    assert [[documents[item] for item in group] for group in groups] == [[0, 1, 2, 3]] * 2
+    documents = {tickets_of(store)[item]: number % 4 for number, item in enumerate(items(store))}
+    assert [sorted(documents[item] for item in group) for group in groups] == [[0, 1, 2, 3]] * 2
     assert all(group["max_annotators"] == 2 for group in config["batch_assignment"]["groups"])
 
 
@@ -153,7 +156,7 @@ def annotation(number: int, label: str = "pos", by: Any = 7, **others: Any) -> d
 def task(item: int, *annotations: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": 100 + item,
-        "data": {"item": item, "text": "good", "query": "is it good ?"},
+        "data": {"item": item, "query": "is it good ?"},
         "annotations": list(annotations),
         "drafts": [],
         "predictions": [],
@@ -162,7 +165,7 @@ def task(item: int, *annotations: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_tasks_of_label_studio_are_read(store: Store, tmp_path: Path) -> None:
-    one, two, three, four, *_ = items(store, tmp_path)
+    one, two, three, four, *_ = items(store)
     person = {"id": 8, "email": "ann@x.org", "first_name": "", "last_name": ""}
     tasks = [
         task(one, annotation(1), annotation(2, "neg", by=person), annotation(3, by=9)),
@@ -180,13 +183,18 @@ def test_tasks_of_label_studio_are_read(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["json", "csv", "tsv"])
 def test_flat_exports_of_label_studio_are_read(store: Store, tmp_path: Path, ending: str) -> None:
-    one, two, *_ = items(store, tmp_path)
+    one, two, *_ = items(store)
     rated: Any = [{"rating": 4}]
-    flat = {"text": "good", "label": "pos", "confidence": "3", "annotator": 7, "lead_time": 900_000.5}
+    flat = {"text": text_of(store, one), "label": "pos", "confidence": "3", "annotator": 7, "lead_time": 900_000.5}
     about = {"annotation_id": 1, "created_at": "2026-03-09T22:16:08Z", "updated_at": "2026-03-09T22:16:08Z"}
     rows: list[dict[str, Any]] = [
         {"id": 5, "item": one, "readability": rated, **flat, **about},
-        {"id": 6, "item": two, "text": "bad", **dict.fromkeys(["annotator", *about])},  # nobody has annotated it
+        {
+            "id": 6,
+            "item": two,
+            "text": text_of(store, two),
+            **dict.fromkeys(["annotator", *about]),
+        },  # nobody has annotated it
     ]
     path = tmp_path / f"export.{ending}"
     if ending == "json":
@@ -203,7 +211,7 @@ def test_flat_exports_of_label_studio_are_read(store: Store, tmp_path: Path, end
 
 
 def test_what_is_not_of_label_studio_is_refused(store: Store, tmp_path: Path) -> None:
-    [one, *_] = items(store, tmp_path)
+    [one, *_] = items(store)
     with pytest.raises(
         StudyError, match=r"^a\.json, row 1: this is not as Label Studio writes answers\. Give its export"
     ):
@@ -227,7 +235,7 @@ def test_label_studio_gives_back_what_labels_stand_for(store: Store, tmp_path: P
 def test_labels_that_are_shown_as_each_other_are_not_mixed_up(tmp_path: Path) -> None:
     """Potato keeps what people read, Label Studio what it stands for."""
     store = asked(tmp_path / "swapped", {"neg": "pos", "pos": "neg"})
-    one, two, *_ = items(store, tmp_path)
+    one, two, *_ = items(store)
     import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", state("ann", {one: pairs("pos")})))
     import_study(store, "label_studio", write(tmp_path / "a.json", [task(two, annotation(1, "pos"))]))
     assert [given.label for _, given in answers(store)] == ["neg", "pos"]
@@ -236,7 +244,7 @@ def test_labels_that_are_shown_as_each_other_are_not_mixed_up(tmp_path: Path) ->
 
 def test_labels_that_are_called_true_and_false_are_read(tmp_path: Path) -> None:
     store = asked(tmp_path / "facts", {"neg": "false", "pos": "true"})
-    one, two, three, *_ = items(store, tmp_path)
+    one, two, three, *_ = items(store)
     given = state("ann", {one: pairs("false"), two: pairs("true")})
     import_study(store, "potato", write(tmp_path / "ann" / "user_state.json", given))
     row = f"instance_id,user_id,label.false,confidence,readability\n{three},ann,false,1,5\n"
@@ -250,13 +258,17 @@ def test_whole_numbers_are_read_however_they_are_written(number: int) -> None:
     assert whole(number) == whole(str(number)) == whole(f" {number} ") == whole(float(number)) == number
 
 
+def took(spent: Any) -> Claim:
+    return Claim("a.csv, line 2", "ann", 1, {}, spent, "lead_time")
+
+
 @given(st.floats(min_value=0))
 def test_a_time_is_kept_within_a_week(seconds: float) -> None:
-    assert milliseconds(seconds) == milliseconds(str(seconds)) == round(min(seconds * 1000, LONGEST))
+    assert milliseconds(took(seconds)) == milliseconds(took(str(seconds))) == round(min(seconds * 1000, LONGEST))
 
 
 @pytest.mark.parametrize("seconds", ["long", -1, "-0.5", float("nan"), [1]])
 def test_what_is_no_time_is_refused(seconds: Any) -> None:
     with pytest.raises(StudyError) as caught:
-        milliseconds(seconds)
-    assert str(caught.value) == f"a time must be a number of seconds from 0, got {seconds!r}."
+        milliseconds(took(seconds))
+    assert str(caught.value) == f"lead_time must be a number from 0, got {seconds!r}."

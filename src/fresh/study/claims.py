@@ -8,16 +8,18 @@ Studio 1.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fresh.config import unknown
 from fresh.readers import Row, read_rows
 from fresh.sheet import harmless
 from fresh.study.answer import StudyError
+from fresh.study.claim import ASKED, OWN, SHOWN, Claim
+from fresh.study.moments import moment
 
-ASKED = ("label", "confidence", "readability")
+KINDS = ("real", "practice", "check")
 UNCHOSEN = (None, False, "", "false")
 """What Potato writes beside a choice that was not made, or was taken back."""
 STATE = "instance_id_to_label_to_value"
@@ -28,32 +30,20 @@ SPENT = re.compile(r"(\d+)d (\d+)h (\d+)m (\d+)s")
 """How Potato 1 writes times."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a file says that somebody answered."""
-
-    place: str
-    """Where it stands in the file."""
-    person: Any
-    item: Any
-    answers: Mapping[str, Any]
-    """By what was asked; None where nothing, or more than one thing, was answered."""
-    seconds: Any = 0
-    at: Any = None
-    """When it was answered, in milliseconds since 1970, where the file says so."""
-    whole: bool = True
-    """Whether the tool keeps only answers to all questions; else some may not be finished."""
-
-
 def own_claims(row: Row) -> Iterator[Claim]:
     """Read a row as `fresh study export` writes it; practice and checks are passed over."""
     values = {name: as_it_was(value) for name, value in row.values.items()}
-    if values.get("kind", "real") == "real":
+    kind = values.get("kind", "real")
+    if kind not in KINDS:
+        raise StudyError(f"{row.place}: {unknown(f'{kind!r:.60}', 'a kind of answer', KINDS)}")
+    if kind == "real":
         number = values.get("annotator")
         person = values.get("outside") or (annotator_name(number) if number else None)
         answers = {name: values.get(name) for name in ASKED}
-        seconds = thousandth(values.get("milliseconds"))
-        yield Claim(row.place, person, values.get("item"), answers, seconds, values.get("at"))
+        spent, about = values.get("milliseconds"), {name: values.get(name) for name in OWN}
+        yield Claim(
+            row.place, person, values.get("item"), answers, spent, "milliseconds", 1000, values.get("at"), about=about
+        )
 
 
 def as_it_was(value: Any) -> Any:
@@ -67,22 +57,22 @@ def annotator_name(number: Any) -> str:
     return f"annotator {number}"
 
 
-def thousandth(milliseconds: Any) -> Any:
-    """Turn milliseconds into seconds; what is no number stays, and is refused where times are read."""
-    try:
-        return float(milliseconds or 0) / 1000
-    except (TypeError, ValueError):
-        return milliseconds
-
-
 def mturk_claims(row: Row) -> Iterator[Claim]:
-    """Read a row of the results of Mechanical Turk; rejected work, also if it is not told them yet, is passed over."""
+    """Read a row of the results of Mechanical Turk; rejected work, also if it is not told them yet, is void."""
     values = row.values
-    if values.get("AssignmentStatus") == "Rejected" or values.get("Reject"):
-        return
-    given = task_answers(row)
-    answers = {name: given[name] if name in given else mturk_answer(values, name) for name in ASKED}
-    yield Claim(row.place, values.get("WorkerId"), values.get("Input.item"), answers, values.get("WorkTimeInSeconds"))
+    rejected = values.get("AssignmentStatus") == "Rejected" or bool(values.get("Reject"))
+    given = {} if rejected else task_answers(row)
+    yield Claim(
+        row.place,
+        values.get("WorkerId"),
+        values.get("Input.item"),
+        {name: given[name] if name in given else mturk_answer(values, name) for name in ASKED},
+        values.get("WorkTimeInSeconds"),
+        "WorkTimeInSeconds",
+        at=moment(values.get("SubmitTime")),
+        void=rejected,
+        about={name: values.get(f"Input.{name}") for name in SHOWN},
+    )
 
 
 def task_answers(row: Row) -> dict[str, Any]:
@@ -129,17 +119,25 @@ def potato_claims(row: Row) -> Iterator[Claim]:
         yield from potato_claim(row.place, row.name, values.get("id"), values["label_annotations"], times)
     elif {"instance_id", "user_id"} <= values.keys():
         labels = values["labels"] if "labels" in values else columns_by_scheme(values)
-        yield from potato_claim(row.place, values["user_id"], values["instance_id"], labels)
+        yield from potato_claim(row.place, values["user_id"], values["instance_id"], labels, about=shown_in(values))
     else:
         raise not_as(row, "Potato", "user_state.json, or what python -m potato.export writes as jsonl, csv or tsv")
 
 
-def potato_claim(place: str, person: Any, item: Any, labels: Any, behaviour: Any = None) -> Iterator[Claim]:
+def potato_claim(
+    place: str, person: Any, item: Any, labels: Any, behaviour: Any = None, about: Mapping[str, Any] | None = None
+) -> Iterator[Claim]:
     """Read what one annotator said of one item, unless they said nothing."""
     chosen = {name: potato_choices(labels.get(name)) for name in ASKED}
     if any(chosen.values()):
         answers = {name: found[0] if len(found) == 1 else None for name, found in chosen.items()}
-        yield Claim(place, person, item, answers, potato_seconds(behaviour), whole=False)
+        began = moment(behaviour.get("session_start")) if isinstance(behaviour, Mapping) else None
+        yield Claim(place, person, item, answers, *potato_time(behaviour), began, whole=False, about=about or {})
+
+
+def shown_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Take out what was shown, where a file tells it."""
+    return {name: values.get(name) for name in SHOWN}
 
 
 def potato_choices(found: Any) -> list[Any]:
@@ -150,15 +148,15 @@ def potato_choices(found: Any) -> list[Any]:
     return [name for name, value in inner.items() if value == name or value not in UNCHOSEN]  # a label may be "false"
 
 
-def potato_seconds(behaviour: Any) -> float:
-    """Find how long somebody looked at an item; 0 if that was not kept."""
+def potato_time(behaviour: Any) -> tuple[Any, str, int]:
+    """Find how long somebody looked at an item, where that stands, and in which unit; 0 if it was not kept."""
     if not isinstance(behaviour, Mapping):
-        return 0
+        return 0, "time_string", 1
     found = SPENT.search(str(behaviour.get("time_string")))
     if found is not None:
         days, hours, minutes, seconds = map(int, found.groups())
-        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return float(behaviour.get("total_time_ms") or 0) / 1000
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds, "time_string", 1
+    return behaviour.get("total_time_ms"), "total_time_ms", 1000
 
 
 def by_scheme(labels: Any) -> Mapping[str, Any]:
@@ -182,17 +180,15 @@ def columns_by_scheme(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def label_studio_claims(row: Row) -> Iterator[Claim]:
-    """Read all annotations of a task, or one that stands alone; those that were skipped are passed over."""
+    """Read all annotations of a task, or one that stands alone; those that were skipped are void."""
     values = row.values
     if isinstance(values.get("data"), Mapping):
         for annotation in values.get("annotations") or ():
-            if not annotation.get("was_cancelled"):
-                yield label_studio_claim(f"{row.place}, annotation {annotation.get('id')}", values["data"], annotation)
+            yield label_studio_claim(f"{row.place}, annotation {annotation.get('id')}", values["data"], annotation)
     elif "annotation_id" in values:
         if values["annotation_id"] not in (None, ""):
             answers = {name: single(values.get(name)) for name in ASKED}
-            person = label_studio_person(values.get("annotator"))
-            yield Claim(row.place, person, values.get("item"), answers, values.get("lead_time"))
+            yield timed_claim(row.place, values.get("annotator"), values, answers, values)
     else:
         raise not_as(row, "Label Studio", "its export as JSON, JSON-MIN, CSV or TSV")
 
@@ -203,8 +199,24 @@ def label_studio_claim(place: str, data: Mapping[str, Any], annotation: Mapping[
     for result in annotation.get("result") or ():
         found.setdefault(result.get("from_name"), []).append(single(result.get("value")))
     answers = {name: found[name][0] if len(found.get(name, ())) == 1 else None for name in ASKED}
-    person = label_studio_person(annotation.get("completed_by"))
-    return Claim(place, person, data.get("item"), answers, annotation.get("lead_time"))
+    return timed_claim(place, annotation.get("completed_by"), data, answers, annotation)
+
+
+def timed_claim(
+    place: str, person: Any, data: Mapping[str, Any], answers: Mapping[str, Any], annotation: Mapping[str, Any]
+) -> Claim:
+    """Put together what stands in a task, and what in an annotation of it."""
+    return Claim(
+        place,
+        label_studio_person(person),
+        data.get("item"),
+        answers,
+        annotation.get("lead_time"),
+        "lead_time",
+        at=moment(annotation.get("created_at")),
+        void=bool(annotation.get("was_cancelled")),
+        about=shown_in(data),
+    )
 
 
 def label_studio_person(person: Any) -> Any:

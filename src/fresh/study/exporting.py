@@ -24,7 +24,9 @@ from fresh.study.answer import SCALES, StudyError
 from fresh.study.assignment import latin_row
 from fresh.study.records import COLUMNS, overview, records
 from fresh.study.schema import ItemRow
+from fresh.study.settings import ON_OUR_PAGES
 from fresh.study.store import Store
+from fresh.study.tickets import study_name, tickets_of
 from fresh.whole_file import write_text
 
 FORM = """\
@@ -65,7 +67,7 @@ LABEL_STUDIO = """\
 </View>
 """
 LABEL_STUDIO_QUERY = '  <Header value="$query"/>\n'
-RATED = {"confidence": "How confident are you?", "readability": "How easy is the text to read and understand?"}
+RATED = {"confidence": "How confident are you?", "readability": "How easy are the words to read and understand?"}
 ENDINGS = {"mturk": ".html", "potato": ".config.yaml", "label_studio": ".config.xml"}
 """Settings that some tools want beside the items."""
 
@@ -74,7 +76,7 @@ ENDINGS = {"mturk": ".html", "potato": ".config.yaml", "label_studio": ".config.
 class Shown:
     """An item as a tool gets it: nothing tells its condition, its document or its label."""
 
-    item: int
+    ticket: str
     text: str
     query: str
 
@@ -85,10 +87,12 @@ class Shown:
 
 
 def items_of(store: Store) -> list[Shown]:
-    """List the real items, in an order that goes through all conditions."""
+    """List the real items, in an order that tells nothing."""
+    tickets = tickets_of(store)
     with store.reading() as session:
-        rows = session.scalars(select(ItemRow).where(ItemRow.kind == "real").order_by(ItemRow.id)).all()
-        return [Shown(row.id, " ".join(row.words), " ".join(row.query)) for row in rows]
+        rows = {row.id: row for row in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
+        found = ((ticket, rows[number]) for number, ticket in tickets.items())
+        return [Shown(ticket, " ".join(row.words), " ".join(row.query)) for ticket, row in found]
 
 
 def questions_of(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
@@ -113,12 +117,18 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 def to_csv(store: Store) -> str:
     """Write all answers as a table."""
-    return table(records(store), COLUMNS)
+    return table(own_rows(store), ("study", *COLUMNS))
 
 
 def to_jsonl(store: Store) -> str:
     """Write all answers as JSON lines."""
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records(store))
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in own_rows(store))
+
+
+def own_rows(store: Store) -> list[dict[str, Any]]:
+    """List all answers, each with the name of the study, by which it knows its own again."""
+    name = study_name(store)
+    return [{"study": name, **record} for record in records(store)]
 
 
 def for_mturk(text: str) -> str:
@@ -130,7 +140,7 @@ def for_mturk(text: str) -> str:
 def to_mturk(store: Store) -> str:
     """Write the items as the input of a batch of Mechanical Turk."""
     items = items_of(store)
-    rows = [{"item": shown.item, "text": for_mturk(shown.text), "query": for_mturk(shown.query)} for shown in items]
+    rows = [{"item": shown.ticket, "text": for_mturk(shown.text), "query": for_mturk(shown.query)} for shown in items]
     names = ("item", "text", "query") if any(shown.query for shown in items) else ("item", "text")
     return table([{name: row[name] for name in names} for row in rows], names)
 
@@ -143,7 +153,8 @@ def mturk_form(store: Store, _data: str) -> str:
         for value, shown in answers.items():
             box = f'<input type="radio" name="{name}" value="{for_mturk(value)}" required>'
             lines.append(f"  <label>{box} {for_mturk(shown)}</label>\n")
-    about = {"title": store.about["title"], "instructions": store.about["texts"]["instructions"]}
+    instructions = store.about["texts"]["instructions"].replace(ON_OUR_PAGES, "")
+    about = {"title": store.about["title"], "instructions": instructions}
     texts = {name: for_mturk(text) for name, text in about.items()}
     return FORM.format(**texts, query=if_asked(store, QUERY), questions="".join(lines))
 
@@ -165,7 +176,7 @@ def to_prolific(store: Store) -> str:
 
 def to_potato(store: Store) -> str:
     """Write the items as the data of a task of Potato."""
-    rows = [{"id": str(shown.item), "text": shown.text, **shown.asked} for shown in items_of(store)]
+    rows = [{"id": shown.ticket, "text": shown.text, **shown.asked} for shown in items_of(store)]
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -196,16 +207,17 @@ def potato_groups(store: Store) -> Iterator[str]:
     people = math.ceil(shape.n_documents * shape.per_item / shape.share)
     rows = [latin_row(shape.n_conditions, arrival) for arrival in range(shape.n_conditions)]
     with store.reading() as session:
-        items = session.scalars(select(ItemRow).where(ItemRow.kind == "real").order_by(ItemRow.id)).all()
+        items = {item.id: item for item in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
+    shuffled = [(ticket, items[number]) for number, ticket in tickets_of(store).items()]
     for number, row in enumerate(rows, start=1):
-        own = [item.id for item in items if item.condition == row[(item.document or 0) % shape.n_conditions]]
-        listed = ", ".join(quoted(str(item)) for item in own)
+        own = [t for t, item in shuffled if item.condition == row[(item.document or 0) % shape.n_conditions]]
+        listed = ", ".join(map(quoted, own))
         yield f"    - {{name: group {number}, max_annotators: {people}, instances: [{listed}]}}"
 
 
 def to_label_studio(store: Store) -> str:
     """Write the items as tasks of Label Studio."""
-    tasks = [{"data": {"item": s.item, "text": s.text, **s.asked}} for s in items_of(store)]
+    tasks = [{"data": {"item": s.ticket, "text": s.text, **s.asked}} for s in items_of(store)]
     return json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
 
 

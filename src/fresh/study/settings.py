@@ -25,6 +25,11 @@ QUESTIONS = {
     "evinf": "What does the text say about the question?",
     "multirc": "Going by the text, is the answer to the question right?",
 }
+ON_OUR_PAGES = (
+    " First come a few examples for practice, where you will see the right label after your answer. Now and then a "
+    "page asks you to choose certain answers, to see that you are reading: choose those."
+)
+"""What the instructions say of practice and checks, which other tools do not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,8 @@ class Texts:
     instructions: str = (
         "Each page shows words that were taken out of a longer text; words between them may be missing. Decide from "
         "these words alone which label fits, say how confident you are, and how easy the words are to read and "
-        "understand. If you cannot tell, choose the label that seems more likely, and say that you are not confident. "
-        "First come a few examples for practice, where you will see the right label after your answer. Now and then a "
-        "page asks you to choose certain answers, to see that you are reading: choose those."
+        "understand. If you cannot tell, choose the label that seems more likely, and say that you are not confident."
+        f"{ON_OUR_PAGES}"
     )
     """What people are told to do."""
     question: str = ""
