@@ -1,5 +1,6 @@
 """Who asks much is read in several turns, so that others are not held up."""
 
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -18,7 +19,9 @@ from fresh.rationalizer import Rationalizer
 from fresh.support import Support
 from fresh.web import batcher as module
 from fresh.web.batcher import Batcher, BatchLimits, Work
+from fresh.web.explaining import got
 from fresh.web.measures import Measures
+from fresh.web.problems import Problem
 from fresh.web.question import Question, answer
 from test_web_batcher import same
 
@@ -123,6 +126,23 @@ def test_a_server_that_ends_waits_for_the_turn_only(batcher: Batcher, turns: Tur
     assert not ending.is_alive()
     assert turns.read == [["much0", "much1"]]
     assert much.cancelled()
+
+
+class Staying:
+    """A client that stays."""
+
+    async def receive(self) -> dict[str, str]:
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+
+def test_who_waits_when_a_server_ends_is_told_so() -> None:
+    given_up: Future[Any] = Future()
+    given_up.cancel()
+    with pytest.raises(Problem) as caught:
+        asyncio.run(got(Staying(), given_up, 5.0))  # type: ignore[arg-type]
+    told = "This server is about to end. Ask again when it is back."
+    assert (caught.value.status_code, caught.value.detail) == (503, told)
 
 
 def test_what_goes_wrong_in_a_later_turn_is_told(batcher: Batcher, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,9 @@ class OverloadedError(RuntimeError):
         self.seconds = seconds
 
 
+ENDING = "This server is about to end. Ask again when it is back."
+
+
 class ClosedError(RuntimeError):
     """The server ends."""
 
@@ -131,7 +134,7 @@ class Batcher:
         """Put work at the end of the queue, unless too much waits."""
         with self.changed:
             if self.closed:
-                raise ClosedError("This server is about to end. Ask again when it is back.")
+                raise ClosedError(ENDING)
             if self.n_waiting and self.n_waiting + work.n_texts > self.limits.most_waiting:
                 self.measures.refused.labels(self.name).inc()
                 seconds = max(1, math.ceil(self.n_waiting * self.seconds_a_text))

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from fresh.curve import Curve
 from fresh.document import Explanation
 from fresh.show import to_record
-from fresh.web.batcher import ClosedError, OverloadedError
+from fresh.web.batcher import ENDING, ClosedError, OverloadedError
 from fresh.web.bodies import About, Asked, CurveRecord, Record
 from fresh.web.models import Models, Served
 from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
@@ -142,6 +142,8 @@ async def got(request: Request, future: "Future[Result]", seconds: float) -> Res
     gone: asyncio.Future[Any] = asyncio.ensure_future(left(request))
     try:
         await asyncio.wait({waiting, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.cancelled():
+            raise busy(ClosedError(ENDING))
         if waiting.done():
             result: Result = waiting.result()
             return result
