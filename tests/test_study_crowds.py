@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from elsewhere import SHOWN, answers, asked, items, told, write
+from fresh.study import importing
 from fresh.study.answer import Answer, StudyError
 from fresh.study.exporting import FORMS, export_study, for_mturk
 from fresh.study.importing import import_study
@@ -122,3 +123,26 @@ def test_a_file_of_prolific_is_refused_whole(store: Store, tmp_path: Path) -> No
         "p.csv, line 4: Prolific's export has the columns 'Participant id' and 'Status'.",
     ]
     assert overview(store).people == ()
+
+
+def test_an_import_of_prolific_is_all_or_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the disk were full at the second participant; once it is not, the places of who has gone are free again."""
+    [one, two, *_] = items(store)
+    work = [assignment(item, WorkerId=who) for who in "ab" for item in (one, two)]
+    import_study(store, "mturk", results(tmp_path / "r.csv", *work))
+    file = submissions(tmp_path / "p.csv", ("c", "ACTIVE"), ("a", "REJECTED"), ("b", "RETURNED"))
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(importing, "release", full)
+        with pytest.raises(OSError, match="no space left"):
+            import_study(store, "prolific", file)
+    assert [(person.outside, person.state) for person in overview(store).people] == [("a", "active"), ("b", "active")]
+    assert told(import_study(store, "prolific", file)) == (1, 2, [])
+    people = [(person.outside, person.state, person.begun) for person in overview(store).people]
+    assert people == [("a", "excluded", False), ("b", "left", False), ("c", "active", False)]
+    assert overview(store).n_answered == 2
+    again = results(tmp_path / "r.csv", *(assignment(item, WorkerId="d") for item in (one, two)))
+    assert told(import_study(store, "mturk", again)) == (2, 0, [])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from elsewhere import numbers, text_of, told, write
@@ -123,6 +123,7 @@ def test_another_text_is_of_another_study(store: Store, other: Store, tmp_path: 
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Zs", "Zl", "Zp", "Cc", "Cs")), min_size=1), min_size=1))
+@example(["\U0001fffe"])  # which HTML takes for nothing
 def test_a_text_is_known_again_however_it_travelled(words: list[str]) -> None:
     text = " ".join(words)
     guarded = next(csv.DictReader(io.StringIO(table([{"text": for_mturk(text)}], ["text"]))))["text"]
@@ -213,3 +214,23 @@ def test_a_study_is_named_by_its_items(store: Store, other: Store, tmp_path: Pat
     assert study_name(renamed) != study_name(store)
     for made in (again, renamed):
         made.close()
+
+
+CELLS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.integers(), max_size=2)
+)
+NAMES = ("kind", "outside", "annotator", "item", "label", "confidence", "readability", "milliseconds", "at", "gold")
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), CELLS, max_size=4), st.sampled_from(["jsonl", "mturk", "potato"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+def test_any_cell_is_taken_or_refused_with_its_line(store: Store, tmp_path: Path, cells: Any, form: str) -> None:
+    ways = {"mturk": {"outside": "WorkerId", "item": "Input.item", "label": "Answer.label", "at": "SubmitTime"}}
+    ways["potato"] = {"outside": "user_id", "item": "instance_id"}
+    named = {ways.get(form, {}).get(name, name): value for name, value in (row(numbers(store)[0]) | cells).items()}
+    refused = ""
+    try:
+        import_study(store, form, lines(tmp_path / "a.jsonl", named))
+    except StudyError as error:
+        refused = str(error)
+    assert all(line.startswith("a.jsonl, line 1: ") for line in refused.splitlines())

@@ -15,7 +15,7 @@ from fresh.study.claims import CLAIMS, annotator_name, claims_of, rows_of
 from fresh.study.desk import columns_of, take
 from fresh.study.keys import row_of
 from fresh.study.moments import LATEST
-from fresh.study.people import enrol, exclude, hashed, leave, make_secret
+from fresh.study.people import hashed, make_secret, release
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow
 from fresh.study.store import Store, now
 from fresh.study.understanding import Foreign, at_once, foreign, known_to, wrong_name
@@ -86,7 +86,11 @@ def bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]
 
     :param codes: Salt and code of whoever may have to be taken in.
     """
-    became = REPEATED if is_here(session, one) else settle(session, taken_in(session, one.person, codes), one)
+    became = REPEATED
+    if not is_here(session, one):
+        person = taken_in(session, one.person, codes)
+        person.consented = person.consented or now()  # whoever answered has agreed to that elsewhere
+        became = settle(session, person, one)
     if became == NEW:
         done.n_new += 1
     elif became == REPEATED:
@@ -96,14 +100,13 @@ def bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]
 
 
 def taken_in(session: Session, name: str, codes: Mapping[str, tuple[str, str]]) -> AnnotatorRow:
-    """Find, or take in, somebody by the name that they have elsewhere. Whoever answered has agreed to that there."""
+    """Find, or take in, somebody by the name that they have elsewhere."""
     row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name).with_for_update())
     if row is None:
         salt, code = codes[name]
         row = AnnotatorRow(salt=salt, code=code, state="active", outside=name)
         session.add(row)
-    row.consented = row.consented or now()
-    session.flush()
+        session.flush()
     return row
 
 
@@ -164,16 +167,24 @@ def import_prolific(store: Store, path: Path) -> Imported:
             problems.append((row.place, str(error)))
     if problems:
         raise StudyError(at_once(problems))
-    with store.reading() as session:
-        before = set(session.scalars(select(AnnotatorRow.outside)))
-    done = Imported(n_new=len(told.keys() - before), n_repeated=len(told.keys() & before))
-    for participant, statuses in told.items():
-        person = enrol(store, participant)
-        if "REJECTED" in statuses:
-            exclude(store, person.id)
-        elif statuses <= set(GONE):
-            leave(store, person.id)
-    return done
+    codes = codes_for(store, told.keys())
+    with store.writing() as session:
+        row_of(session)
+        for participant, statuses in told.items():
+            person = taken_in(session, participant, codes)
+            if "REJECTED" in statuses:
+                end_part(session, person, "excluded", ("open", "answered"))
+            elif statuses <= set(GONE):
+                end_part(session, person, "left", ("open",))
+    return Imported(n_new=len(codes), n_repeated=len(told) - len(codes))
+
+
+def end_part(session: Session, person: AnnotatorRow, state: str, given_back: tuple[str, ...]) -> None:
+    """End somebody's part within an import; whoever is excluded stays so."""
+    person.state = person.state if person.state == "excluded" else state
+    held = select(AssignmentRow.id).where(AssignmentRow.annotator == person.id, AssignmentRow.state.in_(given_back))
+    for assignment in session.scalars(held.order_by(AssignmentRow.item)).all():
+        release(session, assignment, given_back)
 
 
 def submission_of(row: Row) -> tuple[str, str]:

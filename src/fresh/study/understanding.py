@@ -12,7 +12,7 @@ from fresh.config import unknown
 from fresh.study.answer import LONGEST, Answer, StudyError
 from fresh.study.claim import ASKED, Claim
 from fresh.study.claims import as_it_was
-from fresh.study.exporting import questions_of
+from fresh.study.exporting import for_mturk, questions_of
 from fresh.study.moments import LATEST
 from fresh.study.schema import DocumentRow, ItemRow
 from fresh.study.store import Store
@@ -131,7 +131,8 @@ def wrong_item(claim: Claim, item: Any, known: Known) -> Iterator[str]:
 def is_same(given: Any, own: str) -> bool:
     """Compare what a file tells with what was exported: as it was, as HTML, or as a spreadsheet has it."""
     plain = as_it_was(str(given))
-    return spaced(own) in {spaced(str(given)), spaced(plain), spaced(unescape(plain))}
+    ways = {spaced(str(given)), spaced(plain), spaced(unescape(plain))}
+    return not ways.isdisjoint((spaced(own), spaced(for_mturk(own))))
 
 
 def spaced(text: str) -> str:
