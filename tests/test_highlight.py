@@ -1,4 +1,3 @@
-import time
 from html.parser import HTMLParser
 
 import pytest
@@ -133,12 +132,11 @@ def test_no_text_can_break_out_of_a_notebook() -> None:
     assert "\u202e" not in "".join(text for text, _ in parts.texts)
 
 
-def test_a_long_document_is_shown_at_once() -> None:
+def test_a_long_document_is_shown_in_few_letters() -> None:
     text = "word " * 3000
     every_other = Mask.from_spans([(n, n + 1) for n in range(0, 3000, 2)], 3000)
     explained = explanation(text, every_other)
-    begin = time.perf_counter()
     html = explained._repr_html_()
-    assert time.perf_counter() - begin < 1
+    assert len(html) < 100 * len(text)
     assert html.count("<mark") == 1500
     assert "max-height" in html
