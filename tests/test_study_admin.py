@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
-from starlette.testclient import TestClient
 
 from fresh.study.exporting import FORMS
 from fresh.study.keys import make_admin_secret
@@ -19,7 +18,7 @@ from fresh.study.records import overview, records
 from fresh.study.store import Store, create_study
 from fresh.web.study.app import create_app
 from studies import plan, two_ways
-from visitors import Person, strip_practice
+from visitors import Person, strip_practice, visitor
 
 PATHS = ("/admin/results", "/admin/export/csv")
 POSTED = ("/admin/pause", "/admin/person", "/admin/codes", "/admin/sign-out")
@@ -35,10 +34,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def app(store: Store) -> FastAPI:
     return create_app(store)
-
-
-def visitor(app: FastAPI) -> Person:
-    return Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elsewhere import SHOWN, answers, asked, items, told, write
-from fresh.study import importing
+from fresh.study import people
 from fresh.study.answer import Answer, StudyError
 from fresh.study.exporting import FORMS, export_study, for_mturk
 from fresh.study.importing import import_study
@@ -136,13 +136,13 @@ def test_an_import_of_prolific_is_all_or_nothing(store: Store, tmp_path: Path, m
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(importing, "release", full)
+        patch.setattr(people, "release", full)
         with pytest.raises(OSError, match="no space left"):
             import_study(store, "prolific", file)
     assert [(person.outside, person.state) for person in overview(store).people] == [("a", "active"), ("b", "active")]
     assert told(import_study(store, "prolific", file)) == (1, 2, [])
-    people = [(person.outside, person.state, person.begun) for person in overview(store).people]
-    assert people == [("a", "excluded", False), ("b", "left", False), ("c", "active", False)]
+    states = [(person.outside, person.state, person.begun) for person in overview(store).people]
+    assert states == [("a", "excluded", False), ("b", "left", False), ("c", "active", False)]
     assert overview(store).n_answered == 2
     again = results(tmp_path / "r.csv", *(assignment(item, WorkerId="d") for item in (one, two)))
     assert told(import_study(store, "mturk", again)) == (2, 0, [])

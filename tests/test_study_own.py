@@ -150,6 +150,7 @@ AT = "at must be a whole number of milliseconds from 0 (1970) to 253402300799999
         ({"milliseconds": "-4"}, "milliseconds must be a number from 0, got '-4'."),
         ({"milliseconds": "x"}, "milliseconds must be a number from 0, got 'x'."),
         ({"outside": "a" * 201}, "a person's name must have at most 200 characters, got 201."),
+        ({"outside": "a\0b"}, "a person's name must have no NUL in it, got 'a\\x00b'."),
         ({"item": "9" * 5000}, f"its item is none of this study. {ELSEWHERE}"),
     ],
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
@@ -19,7 +18,7 @@ from fresh.study.store import Store, create_study, open_study
 from fresh.web.study.app import StudyServeConfig, create_app
 from pages import HOSTILE
 from studies import corpus, load, plan, study, two_ways
-from visitors import Person, strip_practice
+from visitors import Person, strip_practice, visitor
 
 Enter = Callable[..., Person]
 
@@ -31,25 +30,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def person_at(app: FastAPI, base_url: str = "http://127.0.0.1") -> Person:
-    """Somebody with a browser of their own."""
-    return Person(TestClient(app, base_url=base_url, raise_server_exceptions=False))
-
-
 @pytest.fixture
 def enter(store: Store) -> Enter:
     """Lets somebody new sign in and agree."""
     app = create_app(store)
 
     def entered(code: str | None = None) -> Person:
-        return person_at(app).enter(code or add_annotators(store, 1)[0])
+        return visitor(app).enter(code or add_annotators(store, 1)[0])
 
     return entered
 
 
 def test_somebody_goes_from_the_door_to_the_thanks(store: Store) -> None:
     [code] = add_annotators(store, 1)
-    person = person_at(create_app(store)).get()
+    person = visitor(create_app(store)).get()
     assert "<h1>Sign in</h1>" in person.page
     person.post("/sign-in", code=code.upper())
     assert "Taking part is voluntary" in person.page
@@ -161,9 +155,9 @@ def test_a_restart_keeps_sessions_and_two_servers_share_them(store: Store, tmp_p
     [code] = add_annotators(store, 1)
     other = open_study(tmp_path / "s")
     first, second = create_app(store), create_app(other)
-    person = strip_practice(person_at(first).enter(code))
+    person = strip_practice(visitor(first).enter(code))
     text = person.text
-    moved = person_at(second)
+    moved = visitor(second)
     moved.client.cookies = person.client.cookies
     assert moved.get("/item").text == text
     ticket = moved.field("ticket")
@@ -178,7 +172,7 @@ def test_a_restart_keeps_sessions_and_two_servers_share_them(store: Store, tmp_p
 def test_a_whole_room_signs_in_from_one_address(store: Store) -> None:
     app = create_app(store)
     for code in add_annotators(store, 25):
-        assert person_at(app).enter(code).status == 200
+        assert visitor(app).enter(code).status == 200
 
 
 def test_cookies_are_for_the_server_alone(store: Store) -> None:
@@ -189,10 +183,10 @@ def test_cookies_are_for_the_server_alone(store: Store) -> None:
         (StudyServeConfig(https=True), "http://127.0.0.1", True),
     ):
         cookies: list[str] = []
-        answer = person_at(create_app(store, config), base_url).get().answer
+        answer = visitor(create_app(store, config), base_url).get().answer
         cookies += answer.headers.get_list("set-cookie")
         if not config.https:
-            person = person_at(create_app(store, config), base_url).get()
+            person = visitor(create_app(store, config), base_url).get()
             sent = person.client.post(
                 "/sign-in", data={"form": person.field("form"), "code": code}, follow_redirects=False
             )
@@ -224,7 +218,7 @@ def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
     texts = dict.fromkeys(("consent", "instructions", "question", "thanks"), hostile)
     made = plan(two_ways(), sample=2, practice=1, checks=0, title=hostile, texts=texts)
     store = create_study(tmp_path / "hostile", made)
-    person = person_at(create_app(store)).get()
+    person = visitor(create_app(store)).get()
     [code] = add_annotators(store, 1)
     pages = (person.page, person.enter(code).page, person.get("/item").page, person.give().page)
     for page in pages:
@@ -238,7 +232,7 @@ def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
 def test_queries_stand_above_their_texts(tmp_path: Path) -> None:
     made = make_plan(study(two_ways(), sample=2, practice=0, checks=0), corpus(query="Is it good ?"), load)
     store = create_study(tmp_path / "asked", made)
-    person = person_at(create_app(store)).enter(add_annotators(store, 1)[0]).get("/item")
+    person = visitor(create_app(store)).enter(add_annotators(store, 1)[0]).get("/item")
     assert '<p class="query" dir="auto">is it good ?</p>' in person.page
     store.close()
 
@@ -259,7 +253,7 @@ def test_health_and_figures_are_told(store: Store, monkeypatch: pytest.MonkeyPat
 def test_who_has_to_wait_for_others_is_told_so(tmp_path: Path) -> None:
     store = create_study(tmp_path / "few", plan(two_ways(), sample=1, practice=0, checks=0, per_item=1))
     app = create_app(store)
-    first, second, third = (person_at(app).enter(code).get("/item") for code in add_annotators(store, 3))
+    first, second, third = (visitor(app).enter(code).get("/item") for code in add_annotators(store, 3))
     assert first.text != second.text
     assert "<h1>Nothing for you at the moment</h1>" in third.page
     assert "if somebody stops, there will be" in third.page

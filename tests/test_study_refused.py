@@ -8,7 +8,6 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
-from starlette.testclient import TestClient
 
 from fresh.study.people import add_annotators, exclude, leave, release_stale
 from fresh.study.records import records
@@ -18,7 +17,7 @@ from fresh.web.study.app import StudyServeConfig, create_app
 from fresh.web.study.sessions import HOUR, Signer
 from fresh.web.study.visits import Visits
 from studies import plan, two_ways
-from visitors import BROWSER, Person, strip_practice
+from visitors import BROWSER, Person, strip_practice, visitor
 
 FOREIGN = "This form is of another visit, or your browser keeps no cookies. Load the page again, and do it once more."
 NOT_YOURS = "This text was not given to you. Go on with the one that is shown."
@@ -34,10 +33,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def app(store: Store) -> FastAPI:
     return create_app(store)
-
-
-def visitor(app: FastAPI) -> Person:
-    return Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 from fresh.study.records import records
 from fresh.study.store import open_study
@@ -79,6 +81,11 @@ class Person:
         given = {"label": label, "confidence": confidence, "readability": readability, "milliseconds": 1200, **more}
         self.post("/answer", **{"ticket": self.field("ticket"), **given})
         return self.get("/item") if "Practice does not count" in self.page else self
+
+
+def visitor(app: FastAPI, base_url: str = "http://127.0.0.1") -> Person:
+    """Somebody with a browser of their own, at an app in this process."""
+    return Person(TestClient(app, base_url=base_url, raise_server_exceptions=False))
 
 
 def strip_practice(person: Person) -> Person:

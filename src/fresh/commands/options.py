@@ -33,6 +33,19 @@ def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
 
 
+def add_listening(parser: argparse.ArgumentParser) -> None:
+    """Add what says where a server listens, and under which names."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 for a free one (default: 8000)")
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further name under which the server is reached, such as that of a reverse proxy; may be given again",
+    )
+
+
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add an option for every setting, section by section; those of single methods under their names."""
     from fresh.config import settings_of

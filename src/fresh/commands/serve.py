@@ -3,6 +3,8 @@
 import argparse
 import math
 
+from fresh.commands.options import add_listening
+
 SUMMARY = "try models in the browser, and ask them over JSON"
 ABOUT = """\
 Serve saved models: a page on which anybody can try them, and a JSON interface. Each model is loaded once; requests that
@@ -29,15 +31,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument(
         "models", nargs="+", metavar="MODEL", help="folder of a saved model, its name on the model hub, or NAME=MODEL"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 for a free one (default: 8000)")
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="further name under which the server is reached, such as that of a reverse proxy; may be given again",
-    )
+    add_listening(parser)
     parser.add_argument(
         "--timeout", type=float, default=30.0, metavar="SECONDS", help="longest time for an answer (default: 30)"
     )

@@ -5,6 +5,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fresh.commands.options import add_listening
+
 if TYPE_CHECKING:
     from fresh.study.store import Store
 
@@ -30,15 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe `fresh study serve`."""
     parser.usage = "fresh study serve STUDY [options]"
     parser.description = ABOUT
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 for a free one (default: 8000)")
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="further name under which the server is reached, such as that of a reverse proxy; may be given again",
-    )
+    add_listening(parser)
     parser.add_argument(
         "--https", action="store_true", help="it is reached over https only, through a proxy: cookies too"
     )

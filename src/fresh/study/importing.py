@@ -1,8 +1,8 @@
 """Answers that were given elsewhere, and what a crowd platform says of people, brought into a study."""
 
-import secrets
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import select
@@ -15,7 +15,7 @@ from fresh.study.claims import CLAIMS, annotator_name, claims_of, rows_of
 from fresh.study.desk import columns_of, take
 from fresh.study.keys import row_of
 from fresh.study.moments import LATEST
-from fresh.study.people import hashed, make_secret, release
+from fresh.study.people import end_part, new_code, taken_in
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, ItemRow
 from fresh.study.store import Store, now
 from fresh.study.understanding import Foreign, at_once, foreign, known_to, wrong_name
@@ -77,8 +77,7 @@ def codes_for(store: Store, names: Set[str]) -> dict[str, tuple[str, str]]:
     """Draw the codes that new people get, which takes long, before others have to wait; nobody is told them."""
     with store.reading() as session:
         new = names - set(session.scalars(select(AnnotatorRow.outside)))
-    salts = {name: secrets.token_hex(16) for name in sorted(new)}
-    return {name: (salt, hashed(make_secret(), salt)) for name, salt in salts.items()}
+    return {name: new_code() for name in sorted(new)}
 
 
 def bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]], done: Imported) -> None:
@@ -88,7 +87,7 @@ def bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]
     """
     became = REPEATED
     if not is_here(session, one):
-        person = taken_in(session, one.person, codes)
+        person = taken_in(session, one.person, partial(codes.__getitem__, one.person))
         person.consented = person.consented or now()  # whoever answered has agreed to that elsewhere
         became = settle(session, person, one)
     if became == NEW:
@@ -97,17 +96,6 @@ def bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]
         done.n_repeated += 1
     elif became:
         done.left_out.append(f"{one.place}: {became}")
-
-
-def taken_in(session: Session, name: str, codes: Mapping[str, tuple[str, str]]) -> AnnotatorRow:
-    """Find, or take in, somebody by the name that they have elsewhere."""
-    row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name).with_for_update())
-    if row is None:
-        salt, code = codes[name]
-        row = AnnotatorRow(salt=salt, code=code, state="active", outside=name)
-        session.add(row)
-        session.flush()
-    return row
 
 
 def is_here(session: Session, one: Foreign) -> bool:
@@ -171,20 +159,12 @@ def import_prolific(store: Store, path: Path) -> Imported:
     with store.writing() as session:
         row_of(session)
         for participant, statuses in told.items():
-            person = taken_in(session, participant, codes)
+            person = taken_in(session, participant, partial(codes.__getitem__, participant))
             if "REJECTED" in statuses:
                 end_part(session, person, "excluded", ("open", "answered"))
             elif statuses <= set(GONE):
                 end_part(session, person, "left", ("open",))
     return Imported(n_new=len(codes), n_repeated=len(told) - len(codes))
-
-
-def end_part(session: Session, person: AnnotatorRow, state: str, given_back: tuple[str, ...]) -> None:
-    """End somebody's part within an import; whoever is excluded stays so."""
-    person.state = person.state if person.state == "excluded" else state
-    held = select(AssignmentRow.id).where(AssignmentRow.annotator == person.id, AssignmentRow.state.in_(given_back))
-    for assignment in session.scalars(held.order_by(AssignmentRow.item)).all():
-        release(session, assignment, given_back)
 
 
 def submission_of(row: Row) -> tuple[str, str]:

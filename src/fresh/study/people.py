@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import select, update
@@ -79,13 +80,27 @@ def enrol(store: Store, outside: str) -> Annotator:
     with store.writing() as session:
         if session.bind is not None and session.bind.dialect.name == "postgresql":
             session.execute(select(StudyRow.id).with_for_update())  # so that nobody is taken in twice
-        row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == outside.strip()))
-        if row is None:
-            salt = secrets.token_hex(16)
-            row = AnnotatorRow(salt=salt, code=hashed(make_secret(), salt), state="active", outside=outside.strip())
-            session.add(row)
-            session.flush()
-        return annotator_of(row)
+        return annotator_of(taken_in(session, outside.strip(), new_code))
+
+
+def new_code() -> tuple[str, str]:
+    """Draw a code that nobody is told: its salt, and its hash, which takes long to compute."""
+    salt = secrets.token_hex(16)
+    return salt, hashed(make_secret(), salt)
+
+
+def taken_in(session: Session, name: str, draw: Callable[[], tuple[str, str]]) -> AnnotatorRow:
+    """Find, or take in, somebody by the name that they have elsewhere.
+
+    :param draw: Gives salt and code of whoever is new.
+    """
+    row = session.scalar(select(AnnotatorRow).where(AnnotatorRow.outside == name).with_for_update())
+    if row is None:
+        salt, code = draw()
+        row = AnnotatorRow(salt=salt, code=code, state="active", outside=name)
+        session.add(row)
+        session.flush()
+    return row
 
 
 def annotator_of(row: AnnotatorRow) -> Annotator:
@@ -164,12 +179,16 @@ def exclude(store: Store, annotator: int) -> int:
 def end(store: Store, annotator: int, state: str, given_back: tuple[str, ...]) -> int:
     """End somebody's part."""
     with store.writing() as session:
-        row = find(session, annotator)
-        if row.state != "excluded":
-            row.state = state
-        held = select(AssignmentRow.id).where(AssignmentRow.annotator == annotator, AssignmentRow.state.in_(given_back))
-        these = session.scalars(held.order_by(AssignmentRow.item)).all()
-        return sum(release(session, assignment, given_back) for assignment in these)
+        return end_part(session, find(session, annotator), state, given_back)
+
+
+def end_part(session: Session, person: AnnotatorRow, state: str, given_back: tuple[str, ...]) -> int:
+    """End somebody's part within a transaction; whoever is excluded stays so."""
+    if person.state != "excluded":
+        person.state = state
+    held = select(AssignmentRow.id).where(AssignmentRow.annotator == person.id, AssignmentRow.state.in_(given_back))
+    these = session.scalars(held.order_by(AssignmentRow.item)).all()
+    return sum(release(session, assignment, given_back) for assignment in these)
 
 
 def release(session: Session, assignment: int, states: tuple[str, ...] = ("open",)) -> bool:

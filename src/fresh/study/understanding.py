@@ -142,6 +142,8 @@ def spaced(text: str) -> str:
 
 def wrong_name(person: str) -> Iterator[str]:
     """Say that a name cannot be one."""
+    if "\0" in person:
+        yield f"a person's name must have no NUL in it, got {person!r:.60}."
     if len(person) > LONGEST_NAME:
         yield f"a person's name must have at most {LONGEST_NAME} characters, got {len(person):,}."
 
