@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import small
+from fresh import update
 from fresh.classifier import Classifier
 from fresh.config import from_mapping
 from fresh.data import Splits
@@ -123,6 +124,25 @@ def test_networks_learn_with_16_bits(toy: Splits, encoders: dict[str, Path]) -> 
     assert {weight.dtype for weight in trained.model.predictor.classifier.parameters()} == {torch.float32}
     gold = [example.label for example in toy.test]
     assert macro_f1(gold, answers(trained, toy.test), toy.labels) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:The gate has collapsed")
+def test_gates_read_their_exact_weights_others_rounded_ones(
+    toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded: list[type] = []
+
+    def spy(network: nn.Module) -> Rounded:
+        rounded.append(type(network))
+        return Rounded(network)
+
+    monkeypatch.setattr(update, "Rounded", spy)
+    given = small.settings(encoders["bert"], epochs=1, precision="bf16")
+    lei.train(toy, from_mapping(LeiConfig, given))
+    bastings.train(toy, from_mapping(BastingsConfig, given))
+    assert rounded == []
+    fresh.train_and_mark(toy, from_mapping(FreshConfig, given), Watch())
+    assert rounded == [Classifier, Classifier]
 
 
 @pytest.mark.filterwarnings("ignore:The gate has collapsed")

@@ -38,9 +38,9 @@ class Recording(Update):
     """Does the same on a GPU, but has the work of each shape of batch recorded once and then replayed."""
 
     def __init__(
-        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, half: bool = False
+        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, rounds: bool = False
     ) -> None:
-        super().__init__(model, loss, rates, team, half)
+        super().__init__(model, loss, rates, team, rounds)
         self.seen: Counter[Shape] = Counter()
         self.recorded: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self.pool = torch.cuda.graph_pool_handle()

@@ -77,6 +77,8 @@ class Job:
     """Where the numbers of texts are wanted: where what the texts are made from is."""
     recordable: bool = True
     """Whether a step does the same on the GPU each time, so that it can be recorded."""
+    roundable: bool = True
+    """Whether encoders may read weights of 16 bits where training computes with them."""
     numbers: Callable[[int], Ints] | None = None
     """Lists which texts an epoch reads; all if not given."""
     others: Mapping[str, Callable[[], float]] = field(default_factory=dict)
@@ -150,7 +152,7 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     config, watch, members = job.config, job.watch, team()
     rates = config.learning_rate, config.weight_decay, config.max_grad_norm
     half = half_precision(config, next(job.model.parameters()).device)
-    update = (Recording if job.recorded else Update)(job.model, job.loss, rates, members, half)
+    update = (Recording if job.recorded else Update)(job.model, job.loss, rates, members, half and job.roundable)
     best = restore(watch.kept, job.model, update.optimizer, job.others)
     yield job.n_batches * len(best.scores), ""
     with keeping(watch.kept if members.leads else None, watch.every, watch.over) as keeper:

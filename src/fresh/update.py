@@ -52,14 +52,14 @@ class Update:
     """Changes weights by what a batch says."""
 
     def __init__(
-        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, half: bool = False
+        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, rounds: bool = False
     ) -> None:
         """Make the optimizer.
 
         :param rates: Learning rate, weight decay, and the norm that gradients are clipped to.
-        :param half: Whether encoders compute with 16 bits.
+        :param rounds: Whether encoders read weights of 16 bits.
         """
-        self.rounded = Rounded(model) if half else None
+        self.rounded = Rounded(model) if rounds else None
         self.tallies = [part for part in model.modules() if isinstance(part, Tally)]
         learning_rate, weight_decay, self.max_norm = rates
         self.weights = [weight for _, weight in trained(model)]

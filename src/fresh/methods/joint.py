@@ -149,6 +149,7 @@ def learn_joint(
         watch.named(scheme.name),
         reading.on,
         recordable=model.reader.windows.size is None,  # windows are laid out anew where the texts are
+        roundable=False,  # with 16 bits, a gate in eight learnt nothing (docs/log.md)
         others={name: partial(trial.again, replace(config, discretizer=name).make_discretizer()) for name in others},
     )
     watch.progress.say(describe(gate, reading, job))
