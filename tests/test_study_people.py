@@ -15,12 +15,12 @@ from fresh.study.people import Annotator, consent, enrol, exclude, leave, named,
 from fresh.study.records import counted, overview
 from fresh.study.schema import AssignmentRow
 from fresh.study.store import Store, create_study, now, open_study
-from studies import plan, two_ways
+from studies import as_earlier, plan, two_ways
 
 
 @pytest.fixture
 def store(database: str) -> Iterator[Store]:
-    made = create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))
+    made = as_earlier(create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1)))
     yield made
     made.close()
 
@@ -103,7 +103,7 @@ def folder(tmp_path: Path) -> str:
     """A study of eight answers, of which one annotator has given three and has one item before them."""
     place = tmp_path / "a-study"
     with closing(create_study(place, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))) as store:
-        next_task(store, take_part(store, "W1", 3))
+        next_task(store, take_part(as_earlier(store), "W1", 3))
     return str(place)
 
 

@@ -68,7 +68,7 @@ class StudyConfig:
     sample: int = 100
     """Documents that are drawn, with the same mix of labels as the corpus."""
     seed: int = 0
-    """Draws documents and random words."""
+    """Draws documents, random words, and everybody's order of the documents."""
     per_item: int = 3
     """Annotators of each item."""
     annotators: int = 0

@@ -216,8 +216,9 @@ def ready(place: str | Path) -> Iterator[Engine]:
 
 
 def shape_of(about: Mapping[str, Any]) -> Shape:
-    """Read how large a study is."""
-    return Shape(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"])
+    """Read how large a study is; in one that an earlier version made, all read the documents in one order."""
+    seed = about["seed"] if about.get("own_orders") else None
+    return Shape(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
 
 
 def create_study(place: str | Path, plan: Plan) -> Store:
@@ -245,7 +246,7 @@ def about_of(plan: Plan) -> dict[str, Any]:
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
     fixed = {"texts": to_mapping(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
     sizes = {"n_documents": len(plan.documents), "n_practice": len(plan.practice), "n_checks": len(plan.checks)}
-    return {**settings, **fixed, **sizes, "conditions": list(plan.conditions)}
+    return {**settings, **fixed, **sizes, "conditions": list(plan.conditions), "own_orders": True}
 
 
 def row_of(item: Item, plan: Plan) -> ItemRow:
