@@ -21,6 +21,7 @@ from studies import plan, two_ways
 from visitors import Person, strip_practice, visitor
 
 PATHS = ("/admin/results", "/admin/export/csv")
+LACKING = "Those who have codes cannot complete the study: at least {} needed."
 POSTED = ("/admin/pause", "/admin/person", "/admin/codes", "/admin/sign-out")
 
 
@@ -60,6 +61,7 @@ def cells(page: str, row: str) -> list[str]:
 
 def test_progress_time_agreement_and_flagged_people_are_shown(admin: Person, app: FastAPI, store: Store) -> None:
     assert "0 of 16 answers, by 0 of 0 annotators" in admin.page
+    assert LACKING.format("4 more annotators are") in admin.page
     assert cells(admin.page, "human") == ["0 of 8", "–", "–", "–", "–"]
     assert "There are no results yet." in admin.page
     answered(app, store, 4)
@@ -67,7 +69,8 @@ def test_progress_time_agreement_and_flagged_people_are_shown(admin: Person, app
     page = admin.get("/admin").page
     assert "16 of 16 answers, by 4 of 5 annotators, <b>4 to look at</b>" in page
     assert cells(page, "human") == ["8 of 8", "2.5", "1.00", "1.00", "–"]  # all alike: alpha says nothing
-    assert cells(page, "1")[:4] == ["active look here", "4", "2.5", "1 of 1"]
+    assert "cannot complete" not in page
+    assert cells(page, "1")[:4] == ["finished look here", "4", "2.5", "1 of 1"]
     assert cells(page, "5")[:4] == ["not begun", "0", "–", "–"]
 
 
@@ -81,7 +84,7 @@ def test_results_so_far_are_those_of_the_command(admin: Person, app: FastAPI, st
     assert "human − full" in page
     assert admin.get("/admin/results").page == page
     admin.get("/admin").post("/admin/person", annotator=1, action="exclude")
-    assert "4 of 16 answers by 1 annotators." in admin.get("/admin/results").page
+    assert "4 of 16 answers by 1 annotator." in admin.get("/admin/results").page
 
 
 def test_a_study_is_paused_and_goes_on(admin: Person, app: FastAPI, store: Store) -> None:

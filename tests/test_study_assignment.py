@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from fresh.study.answer import Answer
-from fresh.study.assignment import Free, Reader, Shape, checks_due, choose, latin_row, reading_order
+from fresh.study.assignment import Free, Reader, Shape, checks_due, choose, latin_row, more_people, reading_order
 from fresh.study.desk import next_task, save
 from fresh.study.people import consent, enrol
 from fresh.study.schema import AssignmentRow
@@ -232,3 +232,39 @@ def test_a_study_of_an_earlier_version_keeps_its_one_order() -> None:
         (0, 1, 2, 3, 4, 5),
         (2, 3, 4, 5, 0, 1),
     ]
+
+
+def test_how_many_more_people_are_needed() -> None:
+    assert more_people({0: 2, 1: 2}, [set(), set()], 2) == 0
+    assert more_people({0: 2, 1: 2}, [set()], 2) == 1  # each of the documents wants two people
+    assert more_people({0: 1, 1: 0}, [{0}, {0, 1}], 2) == 1  # all have seen it
+    assert more_people({0: 1, 1: 1, 2: 1}, [{3}], 2) == 1  # one more answer is all that they may give
+    assert more_people({0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, [], 2) == 3
+    assert more_people({0: 0}, [], 2) == 0
+
+
+@given(SHAPES, st.integers(0, 4), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=40))
+def test_with_fewer_people_than_asked_for_it_cannot_be_completed(
+    shape: Shape, most: int, events: list[tuple[int, int]]
+) -> None:
+    study, gone = Simulated(replace(shape, most=most)), set[int]()
+    for kind, number in events:
+        if kind == 0 or not study.seen:
+            study.arrive()
+        elif kind == 1:
+            gone.add(number % len(study.seen))
+            study.leave(number % len(study.seen))
+        elif number % len(study.seen) not in gone:
+            study.step(number % len(study.seen))
+    missing = Counter(dict.fromkeys(range(shape.n_documents), 0))
+    for one in study.free():
+        missing[one.document] += shape.per_item - one.taken
+    here = [{document for document, _ in seen} for who, seen in enumerate(study.seen) if who not in gone]
+    needed = more_people(missing, here, study.shape.share)
+    assert more_people(missing, [*here, *[set[int]()] * needed], study.shape.share) == 0
+    people = [who for who in range(len(study.seen)) if who not in gone]
+    people += [study.arrive() for _ in range(needed - 1)]
+    for who in people:
+        while study.step(who):
+            pass
+    assert not (needed and study.complete)

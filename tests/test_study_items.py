@@ -89,7 +89,7 @@ def test_what_somebody_should_know_is_said() -> None:
     trained = FakeModel(First(8), seen=Seen.of(example.document for example in examples))
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
     assert make_plan(study(ways), examples, lambda _: trained).remarks == (
-        "ours was trained with 6 of the 6 documents: its rationales may be too good.",
+        "ours was trained with 6 of 6 documents: its rationales may be too good.",
         "ours and full show the same words in 6 of 6 documents.",
     )
 

@@ -143,6 +143,7 @@ def new(args: argparse.Namespace) -> int:
     from fresh.study.people import add_annotators
     from fresh.study.settings import read_study
     from fresh.study.store import create_study
+    from fresh.study.wording import plural
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} is there already. Choose another folder.")
@@ -161,10 +162,12 @@ def new(args: argparse.Namespace) -> int:
     with closing(create_study(place, plan)) as store:
         made = add_annotators(store, study.config.annotators or store.shape.needed)
     write_codes(codes, made)
+    shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.conditions), 'condition')}"
+    print(f"{shown}, {plural(store.shape.planned, 'answer')} wanted.")
+    are, they_are = ("is", "it is") if len(made) == 1 else ("are", "they are")
     print(
-        f"{len(plan.documents)} documents in {len(plan.conditions)} conditions, {store.shape.planned:,} answers wanted."
+        f"{plural(len(made), 'sign-in code')} {are} in {codes}: {they_are} kept nowhere else. Give each annotator one."
     )
-    print(f"{len(made)} sign-in codes are in {codes}: they are kept nowhere else. Give each annotator one.")
     if len(made) < store.shape.needed:
         print(f"At least {store.shape.needed} annotators are needed to complete it: fresh study codes.")
     for remark in plan.remarks:

@@ -7,7 +7,7 @@ import functools
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 
@@ -148,3 +148,21 @@ def checks_due(shape: Shape, n_checks: int, arrival: int, n_answered: int) -> in
     shift = arrival % max(1, int(gap) // 2 + 1)
     places = (max(1, min(shape.share - 1, int((number + 1) * gap) + shift)) for number in range(n_checks))
     return sum(place <= n_answered for place in places)
+
+
+def more_people(missing: Mapping[int, int], readers: Sequence[Set[int]], share: int) -> int:
+    """Count the people who must come in addition before a study can be completed, at least.
+
+    Nobody reads a document twice, and nobody does more than their share.
+
+    :param missing: For each document, how many answers nobody has or gives yet.
+    :param readers: For each annotator who takes part, the documents that they have seen.
+    """
+    left = {document: n for document, n in missing.items() if n > 0}
+    open_to = [seen for seen in readers if len(seen) < share]
+    may_read = {document: sum(document not in seen for seen in open_to) for document in left}
+    lacking = max((n - may_read[document] for document, n in left.items()), default=0)
+    by_documents = sum(min(n, may_read[document]) for document, n in left.items())
+    by_people = sum(min(share - len(seen), len(left.keys() - seen)) for seen in open_to)
+    beyond = sum(left.values()) - min(by_documents, by_people)
+    return max(0, lacking, math.ceil(beyond / share))

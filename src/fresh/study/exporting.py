@@ -167,7 +167,12 @@ def if_asked(store: Store, line: str) -> str:
 def to_prolific(store: Store) -> str:
     """Write the participants of Prolific with what they have done, to be approved there or not."""
     rows = [
-        {"Participant id": one.outside, "answered": one.n_answered, "checks failed": one.n_failed, "state": one.state}
+        {
+            "Participant id": one.outside,
+            "answered": one.n_answered,
+            "checks failed": one.n_failed,
+            "state": one.standing,
+        }
         for one in overview(store).people
         if one.outside is not None
     ]

@@ -15,6 +15,7 @@ from fresh.seen import Seen
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, StudyError
 from fresh.study.sampling import draw, in_turns, random_mask
 from fresh.study.settings import RANDOM, Condition, Study
+from fresh.study.wording import plural
 
 CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."
 
@@ -159,17 +160,16 @@ def too_few(n_examples: int, n_usable: int, wanted: int, human: bool, n_practice
     """Say that there are not enough documents."""
     marked = f", of which people marked words in {n_usable:,}" if human else ""
     way_out = "Ask for less (sample, practice)" + (", or leave the human condition out." if human else ".")
-    return (
-        f"The study needs {wanted:,} documents ({wanted - n_practice:,} to be judged and {n_practice:,} to practise), "
-        f"but there are {n_examples:,}{marked}. {way_out}"
-    )
+    needs = f"{plural(wanted, 'document')} ({wanted - n_practice:,} to be judged and {n_practice:,} to practise)"
+    return f"The study needs {needs}, but there {'is' if n_examples == 1 else 'are'} {n_examples:,}{marked}. {way_out}"
 
 
 def wrong_examples(study: Study, examples: Sequence[Example]) -> Iterator[str]:
     """Say what is wrong with the documents themselves."""
     labels = sorted({example.label for example in examples})
     if examples and len(labels) < 2:
-        yield f"All {len(examples):,} documents have the label {labels[0]!r}. People need at least two to choose from."
+        all_of_them = f"All {len(examples):,} documents have" if len(examples) > 1 else "The only document has"
+        yield f"{all_of_them} the label {labels[0]!r}. People need at least two to choose from."
     unknown = sorted(study.labels.keys() - set(labels)) if examples else []
     if unknown:
         yield f"The study names labels that no document has: {', '.join(unknown)}. There are: {', '.join(labels)}."
@@ -232,8 +232,9 @@ def cut_all(
         empty = [d.id for d, m in zip(documents, masks[condition.name], strict=True) if not m.kept.any()]
         if empty and not condition.like:
             problems.append(
-                f"conditions.{condition.name}: no word of document {empty[0]!r} is kept ({len(empty)} such documents), "
-                "so that there is nothing to show. Choose a model that always keeps some."
+                f"conditions.{condition.name}: no word of document {empty[0]!r} is kept "
+                f"({plural(len(empty), 'such document')}), so that there is nothing to show. Choose a model that always "
+                "keeps some."
             )
     if problems:
         raise StudyError("\n".join(problems))
@@ -282,7 +283,8 @@ def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iter
     for name, model in models.items():
         n_known = 0 if model.seen is None else model.seen.count(example.document for example in sampled)
         if n_known:
-            yield f"{name} was trained with {n_known} of the {len(sampled)} documents: its rationales may be too good."
+            known = f"{n_known} of {plural(len(sampled), 'document')}"
+            yield f"{name} was trained with {known}: its rationales may be too good."
 
 
 def same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documents: int) -> Iterator[str]:
@@ -291,4 +293,5 @@ def same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documen
         pairs = zip(items[one :: len(conditions)], items[two :: len(conditions)], strict=True)
         n_same = sum(left.rationale == right.rationale for left, right in pairs)
         if n_same:
-            yield f"{first.name} and {second.name} show the same words in {n_same} of {n_documents} documents."
+            alike = f"{n_same} of {plural(n_documents, 'document')}"
+            yield f"{first.name} and {second.name} show the same words in {alike}."

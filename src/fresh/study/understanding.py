@@ -17,6 +17,7 @@ from fresh.study.moments import LATEST
 from fresh.study.schema import DocumentRow, ItemRow
 from fresh.study.store import Store
 from fresh.study.tickets import study_name, tickets_of
+from fresh.study.wording import plural
 
 LONGEST_NAME = 200
 DIGITS = 20
@@ -193,4 +194,4 @@ def at_once(problems: Iterable[tuple[str, str]]) -> str:
 
 def and_more(n: int) -> str:
     """Say how many more rows there are."""
-    return f" and {n:,} more row{'s' if n > 1 else ''}" if n else ""
+    return f" and {plural(n, 'more row')}" if n else ""
