@@ -144,13 +144,22 @@ def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store)
     answered(app, store)
     rows = list(csv.DictReader(io.StringIO(admin.get("/admin/export/csv").page)))
     assert len(rows) == len(records(store)) == 12
-    assert admin.answer.headers["content-disposition"] == 'attachment; filename="csv.csv"'
     lines = admin.get("/admin/export/jsonl").page.splitlines()
     assert [json.loads(line)["kind"] for line in lines].count("real") == 8
-    for form in FORMS:
+    names = {
+        "csv": "answers.csv",
+        "jsonl": "answers.jsonl",
+        "mturk": "mturk-batch.zip",
+        "prolific": "prolific-participants.csv",
+        "potato": "potato-items.zip",
+        "label_studio": "label-studio-tasks.zip",
+    }
+    assert names.keys() == FORMS.keys()
+    for form, name in names.items():
         answer = admin.get(f"/admin/export/{form}").answer
         assert answer.status_code == 200
         assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
         if answer.headers["content-type"] == "application/zip":
             with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
                 assert len(archive.namelist()) == 2

@@ -5,16 +5,11 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fresh.commands import study_serve
 from fresh.commands.options import check_output
-from fresh.commands.study_people import add_people, write_codes
+from fresh.commands.study_people import add_people, check_codes, write_codes
 from fresh.extras import load_extra
-
-if TYPE_CHECKING:
-    from fresh.document import Example
-    from fresh.study.settings import StudyConfig
 
 SUMMARY = "let people read rationales, and see what they make of them"
 ABOUT = """\
@@ -142,6 +137,7 @@ def new(args: argparse.Namespace) -> int:
     from fresh.study.items import Model, make_plan
     from fresh.study.people import add_annotators
     from fresh.study.settings import read_study
+    from fresh.study.source import read_documents
     from fresh.study.store import create_study
     from fresh.study.wording import plural
 
@@ -151,6 +147,7 @@ def new(args: argparse.Namespace) -> int:
     codes = Path(args.codes or Path(args.out or ".") / "codes.csv")
     if args.out is None or args.codes:
         check_output(str(codes), str(args.file), args.overwrite)
+        check_codes(codes)
 
     def load(folder: str) -> Model:
         from fresh.rationalizer import Rationalizer
@@ -158,7 +155,7 @@ def new(args: argparse.Namespace) -> int:
         return Rationalizer.from_pretrained(folder, device=args.device)
 
     study = read_study(args.file)
-    plan = make_plan(study, read(study.config), load)
+    plan = make_plan(study, read_documents(study.config, args.file), load)
     with closing(create_study(place, plan)) as store:
         made = add_annotators(store, study.config.annotators or store.shape.needed)
     write_codes(codes, made)
@@ -173,16 +170,6 @@ def new(args: argparse.Namespace) -> int:
     for remark in plan.remarks:
         print(remark)
     return 0
-
-
-def read(config: "StudyConfig") -> "list[Example]":
-    """Read the documents that a study draws from: the test part of a corpus, or a whole file."""
-    from fresh.corpora import find_corpus
-    from fresh.data import read_examples
-
-    if config.data_dir:
-        return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)
-    return list(read_examples(config.corpus, config.data))
 
 
 def show_results(args: argparse.Namespace) -> int:

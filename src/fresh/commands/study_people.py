@@ -85,6 +85,8 @@ def more_codes(args: argparse.Namespace) -> int:
     from fresh.study.store import open_study
 
     check_output(args.output, "", args.overwrite)
+    if args.output != "-":
+        check_codes(Path(args.output))
     with closing(open_study(args.study)) as store:
         made = add_annotators(store, args.number)
     if args.output == "-":
@@ -92,6 +94,16 @@ def more_codes(args: argparse.Namespace) -> int:
     else:
         write_codes(Path(args.output), made)
     return 0
+
+
+def check_codes(path: Path) -> None:
+    """Refuse a place for codes that cannot be written to, before there are any."""
+    probe = path.with_name(f"{path.name}.partial")
+    try:
+        probe.touch(mode=0o600)
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"Codes cannot be written to {path} ({error.strerror}). Choose another file.") from error
 
 
 def write_codes(path: Path, codes: list[str]) -> None:

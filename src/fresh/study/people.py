@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import secrets
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -61,13 +62,20 @@ def written(annotator: int, secret: str) -> str:
     return f"{annotator}-{secret[:4]}-{secret[4:8]}-{secret[8:]}"
 
 
+def as_meant(code: str) -> tuple[str, str]:
+    """Take a code apart into number and secret, in large or small letters, with any spaces and dashes or without."""
+    letters = unicodedata.normalize("NFKC", code).lower()
+    plain = "".join(letter for letter in letters if letter.isalnum())
+    return plain[:-N_LETTERS], plain[-N_LETTERS:]
+
+
 def sign_in(store: Store, code: str) -> Annotator | None:
     """Find who has a code; nobody if it is wrong. A wrong one takes as long as a right one."""
-    number, _, secret = code.strip().lower().partition("-")
+    number, secret = as_meant(code)
     with store.reading() as session:
         known = number.isascii() and number.isdigit() and len(number) < 10
         row = session.get(AnnotatorRow, int(number)) if known else None
-        found = hashed(secret.replace("-", ""), NOBODY if row is None else row.salt)
+        found = hashed(secret, NOBODY if row is None else row.salt)
         if row is None or not hmac.compare_digest(found, row.code):
             return None
         return annotator_of(row)

@@ -209,10 +209,21 @@ def ready(place: str | Path) -> Iterator[Engine]:
         yield engine
     except OperationalError as error:
         engine.dispose()
-        raise StudyError(f"The database {hidden(address(place))} cannot be used: {error.orig}.") from error
+        raise StudyError(unusable(place, error)) from error
     except BaseException:
         engine.dispose()
         raise
+
+
+def unusable(place: str | Path, error: OperationalError) -> str:
+    """Say why a database cannot be used."""
+    code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return (
+            f"The database {hidden(address(place))} cannot be written to ({error.orig}). A study is written to also "
+            "where it is only looked at: see that you may write to the file and to its folder."
+        )
+    return f"The database {hidden(address(place))} cannot be used: {error.orig}."
 
 
 def shape_of(about: Mapping[str, Any]) -> Shape:
@@ -224,8 +235,7 @@ def shape_of(about: Mapping[str, Any]) -> Shape:
 def create_study(place: str | Path, plan: Plan) -> Store:
     """Write a plan into an empty database, in one move."""
     if "://" not in str(place):
-        Path(place).mkdir(parents=True, exist_ok=True)
-        (Path(place) / FILE).touch(0o600)  # it holds the key that sessions are signed with
+        make_room(Path(place))
     with ready(place) as engine:
         bring_up_to_date(engine)
         store = Store.of(engine, about_of(plan))
@@ -238,6 +248,17 @@ def create_study(place: str | Path, plan: Plan) -> Store:
             session.flush()
             session.add_all(row_of(item, plan) for item in (*plan.practice, *plan.checks, *plan.items, *plan.examples))
         return store
+
+
+def make_room(folder: Path) -> None:
+    """Make the folder of a study, and an empty file for its database."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FILE).touch(0o600)  # it holds the key that sessions are signed with
+    except OSError as error:
+        raise StudyError(
+            f"The study cannot be written to {folder} ({error.strerror}). Choose a folder that you may write to."
+        ) from error
 
 
 def about_of(plan: Plan) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 STEERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """What turns the reading direction round."""
@@ -21,9 +21,18 @@ def cannot_complete(n_more: int) -> str:
 
 
 def as_seen(name: str) -> str:
-    """Write a name so that two are alike if people would take one for the other: letters only, in one size."""
+    """Write a name so that two come out the same if people would take one for the other, whatever size and spaces."""
     plain = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
     return " ".join(plain.split()).casefold()
+
+
+def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Find names that people would take for one another."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if as_seen(name) in seen:
+            yield seen[as_seen(name)], name
+        seen.setdefault(as_seen(name), name)
 
 
 def wrong_name(what: str, name: str) -> Iterator[str]:
@@ -32,7 +41,7 @@ def wrong_name(what: str, name: str) -> Iterator[str]:
     :param what: Which name it is.
     """
     if not as_seen(name):
-        yield f"{what} must be text that people can read, got {name!r}. Write some, or leave it out."
+        yield f"{what} must be text that people can read, got {name!r}."
     elif BREAKS.search(name):
         yield f"{what} must stand on one line, got {name!r:.60}. Take the line breaks out."
     elif STEERING.search(name):

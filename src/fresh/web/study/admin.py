@@ -26,8 +26,15 @@ from fresh.web.study.site import Site, go
 
 ROLE: Final = "admin"
 MOST_CODES = 100
-ENDINGS = {"jsonl": ".jsonl", "potato": ".jsonl", "label_studio": ".json"}
-"""How files of some forms end; others are tables."""
+FILES = {
+    "csv": "answers.csv",
+    "jsonl": "answers.jsonl",
+    "mturk": "mturk-batch.csv",
+    "prolific": "prolific-participants.csv",
+    "potato": "potato-items.jsonl",
+    "label_studio": "label-studio-tasks.json",
+}
+"""What files are called; several in one archive by the first of them."""
 NAMES = {
     "csv": "CSV",
     "jsonl": "JSON lines",
@@ -120,9 +127,9 @@ class Admin:
         if form not in FORMS:
             raise Problem(404, unknown(form, "a form that a study can be exported to", FORMS))
         with tempfile.TemporaryDirectory() as folder:
-            made = export_study(self.site.store, form, Path(folder) / f"{form}{ENDINGS.get(form, '.csv')}")
+            made = export_study(self.site.store, form, Path(folder) / FILES[form])
             content, ending = packed(made)
-        headers = {"Content-Disposition": f'attachment; filename="{form}{ending}"'}
+        headers = {"Content-Disposition": f'attachment; filename="{Path(FILES[form]).stem}{ending}"'}
         return Response(content, media_type=KINDS.get(ending, "application/json"), headers=headers)
 
 
