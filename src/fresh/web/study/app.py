@@ -109,6 +109,7 @@ def add_routes(app: FastAPI, site: Site) -> None:
         "/practice/{ticket}": people.practice,
         "/leave": people.ask_to_leave,
         "/admin": admin.start,
+        "/admin/person/{annotator}/{action}": admin.ask,
         "/admin/results": admin.results,
         "/admin/export/{form}": admin.export,
     }
