@@ -22,6 +22,7 @@ from fresh.config import unknown
 from fresh.sheet import harmless
 from fresh.study.answer import SCALES, StudyError
 from fresh.study.assignment import latin_row
+from fresh.study.queries import spelt
 from fresh.study.records import COLUMNS, overview, records
 from fresh.study.schema import ItemRow
 from fresh.study.settings import ON_OUR_PAGES
@@ -92,7 +93,8 @@ def items_of(store: Store) -> list[Shown]:
     with store.reading() as session:
         rows = {row.id: row for row in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
         found = ((ticket, rows[number]) for number, ticket in tickets.items())
-        return [Shown(ticket, " ".join(row.words), " ".join(row.query)) for ticket, row in found]
+        corpus = store.about["corpus"]
+        return [Shown(ticket, " ".join(row.words), spelt(row.query, corpus)) for ticket, row in found]
 
 
 def questions_of(store: Store) -> dict[str, tuple[str, dict[str, str]]]:

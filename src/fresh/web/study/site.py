@@ -15,6 +15,7 @@ from starlette.types import Scope
 from fresh.highlight import ON_A_PAGE
 from fresh.study.answer import EndedError, NotGivenError, PausedError, RepeatedError, StudyError
 from fresh.study.desk import NOT_HERE, PAUSED
+from fresh.study.queries import parts_of
 from fresh.study.store import Store
 from fresh.study.wording import cannot_complete, plural
 from fresh.web.assets import Assets, files_of, templates_of
@@ -67,7 +68,7 @@ def make_templates(assets: Assets) -> Environment:
     """Find the pages; what stands in them cannot turn the reading direction round."""
     templates = templates_of(PACKAGE, "pages", assets)
     templates.finalize = lambda value: value.translate(ON_A_PAGE) if type(value) is str else value
-    templates.filters |= {"figure": figure, "plural": plural}
+    templates.filters |= {"figure": figure, "plural": plural, "parts": parts_of}
     templates.globals["cannot_complete"] = cannot_complete
     return templates
 
