@@ -105,7 +105,7 @@ def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: 
     page = admin.get("/admin").page
     assert 'href="/admin/person/1/exclude" aria-label="Exclude annotator 1">Exclude</a>' in page
     assert "<h1>Exclude annotator 1?</h1>" in admin.get("/admin/person/1/exclude").page
-    assert "finished, 4 answers, 1 of 1 check failed." in admin.page
+    assert "So far: finished, 4 answers, 1 of 1 check failed." in admin.page
     assert "8 of 16 answers" in admin.get("/admin").page  # nothing was done yet
     admin.post("/admin/person", annotator=1, action="exclude")
     assert "4 of 16 answers" in admin.page

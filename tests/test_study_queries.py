@@ -26,8 +26,8 @@ SPELT = "Question: what was on the desk ? Answer: a pencil"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    settings = {"corpus": "multirc", "data_dir": "x", "sample": 4, "practice": 1, "checks": 0}
-    made = create_study(tmp_path / "s", make_plan(study(two_ways(), **settings), corpus(query=ASKED), load))
+    settings = study(two_ways(), corpus="multirc", data_dir="x", sample=4, practice=1, checks=0)
+    made = create_study(tmp_path / "s", make_plan(settings, corpus(query=ASKED), load))
     yield made
     made.close()
 
