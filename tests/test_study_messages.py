@@ -62,6 +62,37 @@ def test_a_folder_that_cannot_be_written_to_is_told(folder: Path, capsys: pytest
     assert "of 3 annotators" in capsys.readouterr().out  # no code was made that nobody has
 
 
+def test_no_file_is_replaced_unasked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor the settings that some tools want beside their items."""
+    create_study(folder / "x", plan(two_ways())).close()
+    (folder / "items.config.yaml").write_text("mine", encoding="utf-8")
+    assert told(capsys, "export", "x", "--as", "potato", "--output", "items.jsonl") == (
+        "fresh study: items.config.yaml is there already. Choose another file, or replace it: --overwrite.\n"
+    )
+    assert not (folder / "items.jsonl").exists()
+    assert told(capsys, "export", "x", "--as", "mturk", "--output", "batch.html") == (
+        "fresh study: batch.html is where the settings for mturk go. Let the name of the file end otherwise.\n"
+    )
+    assert main(["study", "export", "x", "--as", "potato", "--output", "items.jsonl", "--overwrite"]) == 0
+    assert capsys.readouterr().out == "Written: items.jsonl, items.config.yaml\n"
+    assert (folder / "items.config.yaml").read_text(encoding="utf-8") != "mine"
+
+
+def test_a_file_that_may_not_be_written_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_study(folder / "x", plan(two_ways())).close()
+
+    def refuse(place: Path, *_given: Any, **_more: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(place))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert told(capsys, "export", "x", "--as", "csv", "--output", "answers.csv") == (
+        "fresh study: answers.csv cannot be read or written (Permission denied). See that you may, or choose another "
+        "place.\n"
+    )
+
+
 def test_a_database_that_may_only_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create_study(tmp_path, plan(two_ways())).close()
 

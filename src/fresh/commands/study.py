@@ -129,7 +129,13 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for."""
     load_extra("alembic", "study", "A study")
-    return int(args.act(args))
+    try:
+        return int(args.act(args))
+    except PermissionError as error:
+        place = str(error.filename).removesuffix(".partial")
+        raise ValueError(
+            f"{place} cannot be read or written ({error.strerror}). See that you may, or choose another place."
+        ) from error
 
 
 def new(args: argparse.Namespace) -> int:
@@ -195,10 +201,11 @@ def show_results(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> int:
     """Write answers, or items for other tools."""
-    from fresh.study.exporting import export_study
+    from fresh.study.exporting import export_study, places_of
     from fresh.study.store import open_study
 
-    check_output(args.output, "", args.overwrite)
+    for place in places_of(args.form, Path(args.output)):
+        check_output(str(place), "", args.overwrite)
     with closing(open_study(args.study)) as store:
         files = export_study(store, args.form, Path(args.output))
     print(f"Written: {', '.join(map(str, files))}")

@@ -242,14 +242,23 @@ def label_studio_settings(store: Store, _data: str) -> str:
 
 def export_study(store: Store, form: str, path: Path) -> list[Path]:
     """Write a study in some form, and say which files there are now."""
+    places = places_of(form, path)
+    made = [FORMS[form](store), *([SETTINGS[form](store, path.name)] if form in SETTINGS else [])]
+    for place, text in zip(places, made, strict=True):
+        write_text(place, text)
+    return places
+
+
+def places_of(form: str, path: Path) -> list[Path]:
+    """List the files that some form needs: the one that is named, and for some tools their settings beside it."""
     if form not in FORMS:
         raise StudyError(unknown(form, "a form that a study can be exported to", FORMS))
-    made = {path: FORMS[form](store)}
-    if form in SETTINGS:
-        made[path.with_name(path.stem + ENDINGS[form])] = SETTINGS[form](store, path.name)
-    for place, text in made.items():
-        write_text(place, text)
-    return list(made)
+    if form not in SETTINGS:
+        return [path]
+    beside = path.with_name(path.stem + ENDINGS[form])
+    if beside == path:
+        raise StudyError(f"{path} is where the settings for {form} go. Let the name of the file end otherwise.")
+    return [path, beside]
 
 
 FORMS: dict[str, Callable[[Store], str]] = {
