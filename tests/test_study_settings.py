@@ -106,7 +106,7 @@ z = "Same"
         "conditions.c: A condition of the kind model needs model.",
         "conditions.d: bb is not a condition. Did you mean b?",
         "conditions.e: like must name a condition of the kind model or human, and f is of the kind full_text.",
-        "labels.x must be text that people can read, got 3.",
+        "labels.x must be text that people can read, got 3. Write it in quotation marks.",
         "labels: 'Same' and 'Same' look alike. Give each label its own.",
     ]
 
@@ -143,7 +143,7 @@ z = "Same"
             "sample must be a whole number, got 4.0. Write it without a point.",
         ),
         ('corpus = "a.csv"\nsample = true', "sample must be a whole number, got True."),
-        ('corpus = "a.csv"\ntitle = " "', "title must be text that people can read, got ' '."),
+        ('corpus = "a.csv"\ntitle = " "', "title must be text that people can read, got ' '. Write some."),
         (
             'corpus = "a.csv"\ntitle = "A\\nB"',
             "title must stand on one line, got 'A\\nB'. Take the line breaks out.",
@@ -161,7 +161,7 @@ z = "Same"
         ),
         (
             'corpus = "a.csv"\n[conditions.""]\nkind = "human"',
-            "A condition's name must be text that people can read, got ''.",
+            "A condition's name must be text that people can read, got ''. Write some.",
         ),
         (
             'corpus = "a.csv"\n[conditions."a\\u202eb"]\nkind = "human"',
@@ -171,7 +171,7 @@ z = "Same"
             'corpus = "a.csv"\n[conditions."a b"]\nkind = "human"\n[conditions." A  b"]\nkind = "human"',
             "conditions: 'a b' and ' A  b' look alike. Give each its own name.",
         ),
-        ('corpus = "a.csv"\n[labels]\nx = " "', "labels.x must be text that people can read, got ' '."),
+        ('corpus = "a.csv"\n[labels]\nx = " "', "labels.x must be text that people can read, got ' '. Write some."),
         (
             'corpus = "a.csv"\n[labels]\nx = "Up\\rDown"',
             "labels.x must stand on one line, got 'Up\\rDown'. Take the line breaks out.",

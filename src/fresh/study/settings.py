@@ -263,7 +263,7 @@ def wrong_labels(labels: Mapping[str, Any]) -> Iterator[str]:
     """Say which labels cannot be shown, or not told apart."""
     for label, shown in labels.items():
         if not isinstance(shown, str):
-            yield f"labels.{label} must be text that people can read, got {shown!r}."
+            yield f"labels.{label} must be text that people can read, got {shown!r}. Write it in quotation marks."
         else:
             yield from wrong_name(f"labels.{label}", shown)
     texts = [shown for shown in labels.values() if isinstance(shown, str) and as_seen(shown)]

@@ -41,7 +41,7 @@ def wrong_name(what: str, name: str) -> Iterator[str]:
     :param what: Which name it is.
     """
     if not as_seen(name):
-        yield f"{what} must be text that people can read, got {name!r}."
+        yield f"{what} must be text that people can read, got {name!r}. Write some."
     elif BREAKS.search(name):
         yield f"{what} must stand on one line, got {name!r:.60}. Take the line breaks out."
     elif STEERING.search(name):
