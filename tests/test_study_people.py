@@ -116,7 +116,7 @@ def test_how_people_stand_is_told_as_they_see_it_themselves(store: Store) -> Non
 
 
 def test_who_has_a_check_to_answer_has_not_finished(tmp_path: Path) -> None:
-    with closing(create_study(tmp_path, plan(two_ways(), sample=2, practice=0, checks=1))) as store:
+    with closing(create_study(tmp_path, plan(two_ways(), sample=1, practice=0, checks=1))) as store:
         who = take_part(store, "p1", 1)
         task = next_task(store, who)
         assert task is not None
