@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy import select
 
 from fresh.config import from_mapping
 from fresh.document import Document, Example, Mask
 from fresh.seen import Seen
 from fresh.study.items import Item, Plan, make_plan
+from fresh.study.schema import StudyRow
 from fresh.study.settings import Condition, Study, StudyConfig
+from fresh.study.store import Store
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,11 @@ def plan(ways: Mapping[str, Any] | None = None, n: int = 20, **settings: Any) ->
 def text_of(item: Item) -> str:
     """Write out what is shown."""
     return " ".join(item.rationale.words)
+
+
+def as_earlier(store: Store) -> Store:
+    """Make of a study one as earlier versions wrote them, in which all read the documents in one order."""
+    with store.writing() as session:
+        row = session.scalars(select(StudyRow)).one()
+        row.about = {name: value for name, value in row.about.items() if name != "own_orders"}
+        return Store.of(store.engine, row.about)

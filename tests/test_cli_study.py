@@ -73,7 +73,7 @@ def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixtur
     assert main(["study", "status", "a-study"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "16 of 16 answers, by 4 of 4 annotators."
-    assert shown[1] == "  annotator 1: active, 4 answers, 2.0 s an answer, 1 of 1 checks failed - look here"
+    assert shown[1] == "  annotator 1: finished, 4 answers, 2.0 s an answer, 1 of 1 check failed - look here"
     outputs = ("--json", "r.json", "--markdown", "r.md", "--csv", "r.csv", "--figure", "r.png")
     assert main(["study", "results", "a-study", *outputs]) == 0
     shown_text = capsys.readouterr().out
@@ -122,6 +122,30 @@ def test_too_few_codes_are_told(folder: Path, capsys: pytest.CaptureFixture[str]
     (folder / "study.toml").write_text("annotators = 3\n" + STUDY, encoding="utf-8")
     assert main(["study", "new", "study.toml", "--out", "few", "--device", "cpu"]) == 0
     assert "At least 4 annotators are needed to complete it: fresh study codes." in capsys.readouterr().out
+
+
+def test_one_of_a_thing_is_told_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("films.csv").write_text("text,label\na good film,pos\na bad film,neg\n", encoding="utf-8")
+    settings = "sample = 1\nper_item = 1\npractice = 0\nchecks = 0\n"
+    Path("s.toml").write_text(
+        f'corpus = "films.csv"\n{settings}[conditions.all]\nkind = "full_text"\n', encoding="utf-8"
+    )
+    assert main(["study", "new", "s.toml", "--out", "one"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1 document in 1 condition, 1 answer wanted.",
+        "1 sign-in code is in one/codes.csv: it is kept nowhere else. Give each annotator one.",
+    ]
+    answer_all("one", Path("one/codes.csv"))
+    assert main(["study", "status", "one"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 1 answer, by 1 of 1 annotator.",
+        "  annotator 1: finished, 1 answer, 2.0 s an answer",
+    ]
+    assert main(["study", "results", "one"]) == 0
+    assert "1 of 1 answer by 1 annotator.\n" in capsys.readouterr().out
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:

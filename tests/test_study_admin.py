@@ -13,14 +13,15 @@ from fastapi import FastAPI
 
 from fresh.study.exporting import FORMS
 from fresh.study.keys import make_admin_secret
-from fresh.study.people import add_annotators, look_up
+from fresh.study.people import add_annotators, look_up, sign_in
 from fresh.study.records import overview, records
 from fresh.study.store import Store, create_study
 from fresh.web.study.app import create_app
 from studies import plan, two_ways
 from visitors import Person, strip_practice, visitor
 
-PATHS = ("/admin/results", "/admin/export/csv")
+PATHS = ("/admin/results", "/admin/export/csv", "/admin/person/1/exclude")
+LACKING = "Those who have codes cannot complete the study: at least {} needed."
 POSTED = ("/admin/pause", "/admin/person", "/admin/codes", "/admin/sign-out")
 
 
@@ -60,6 +61,7 @@ def cells(page: str, row: str) -> list[str]:
 
 def test_progress_time_agreement_and_flagged_people_are_shown(admin: Person, app: FastAPI, store: Store) -> None:
     assert "0 of 16 answers, by 0 of 0 annotators" in admin.page
+    assert LACKING.format("4 more annotators are") in admin.page
     assert cells(admin.page, "human") == ["0 of 8", "–", "–", "–", "–"]
     assert "There are no results yet." in admin.page
     answered(app, store, 4)
@@ -67,7 +69,8 @@ def test_progress_time_agreement_and_flagged_people_are_shown(admin: Person, app
     page = admin.get("/admin").page
     assert "16 of 16 answers, by 4 of 5 annotators, <b>4 to look at</b>" in page
     assert cells(page, "human") == ["8 of 8", "2.5", "1.00", "1.00", "–"]  # all alike: alpha says nothing
-    assert cells(page, "1")[:4] == ["active look here", "4", "2.5", "1 of 1"]
+    assert "cannot complete" not in page
+    assert cells(page, "1")[:4] == ["finished look here", "4", "2.5", "1 of 1"]
     assert cells(page, "5")[:4] == ["not begun", "0", "–", "–"]
 
 
@@ -81,7 +84,7 @@ def test_results_so_far_are_those_of_the_command(admin: Person, app: FastAPI, st
     assert "human − full" in page
     assert admin.get("/admin/results").page == page
     admin.get("/admin").post("/admin/person", annotator=1, action="exclude")
-    assert "4 of 16 answers by 1 annotators." in admin.get("/admin/results").page
+    assert "4 of 16 answers by 1 annotator." in admin.get("/admin/results").page
 
 
 def test_a_study_is_paused_and_goes_on(admin: Person, app: FastAPI, store: Store) -> None:
@@ -97,27 +100,90 @@ def test_a_study_is_paused_and_goes_on(admin: Person, app: FastAPI, store: Store
 
 
 def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: Store) -> None:
+    """Asked first, and said afterwards; all without scripts."""
     answered(app, store)
-    admin.get("/admin").post("/admin/person", annotator=1, action="exclude")
+    page = admin.get("/admin").page
+    assert 'href="/admin/person/1/exclude" aria-label="Exclude annotator 1">Exclude</a>' in page
+    assert "<h1>Exclude annotator 1?</h1>" in admin.get("/admin/person/1/exclude").page
+    assert "So far: finished, 4 answers, 1 of 1 check failed." in admin.page
+    assert "8 of 16 answers" in admin.get("/admin").page  # nothing was done yet
+    admin.post("/admin/person", annotator=1, action="exclude")
     assert "4 of 16 answers" in admin.page
+    assert done(admin) == "Annotator 1 is excluded: nothing of theirs counts. Texts that others get: 4."
     assert cells(admin.page, "1")[0] == "excluded look here"
+    assert "<h1>Readmit annotator 1?</h1>" in admin.get("/admin/person/1/readmit").page
     admin.post("/admin/person", annotator=1, action="readmit")
     assert "8 of 16 answers" in admin.page
+    assert done(admin) == "Annotator 1 takes part again, and what they answered counts."
+    assert "<h1>Let annotator 2 go?</h1>" in admin.get("/admin/person/2/leave").page
     admin.post("/admin/person", annotator=2, action="leave")
+    assert done(admin) == "Annotator 2 has left: what they answered counts."
     assert cells(admin.page, "2")[0] == "left look here"
     person = look_up(store, 2)
     assert person is not None
     assert person.state == "left"
 
 
+def done(admin: Person) -> str:
+    """What the page says was done."""
+    found = re.search(r'<p class="done" role="status">(.*?)</p>', admin.page)
+    return "" if found is None else found[1]
+
+
+def test_answers_that_others_took_over_are_told(admin: Person, app: FastAPI, store: Store) -> None:
+    answered(app, store, 4)
+    admin.get("/admin/person/1/exclude").post("/admin/person", annotator=1, action="exclude")
+    answered(app, store, 1)
+    admin.get("/admin/person/1/readmit").post("/admin/person", annotator=1, action="readmit")
+    assert done(admin) == (
+        "Annotator 1 takes part again, and what they answered counts. "
+        "Answers that do not count, since others were given the texts: 4."
+    )
+
+
+def test_nothing_is_said_to_be_done_that_was_not(admin: Person, store: Store) -> None:
+    add_annotators(store, 1)
+    assert done(admin.get("/admin?did=readmit&annotator=1&number=0"))
+    for told in (
+        "did=exclude&annotator=1&number=4",
+        "did=x&annotator=1&number=4",
+        "did=readmit&annotator=9&number=4",
+        "did=readmit&annotator=1&number=<b>",
+    ):
+        assert admin.get(f"/admin?{told}").status == 200
+        assert not done(admin)
+
+
+def test_a_page_that_is_loaded_again_makes_no_other_codes(admin: Person, store: Store) -> None:
+    """A browser sends the same form once more."""
+    admin.get("/admin")
+    sent = {"form": admin.field("form"), "number": 2, "after": admin.field("after")}
+    assert admin.post("/admin/codes", **sent).page.count("<h1>New codes</h1>") == 1
+    assert admin.post("/admin/codes", **sent).status == 409
+    assert "<h1>This was done already</h1>" in admin.page
+    assert admin.told == [
+        "There are more annotators than when this was asked for: the codes may have been made already, and each is "
+        "shown once. Look who has begun; whoever has no code gets a new one."
+    ]
+    assert len(overview(store).people) == 2
+    admin.get("/admin/person/1/renew")
+    sent = {"form": admin.field("form"), "annotator": 1, "action": "renew", "mark": admin.field("mark")}
+    [code] = re.findall(r"\d+-\w{4}-\w{4}-\w{4}", admin.post("/admin/person", **sent).page)
+    assert admin.post("/admin/person", **sent).status == 409
+    assert admin.told == [
+        "Annotator 1 has got a new code already, which is shown once. If nobody has it, go back and make another."
+    ]
+    assert sign_in(store, code) is not None  # the new one is still theirs
+
+
 def test_new_codes_are_shown_once_and_open_the_door(admin: Person, app: FastAPI, store: Store) -> None:
-    admin.post("/admin/codes", number=3)
+    admin.post("/admin/codes", number=3, after=0)
     codes = re.findall(r"^\d+-\w{4}-\w{4}-\w{4}$", admin.page.replace('">', '">\n'), re.MULTILINE)
     assert len(codes) == 3
     assert "I agree" in visitor(app).get().post("/sign-in", code=codes[1]).page
     assert not any(code in admin.get("/admin").page for code in codes)
     person = visitor(app).enter(codes[1])
-    admin.post("/admin/person", annotator=2, action="renew")
+    admin.get("/admin/person/2/renew").post("/admin/person", annotator=2, action="renew", mark=admin.field("mark"))
     assert person.get("/item").status == 401
     [code] = re.findall(r"\d+-\w{4}-\w{4}-\w{4}", admin.page)
     assert visitor(app).get().post("/sign-in", code=codes[1]).status == 403
@@ -132,22 +198,34 @@ def test_new_codes_are_shown_once_and_open_the_door(admin: Person, app: FastAPI,
 def test_who_or_what_there_is_not_is_told(admin: Person) -> None:
     admin.post("/admin/person", annotator=77, action="exclude")
     assert (admin.status, admin.told) == (422, ["There is no annotator 77 in this study."])
-    admin.get("/admin").post("/admin/codes", number=1)
+    admin.get("/admin").post("/admin/codes", number=1, after=admin.field("after"))
     admin.get("/admin").post("/admin/person", annotator=1, action="exlude")
     assert admin.told == ["exlude is not something that can be done here. Did you mean exclude?"]
+    assert admin.get("/admin/person/1/exlude").told == admin.told
+    for wrong in ("77", "x", "0"):
+        assert admin.get(f"/admin/person/{wrong}/exclude").told == [f"There is no annotator {wrong} in this study."]
 
 
 def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store) -> None:
     answered(app, store)
     rows = list(csv.DictReader(io.StringIO(admin.get("/admin/export/csv").page)))
     assert len(rows) == len(records(store)) == 12
-    assert admin.answer.headers["content-disposition"] == 'attachment; filename="csv.csv"'
     lines = admin.get("/admin/export/jsonl").page.splitlines()
     assert [json.loads(line)["kind"] for line in lines].count("real") == 8
-    for form in FORMS:
+    names = {
+        "csv": "answers.csv",
+        "jsonl": "answers.jsonl",
+        "mturk": "mturk-batch.zip",
+        "prolific": "prolific-participants.csv",
+        "potato": "potato-items.zip",
+        "label_studio": "label-studio-tasks.zip",
+    }
+    assert names.keys() == FORMS.keys()
+    for form, name in names.items():
         answer = admin.get(f"/admin/export/{form}").answer
         assert answer.status_code == 200
         assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
         if answer.headers["content-type"] == "application/zip":
             with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
                 assert len(archive.namelist()) == 2

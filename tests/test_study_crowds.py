@@ -108,7 +108,10 @@ def test_prolific_says_who_has_left(store: Store, tmp_path: Path) -> None:
     left, active = dict.fromkeys("ce", "left"), dict.fromkeys("abfg", "active")
     assert found == {**left, **active, "d": "excluded"}  # b came back and was approved
     assert told(import_study(store, "prolific", file)) == (0, 7, [])
-    assert FORMS["prolific"](store).splitlines()[:2] == ["Participant id,answered,checks failed,state", "b,0,0,active"]
+    assert FORMS["prolific"](store).splitlines()[:2] == [
+        "Participant id,answered,checks failed,state",
+        "b,0,0,not begun",
+    ]
     older = write(tmp_path / "older.csv", "session_id,participant_id,status\n1,z,Timed-Out\n")
     assert told(import_study(store, "prolific", older)) == (1, 0, [])
     assert overview(store).people[-1].state == "left"

@@ -20,7 +20,21 @@ from studies import plan, two_ways
 from visitors import BROWSER, Person, strip_practice
 
 PATHS = ("/sign-in", "/consent", "/answer", "/admin/sign-in", "/admin/pause", "/admin/person", "/admin/codes")
-FIELDS = ("form", "ticket", "label", "confidence", "readability", "milliseconds", "code", "number", "action", "paused")
+FIELDS = (
+    "form",
+    "ticket",
+    "label",
+    "confidence",
+    "readability",
+    "milliseconds",
+    "code",
+    "number",
+    "action",
+    "paused",
+    "annotator",
+    "after",
+    "mark",
+)
 ODD = st.one_of(
     st.text(max_size=40),
     st.integers(-(10**25), 10**25).map(str),
@@ -80,11 +94,20 @@ def test_whatever_is_posted(person: Person, store: Store, path: str, fields: dic
 
 
 @QUIETLY
+@given(did=ODD, annotator=ODD, number=ODD)
+def test_whatever_the_admin_page_is_asked(person: Person, did: str, annotator: str, number: str) -> None:
+    given = {"did": did, "annotator": annotator, "number": number}
+    for path, query in (("/admin", given), (f"/admin/person/{quote(annotator, safe='')}/{quote(did, safe='')}", {})):
+        person.answer = person.client.get(path, params=query, headers=BROWSER)
+        check(person)
+
+
+@QUIETLY
 @given(path=st.text(max_size=30), cookie=st.text(max_size=60))
 def test_whatever_is_asked_for(app: FastAPI, path: str, cookie: str) -> None:
     person = Person(TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False))
     sent = {**BROWSER, "Cookie": f"study_admin={cookie}".encode()}
-    for prefix in ("/", "/practice/", "/admin/export/", "/static/"):
+    for prefix in ("/", "/practice/", "/admin/export/", "/admin/person/1/", "/admin?did=", "/static/"):
         person.answer = person.client.get(prefix + quote(path, safe=""), headers=sent)
         check(person)
 

@@ -89,7 +89,7 @@ def test_what_somebody_should_know_is_said() -> None:
     trained = FakeModel(First(8), seen=Seen.of(example.document for example in examples))
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
     assert make_plan(study(ways), examples, lambda _: trained).remarks == (
-        "ours was trained with 6 of the 6 documents: its rationales may be too good.",
+        "ours was trained with 6 of 6 documents: its rationales may be too good.",
         "ours and full show the same words in 6 of 6 documents.",
     )
 
@@ -136,7 +136,14 @@ def test_bad_documents_are_refused() -> None:
     half = [*corpus(), Example(Document.from_words(["\ud800"], id="half"), "pos")]
     assert refused(half, full) == "Document 'half' holds half a character. Mend it, or leave it out."
     assert refused(corpus(), full, labels={"neg": "pos"}) == (
-        "Two labels are shown as 'pos'. Give each its own in [labels]."
+        "Two labels look alike as people read them: 'pos' and 'pos'. Give each its own in [labels]."
+    )
+    assert refused(corpus(), full, labels={"neg": " POS"}) == (
+        "Two labels look alike as people read them: ' POS' and 'pos'. Give each its own in [labels]."
+    )
+    broken = [replace(one, label="pos\nneg") if number % 2 else one for number, one in enumerate(corpus())]
+    assert refused(broken, full) == (
+        "The label 'pos\\nneg', as people read it, must stand on one line, got 'pos\\nneg'. Take the line breaks out."
     )
     assert refused(corpus(7), full).endswith("there are 7. Ask for less (sample, practice).")
 
@@ -212,3 +219,10 @@ def test_taking_turns_keeps_all_and_their_order(labels: list[str]) -> None:
     n_labels = len(set(labels))
     for turn in range(n_least):
         assert len({one.label for one in turned[turn * n_labels : (turn + 1) * n_labels]}) == n_labels
+
+
+def test_labels_stand_in_the_order_of_the_study() -> None:
+    labels = {"pos": "Good", "neg": "Bad"}
+    assert list(make_plan(study(two_ways(), labels), corpus(), load).labels.items()) == list(labels.items())
+    assert list(make_plan(study(two_ways(), {"pos": "Good"}), corpus(), load).labels) == ["pos", "neg"]
+    assert list(make_plan(study(two_ways()), corpus(), load).labels) == ["neg", "pos"]

@@ -1,16 +1,16 @@
 """Secrets of a served study, what people may look at again, and how conditions stand; on both databases."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select
 
-from fresh.study.answer import Answer, NotGivenError, StudyError
+from fresh.study.answer import Answer, NotGivenError, RepeatedError, StudyError
 from fresh.study.desk import next_task, readmit, save
 from fresh.study.given import examples_of, feedback, items_of
 from fresh.study.keys import admin_mark, is_admin, make_admin_secret, set_admin_secret, signing_key
-from fresh.study.people import add_annotators, code_mark, consent, exclude, leave, look_up, renew_code, sign_in
+from fresh.study.people import add_annotators, code_mark, consent, exclude, leave, look_up, newest, renew_code, sign_in
 from fresh.study.records import counted
 from fresh.study.schema import ItemRow, StudyRow
 from fresh.study.standing import standings
@@ -164,3 +164,24 @@ def test_conditions_stand_as_their_answers_do(store: Store) -> None:
     agreement = found["human"].agreement
     assert agreement is not None
     assert agreement.raw is None  # nobody compares yet: each text has one answer
+
+
+def test_of_many_who_ask_for_the_same_codes_at_once_one_gets_them(store: Store) -> None:
+    [code] = add_annotators(store, 1, after=0)
+    assert sign_in(store, code) is not None
+    mark = code_mark(store, 1)
+
+    def repeated(ask: Callable[[], object]) -> bool:
+        try:
+            ask()
+        except RepeatedError:
+            return True
+        return False
+
+    def several(ask: Callable[[], object]) -> list[bool]:
+        with ThreadPoolExecutor(4) as pool:
+            return sorted(pool.map(lambda _: repeated(ask), range(4)))
+
+    assert several(lambda: add_annotators(store, 2, after=1)) == [False, True, True, True]
+    assert several(lambda: renew_code(store, 1, mark)) == [False, True, True, True]
+    assert newest(store) == 3

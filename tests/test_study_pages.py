@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from fresh.study.items import make_plan
 from fresh.study.people import add_annotators, pause, release_stale
-from fresh.study.records import records
+from fresh.study.records import overview, records
 from fresh.study.schema import AssignmentRow
 from fresh.study.store import Store, create_study, open_study
 from fresh.web.study.app import StudyServeConfig, create_app
@@ -130,6 +130,36 @@ def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -
     assert [one["counted"] for one in records(store) if one["kind"] == "real"] == [True]
 
 
+def test_whoever_does_not_agree_is_told_that_nothing_was_stored(store: Store) -> None:
+    [code] = add_annotators(store, 1)
+    person = visitor(create_app(store)).get().post("/sign-in", code=code)
+    assert '<a class="quiet button" href="/leave">I do not agree</a>' in person.page
+    person.get("/leave")
+    assert "<h1>You do not take part</h1>" in person.page
+    assert "nothing was stored: no answer, no time, and not that you were here" in person.page
+    assert "sign in again with your code: it stays yours" in person.page
+    [found] = overview(store).people
+    assert (found.standing, found.begun) == ("not begun", False)
+    person.post("/sign-out")
+    assert "I agree" in person.get().post("/sign-in", code=code).page
+
+
+def test_codes_are_taken_as_they_are_meant(store: Store) -> None:
+    app, [code] = create_app(store), add_annotators(store, 1)
+    number, *parts = code.split("-")
+    bare = "".join(parts)
+    for written in (
+        f"  {number} - {' '.join(parts)} ",
+        f"{number}{bare}".upper(),
+        f"{number}\u2013{bare}",
+        f"{number}. {bare[:6]}_{bare[6:]}",
+        "".join(chr(ord(sign) + 0xFEE0) for sign in code),  # full-width letters
+    ):
+        assert "I agree" in visitor(app).get().post("/sign-in", code=written).page, written
+    for wrong in (bare, code[:-1], f"{number}-{number}-{bare}", f"{code}a"):
+        assert visitor(app).get().post("/sign-in", code=wrong).status == 403
+
+
 def test_what_lies_too_long_is_given_to_whoever_has_nothing_left(enter: Enter, store: Store) -> None:
     crowd = [strip_practice(enter()) for _ in range(4)]
     sleeper, *others = crowd
@@ -216,7 +246,8 @@ def test_a_paused_study_says_so_and_still_takes_answers(enter: Enter, store: Sto
 def test_hostile_texts_are_shown_and_do_nothing(tmp_path: Path) -> None:
     hostile = HOSTILE.replace("\ud800", "").replace("\x00", "")
     texts = dict.fromkeys(("consent", "instructions", "question", "thanks"), hostile)
-    made = plan(two_ways(), sample=2, practice=1, checks=0, title=hostile, texts=texts)
+    title = " ".join(hostile.replace("\u202e", "").split())  # what else is in it is refused in a title
+    made = plan(two_ways(), sample=2, practice=1, checks=0, title=title, texts=texts)
     store = create_study(tmp_path / "hostile", made)
     person = visitor(create_app(store)).get()
     [code] = add_annotators(store, 1)

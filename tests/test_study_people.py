@@ -10,17 +10,17 @@ from sqlalchemy.orm import Session
 from fresh.cli import main
 from fresh.study import people
 from fresh.study.answer import Answer, StudyError
-from fresh.study.desk import next_task, readmit, save
-from fresh.study.people import Annotator, consent, enrol, exclude, leave, named, pause
+from fresh.study.desk import may_get_more, next_task, readmit, save
+from fresh.study.people import Annotator, add_annotators, consent, enrol, exclude, leave, named, pause
 from fresh.study.records import counted, overview
 from fresh.study.schema import AssignmentRow
 from fresh.study.store import Store, create_study, now, open_study
-from studies import plan, two_ways
+from studies import as_earlier, plan, two_ways
 
 
 @pytest.fixture
 def store(database: str) -> Iterator[Store]:
-    made = create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))
+    made = as_earlier(create_study(database, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1)))
     yield made
     made.close()
 
@@ -98,12 +98,68 @@ def test_a_pause_says_whether_it_changed_anything(store: Store) -> None:
     assert [pause(store), pause(store), pause(store, False), pause(store, False)] == [True, False, True, False]
 
 
+def test_how_people_stand_is_told_as_they_see_it_themselves(store: Store) -> None:
+    """Two people can complete it: who has read all documents has finished, and who waits for others has not."""
+    enrol(store, "p0")
+    first, second = take_part(store, "p1"), take_part(store, "p2", 3)
+    assert [one.standing for one in overview(store).people] == ["not begun", "finished", "active"]
+    assert next_task(store, second) is not None
+    third = take_part(store, "p3")
+    assert may_get_more(store, third)
+    assert [one.standing for one in overview(store).people][1:] == ["finished", "active", "active"]
+    take_part(store, "p2")
+    assert not may_get_more(store, third)
+    assert [one.standing for one in overview(store).people][1:] == ["finished", "finished", "finished"]
+    exclude(store, second)
+    leave(store, first)
+    assert [one.standing for one in overview(store).people] == ["not begun", "left", "excluded", "active"]
+
+
+def test_who_has_a_check_to_answer_has_not_finished(tmp_path: Path) -> None:
+    with closing(create_study(tmp_path, plan(two_ways(), sample=1, practice=0, checks=1))) as store:
+        who = take_part(store, "p1", 1)
+        task = next_task(store, who)
+        assert task is not None
+        assert (task.kind, overview(store).people[0].standing) == ("check", "active")
+        take_part(store, "p1")
+        assert overview(store).people[0].standing == "finished"
+
+
+def test_it_is_told_when_those_who_have_codes_cannot_complete_a_study(folder: str) -> None:
+    """Eight answers: whoever takes part can give four of them, one for each document."""
+    with closing(open_study(folder)) as store:
+        assert overview(store).n_more == 1
+        add_annotators(store, 1)
+        assert overview(store).n_more == 0
+        leave(store, 1)
+        assert overview(store).n_more == 1
+        exclude(store, 1)
+        assert overview(store).n_more == 1
+        readmit(store, 1)
+        assert overview(store).n_more == 1  # they have seen all documents, and gave one of them back
+        take_part(store, "W4")
+        take_part(store, "W5")
+        assert overview(store).n_more == 0
+
+
+def test_what_is_missing_is_told_by_status(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "Those who have codes cannot complete the study: at least 1 more annotator is needed."
+    assert says(capsys, "status", folder).splitlines()[:2] == [
+        "3 of 8 answers, by 1 of 1 annotator.",
+        f"{told} Make codes: fresh study codes STUDY 1",
+    ]
+    says(capsys, "codes", folder, "1")
+    assert says(capsys, "status", folder) == (
+        "3 of 8 answers, by 1 of 2 annotators.\n  annotator 1 (W1): active, 3 answers, 1.0 s an answer\n"
+    )
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
     """A study of eight answers, of which one annotator has given three and has one item before them."""
     place = tmp_path / "a-study"
     with closing(create_study(place, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))) as store:
-        next_task(store, take_part(store, "W1", 3))
+        next_task(store, take_part(as_earlier(store), "W1", 3))
     return str(place)
 
 

@@ -53,6 +53,11 @@ def test_a_file_is_looked_for_beside_the_study(tmp_path: Path) -> None:
     assert found.question == "Which label fits this text?"
 
 
+def test_labels_stand_as_the_file_has_them_and_the_usual_ones_behind(tmp_path: Path) -> None:
+    found = read_study(write(tmp_path, WHOLE))
+    assert list(found.labels.items()) == [("POS", "Good"), ("NEG", "Negative")]
+
+
 def test_the_defaults_are_the_papers() -> None:
     config = StudyConfig("file.csv")
     assert (config.sample, config.per_item, config.casing) == (100, 3, "lower")
@@ -101,8 +106,8 @@ z = "Same"
         "conditions.c: A condition of the kind model needs model.",
         "conditions.d: bb is not a condition. Did you mean b?",
         "conditions.e: like must name a condition of the kind model or human, and f is of the kind full_text.",
-        "labels.x must be text that people can read, got 3.",
-        "labels: 'Same' stands for two labels. Give each its own.",
+        "labels.x must be text that people can read, got 3. Write it in quotation marks.",
+        "labels: 'Same' and 'Same' look alike. Give each label its own.",
     ]
 
 
@@ -118,6 +123,63 @@ z = "Same"
         ('corpus = "a.csv"\n[conditions]\na = 1', "conditions.a must be a table, got 1. Write [conditions.a]."),
         ('corpus = "a.csv"', "There are no conditions. Write a table for each, such as [conditions.human]."),
         ('corpus = "a.csv"\nsample = 9999999', "sample must be at most 1,000,000, got 9999999."),
+        ('corpus = "a.csv"\nper_item = 1001', "per_item must be at most 1,000, got 1001."),
+        ('corpus = "a.csv"\nchecks = 1001', "checks must be at most 1,000, got 1001."),
+        ('corpus = "a.csv"\nannotators = 10001', "annotators must be at most 10,000, got 10001."),
+        (
+            'corpus = "a.csv"\nsample = "4"',
+            "sample must be a whole number, got the text '4'. Write it without quotation marks.",
+        ),
+        (
+            'corpus = "a.csv"\nhours = "4.5"',
+            "hours must be a number, got the text '4.5'. Write it without quotation marks.",
+        ),
+        (
+            'corpus = "a.csv"\n[data]\ntokenised = "true"',
+            "data.tokenised must be true or false, got the text 'true'. Write it without quotation marks.",
+        ),
+        (
+            'corpus = "a.csv"\nsample = 4.0',
+            "sample must be a whole number, got 4.0. Write it without a point.",
+        ),
+        ('corpus = "a.csv"\nsample = true', "sample must be a whole number, got True."),
+        ('corpus = "a.csv"\ntitle = " "', "title must be text that people can read, got ' '. Write some."),
+        (
+            'corpus = "a.csv"\ntitle = "A\\nB"',
+            "title must stand on one line, got 'A\\nB'. Take the line breaks out.",
+        ),
+        (
+            'corpus = "a.csv"\ntitle = "A\\u2066B"',
+            "title must not turn the reading direction round, got 'A\\u2066B'. Take such signs out.",
+        ),
+        *(
+            (
+                f'corpus = "a.csv"\n[texts]\n{name} = "\\n "',
+                f"texts.{name} must be text that people can read. Write some, or leave it out.",
+            )
+            for name in ("consent", "instructions", "question", "thanks")
+        ),
+        (
+            'corpus = "a.csv"\n[conditions.""]\nkind = "human"',
+            "A condition's name must be text that people can read, got ''. Write some.",
+        ),
+        (
+            'corpus = "a.csv"\n[conditions."a\\u202eb"]\nkind = "human"',
+            "A condition's name must not turn the reading direction round, got 'a\\u202eb'. Take such signs out.",
+        ),
+        (
+            'corpus = "a.csv"\n[conditions."a b"]\nkind = "human"\n[conditions." A  b"]\nkind = "human"',
+            "conditions: 'a b' and ' A  b' look alike. Give each its own name.",
+        ),
+        ('corpus = "a.csv"\n[labels]\nx = " "', "labels.x must be text that people can read, got ' '. Write some."),
+        (
+            'corpus = "a.csv"\n[labels]\nx = "Up\\rDown"',
+            "labels.x must stand on one line, got 'Up\\rDown'. Take the line breaks out.",
+        ),
+        (
+            'corpus = "a.csv"\n[labels]\nx = "Good"\ny = "\\u200bGOOD "',
+            "labels: 'Good' and '\\u200bGOOD ' look alike. Give each label its own.",
+        ),
     ],
 )
 def test_what_cannot_be_a_study_is_refused(tmp_path: Path, text: str, problem: str) -> None:

@@ -2,6 +2,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from sqlalchemy import func, select, text
 
 from fresh.study.answer import Answer, StudyError
 from fresh.study.desk import Progress, Saved, next_task, progress, save
+from fresh.study.items import make_plan
 from fresh.study.people import add_annotators, consent, enrol, exclude, leave, pause, release_stale, sign_in
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, ItemRow, Table
 from fresh.study.store import Store, bring_up_to_date, connect, create_study, now, open_study
-from studies import plan, two_ways
+from studies import corpus, load, plan, study, two_ways
 
 YES = Answer("pos", 3, 4, 1500)
 NO = Answer("neg", 1, 2, 900)
@@ -273,3 +275,10 @@ def test_sqlite_writes_ahead_and_to_the_disk(tmp_path: Path) -> None:
         assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
     store.close()
     assert sqlite3.connect(tmp_path / "study.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_labels_keep_their_order_in_the_database(database: str) -> None:
+    labels = {"pos": "Good", "neg": "Bad"}
+    create_study(database, make_plan(study(two_ways(), labels), corpus(), load)).close()
+    with closing(open_study(database)) as store:
+        assert list(store.labels.items()) == list(labels.items())

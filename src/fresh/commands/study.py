@@ -5,16 +5,11 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fresh.commands import study_serve
 from fresh.commands.options import check_output
-from fresh.commands.study_people import add_people, write_codes
+from fresh.commands.study_people import add_people, check_codes, write_codes
 from fresh.extras import load_extra
-
-if TYPE_CHECKING:
-    from fresh.document import Example
-    from fresh.study.settings import StudyConfig
 
 SUMMARY = "let people read rationales, and see what they make of them"
 ABOUT = """\
@@ -134,7 +129,13 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for."""
     load_extra("alembic", "study", "A study")
-    return int(args.act(args))
+    try:
+        return int(args.act(args))
+    except PermissionError as error:
+        place = str(error.filename).removesuffix(".partial")
+        raise ValueError(
+            f"{place} cannot be read or written ({error.strerror}). See that you may, or choose another place."
+        ) from error
 
 
 def new(args: argparse.Namespace) -> int:
@@ -142,7 +143,9 @@ def new(args: argparse.Namespace) -> int:
     from fresh.study.items import Model, make_plan
     from fresh.study.people import add_annotators
     from fresh.study.settings import read_study
+    from fresh.study.source import read_documents
     from fresh.study.store import create_study
+    from fresh.study.wording import plural
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} is there already. Choose another folder.")
@@ -150,6 +153,7 @@ def new(args: argparse.Namespace) -> int:
     codes = Path(args.codes or Path(args.out or ".") / "codes.csv")
     if args.out is None or args.codes:
         check_output(str(codes), str(args.file), args.overwrite)
+        check_codes(codes)
 
     def load(folder: str) -> Model:
         from fresh.rationalizer import Rationalizer
@@ -157,29 +161,21 @@ def new(args: argparse.Namespace) -> int:
         return Rationalizer.from_pretrained(folder, device=args.device)
 
     study = read_study(args.file)
-    plan = make_plan(study, read(study.config), load)
+    plan = make_plan(study, read_documents(study.config, args.file), load)
     with closing(create_study(place, plan)) as store:
         made = add_annotators(store, study.config.annotators or store.shape.needed)
     write_codes(codes, made)
+    shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.conditions), 'condition')}"
+    print(f"{shown}, {plural(store.shape.planned, 'answer')} wanted.")
+    are, they_are = ("is", "it is") if len(made) == 1 else ("are", "they are")
     print(
-        f"{len(plan.documents)} documents in {len(plan.conditions)} conditions, {store.shape.planned:,} answers wanted."
+        f"{plural(len(made), 'sign-in code')} {are} in {codes}: {they_are} kept nowhere else. Give each annotator one."
     )
-    print(f"{len(made)} sign-in codes are in {codes}: they are kept nowhere else. Give each annotator one.")
     if len(made) < store.shape.needed:
         print(f"At least {store.shape.needed} annotators are needed to complete it: fresh study codes.")
     for remark in plan.remarks:
         print(remark)
     return 0
-
-
-def read(config: "StudyConfig") -> "list[Example]":
-    """Read the documents that a study draws from: the test part of a corpus, or a whole file."""
-    from fresh.corpora import find_corpus
-    from fresh.data import read_examples
-
-    if config.data_dir:
-        return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)
-    return list(read_examples(config.corpus, config.data))
 
 
 def show_results(args: argparse.Namespace) -> int:
@@ -205,10 +201,11 @@ def show_results(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> int:
     """Write answers, or items for other tools."""
-    from fresh.study.exporting import export_study
+    from fresh.study.exporting import export_study, places_of
     from fresh.study.store import open_study
 
-    check_output(args.output, "", args.overwrite)
+    for place in places_of(args.form, Path(args.output)):
+        check_output(str(place), "", args.overwrite)
     with closing(open_study(args.study)) as store:
         files = export_study(store, args.form, Path(args.output))
     print(f"Written: {', '.join(map(str, files))}")

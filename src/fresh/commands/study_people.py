@@ -59,19 +59,23 @@ def status(args: argparse.Namespace) -> int:
     """Say how far a study is."""
     from fresh.study.records import overview
     from fresh.study.store import open_study
+    from fresh.study.wording import cannot_complete, plural
 
     with closing(open_study(args.study)) as store:
         found = overview(store)
     if found.paused:
         print("The study is paused: fresh study resume.")
-    begun = [person for person in found.people if person.begun or person.n_answered]
-    print(f"{found.n_answered:,} of {found.n_planned:,} answers, by {len(begun)} of {len(found.people)} annotators.")
-    for person in begun:
+    people = plural(len(found.people), "annotator")
+    print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.begun)} of {people}.")
+    if found.n_more:
+        print(f"{cannot_complete(found.n_more)} Make codes: fresh study codes STUDY {found.n_more}")
+    for person in found.begun:
         name = f" ({person.outside})" if person.outside else ""
         time = "" if person.seconds is None else f", {person.seconds:.1f} s an answer"
-        checks = f", {person.n_failed} of {person.n_checks} checks failed" if person.n_checks else ""
+        checks = f", {person.n_failed} of {plural(person.n_checks, 'check')} failed" if person.n_checks else ""
         look = " - look here" if person.flagged else ""
-        print(f"  annotator {person.id}{name}: {person.state}, {person.n_answered} answers{time}{checks}{look}")
+        done = plural(person.n_answered, "answer")
+        print(f"  annotator {person.id}{name}: {person.standing}, {done}{time}{checks}{look}")
     return 0
 
 
@@ -81,6 +85,8 @@ def more_codes(args: argparse.Namespace) -> int:
     from fresh.study.store import open_study
 
     check_output(args.output, "", args.overwrite)
+    if args.output != "-":
+        check_codes(Path(args.output))
     with closing(open_study(args.study)) as store:
         made = add_annotators(store, args.number)
     if args.output == "-":
@@ -88,6 +94,16 @@ def more_codes(args: argparse.Namespace) -> int:
     else:
         write_codes(Path(args.output), made)
     return 0
+
+
+def check_codes(path: Path) -> None:
+    """Refuse a place for codes that cannot be written to, before there are any."""
+    probe = path.with_name(f"{path.name}.partial")
+    try:
+        probe.touch(mode=0o600)
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"Codes cannot be written to {path} ({error.strerror}). Choose another file.") from error
 
 
 def write_codes(path: Path, codes: list[str]) -> None:

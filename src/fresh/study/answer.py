@@ -30,6 +30,10 @@ class NotGivenError(StudyError):
     """An answer to something that is not somebody's to answer."""
 
 
+class RepeatedError(StudyError):
+    """Something that was asked for once, and done, comes again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A label, how sure, how readable, and how long it took."""

@@ -1,8 +1,13 @@
-"""Who reads what: each item by so many people, nobody one document twice, conditions in the order of a Latin square."""
+"""Who reads what: each item by so many people, nobody one document twice, everybody in an order of their own.
 
+Conditions come in the order of a Latin square.
+"""
+
+import functools
 import math
+import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 
@@ -15,6 +20,9 @@ class Shape:
     per_item: int
     most: int = 0
     """Items that one annotator does, at most; 0 for one of every document."""
+    seed: int | None = None
+    """Draws the order in which each annotator reads the documents; None in studies that an earlier version made, where
+    all have one order."""
 
     @property
     def share(self) -> int:
@@ -66,23 +74,47 @@ def latin_row(n_conditions: int, arrival: int) -> tuple[int, ...]:
     return tuple((condition + arrival) % n_conditions for condition in first)
 
 
+@functools.lru_cache(maxsize=128)
+def reading_order(shape: Shape, arrival: int) -> tuple[int, ...]:
+    """Order the documents for one annotator; the plan has the first ones for them, as many as they may do.
+
+    As many annotators as there are conditions make a group and share their documents, the next group takes those that
+    follow, round and round. Whose place in the square a document has is the same for the whole group: so its members
+    read it in all conditions, each in another one. Among the places that come to the same, each member has lots drawn
+    anew, and so an order of their own.
+    """
+    n_documents, step, group = shape.n_documents, shape.n_conditions, arrival // shape.n_conditions
+    if shape.seed is None:
+        start = group * n_documents // shape.per_item
+        return tuple((start + place) % n_documents for place in range(n_documents))
+    around = [(group * shape.share + place) % n_documents for place in range(n_documents)]
+    order = shuffled(around[: shape.share], f"{shape.seed}, group {group}")
+    for place in range(min(step, shape.share)):
+        order[place::step] = shuffled(order[place::step], f"{shape.seed}, annotator {arrival}, place {place}")
+    return (*order, *shuffled(around[shape.share :], f"{shape.seed}, annotator {arrival}, others"))
+
+
+def shuffled(documents: Sequence[int], lot: str) -> list[int]:
+    """Shuffle documents, the same for the same lot; Python promises these numbers, in all its versions."""
+    generator = random.Random(lot)  # noqa: S311  # nobody gains by guessing it
+    return sorted(documents, key=lambda _document: generator.random())
+
+
 def own(shape: Shape, reader: Reader) -> tuple[int, int]:
     """Name the document and the condition that the plan has for somebody's next item.
 
-    As many annotators as there are conditions go through the documents in one order, each with another row of the
-    square, and so do all groups of them. As long as all keep to it, nobody's item is taken by another.
+    As long as all keep to it, nobody's item is taken by another.
     """
-    row, group = latin_row(shape.n_conditions, reader.arrival), reader.arrival // shape.n_conditions
     place = len(reader.seen)
-    start = group * shape.n_documents // shape.per_item
-    return (place + start) % shape.n_documents, row[place % shape.n_conditions]
+    row = latin_row(shape.n_conditions, reader.arrival)
+    return reading_order(shape, reader.arrival)[place % shape.n_documents], row[place % shape.n_conditions]
 
 
 def choose(shape: Shape, reader: Reader, free: Iterable[Free]) -> Free | None:
     """Choose somebody's next item, or none if nothing is left that they may read.
 
     Their own one of the plan first; else any document in the condition whose turn it is, the one that wants most people
-    first; else in the condition that they have seen least.
+    first, then the one that comes first in their own order; else in the condition that they have seen least.
 
     :param free: Items that still want somebody.
     """
@@ -96,10 +128,11 @@ def choose(shape: Shape, reader: Reader, free: Iterable[Free]) -> Free | None:
     row = latin_row(shape.n_conditions, reader.arrival)
     counts = Counter(condition for _, condition in reader.seen)
     turn = {condition: (row.index(condition) - len(reader.seen)) % shape.n_conditions for condition in row}
+    places = {number: place for place, number in enumerate(reading_order(shape, reader.arrival))}
 
     def rank(item: Free) -> tuple[bool, bool, int, int, int, int]:
         planned = (item.document, item.condition) == (document, wanted)
-        ahead = (item.document - document) % shape.n_documents
+        ahead = (places[item.document] - len(reader.seen)) % shape.n_documents
         of_condition = 0 if item.condition == wanted else counts[item.condition]
         return not planned, item.condition != wanted, of_condition, turn[item.condition], item.taken, ahead
 
@@ -115,3 +148,21 @@ def checks_due(shape: Shape, n_checks: int, arrival: int, n_answered: int) -> in
     shift = arrival % max(1, int(gap) // 2 + 1)
     places = (max(1, min(shape.share - 1, int((number + 1) * gap) + shift)) for number in range(n_checks))
     return sum(place <= n_answered for place in places)
+
+
+def more_people(missing: Mapping[int, int], readers: Sequence[Set[int]], share: int) -> int:
+    """Count the people who must come in addition before a study can be completed, at least.
+
+    Nobody reads a document twice, and nobody does more than their share.
+
+    :param missing: For each document, how many answers nobody has or gives yet.
+    :param readers: For each annotator who takes part, the documents that they have seen.
+    """
+    left = {document: n for document, n in missing.items() if n > 0}
+    open_to = [seen for seen in readers if len(seen) < share]
+    may_read = {document: sum(document not in seen for seen in open_to) for document in left}
+    lacking = max((n - may_read[document] for document, n in left.items()), default=0)
+    by_documents = sum(min(n, may_read[document]) for document, n in left.items())
+    by_people = sum(min(share - len(seen), len(left.keys() - seen)) for seen in open_to)
+    beyond = sum(left.values()) - min(by_documents, by_people)
+    return max(0, lacking, math.ceil(beyond / share))

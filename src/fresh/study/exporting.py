@@ -22,6 +22,7 @@ from fresh.config import unknown
 from fresh.sheet import harmless
 from fresh.study.answer import SCALES, StudyError
 from fresh.study.assignment import latin_row
+from fresh.study.queries import spelt
 from fresh.study.records import COLUMNS, overview, records
 from fresh.study.schema import ItemRow
 from fresh.study.settings import ON_OUR_PAGES
@@ -92,7 +93,8 @@ def items_of(store: Store) -> list[Shown]:
     with store.reading() as session:
         rows = {row.id: row for row in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
         found = ((ticket, rows[number]) for number, ticket in tickets.items())
-        return [Shown(ticket, " ".join(row.words), " ".join(row.query)) for ticket, row in found]
+        corpus = store.about["corpus"]
+        return [Shown(ticket, " ".join(row.words), spelt(row.query, corpus)) for ticket, row in found]
 
 
 def questions_of(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
@@ -167,7 +169,12 @@ def if_asked(store: Store, line: str) -> str:
 def to_prolific(store: Store) -> str:
     """Write the participants of Prolific with what they have done, to be approved there or not."""
     rows = [
-        {"Participant id": one.outside, "answered": one.n_answered, "checks failed": one.n_failed, "state": one.state}
+        {
+            "Participant id": one.outside,
+            "answered": one.n_answered,
+            "checks failed": one.n_failed,
+            "state": one.standing,
+        }
         for one in overview(store).people
         if one.outside is not None
     ]
@@ -235,14 +242,23 @@ def label_studio_settings(store: Store, _data: str) -> str:
 
 def export_study(store: Store, form: str, path: Path) -> list[Path]:
     """Write a study in some form, and say which files there are now."""
+    places = places_of(form, path)
+    made = [FORMS[form](store), *([SETTINGS[form](store, path.name)] if form in SETTINGS else [])]
+    for place, text in zip(places, made, strict=True):
+        write_text(place, text)
+    return places
+
+
+def places_of(form: str, path: Path) -> list[Path]:
+    """List the files that some form needs: the one that is named, and for some tools their settings beside it."""
     if form not in FORMS:
         raise StudyError(unknown(form, "a form that a study can be exported to", FORMS))
-    made = {path: FORMS[form](store)}
-    if form in SETTINGS:
-        made[path.with_name(path.stem + ENDINGS[form])] = SETTINGS[form](store, path.name)
-    for place, text in made.items():
-        write_text(place, text)
-    return list(made)
+    if form not in SETTINGS:
+        return [path]
+    beside = path.with_name(path.stem + ENDINGS[form])
+    if beside == path:
+        raise StudyError(f"{path} is where the settings for {form} go. Let the name of the file end otherwise.")
+    return [path, beside]
 
 
 FORMS: dict[str, Callable[[Store], str]] = {

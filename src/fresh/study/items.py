@@ -1,7 +1,6 @@
 """What people are shown: rationales alone, as a predictor reads them, and nothing that tells who chose the words."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, Protocol
@@ -13,8 +12,10 @@ from fresh.rationale import Rationale
 from fresh.resampling import number_texts
 from fresh.seen import Seen
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, StudyError
+from fresh.study.objections import too_few, wrong_examples
 from fresh.study.sampling import draw, in_turns, random_mask
 from fresh.study.settings import RANDOM, Condition, Study
+from fresh.study.wording import plural
 
 CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."
 
@@ -117,7 +118,12 @@ def make_plan(study: Study, examples: Sequence[Example], load: Load) -> Plan:
     models = load_models(study, examples, load, problems)
     if problems:
         raise StudyError("\n".join(problems))
-    return lay_out(study, usable, sorted({example.label for example in examples}), models)
+    return lay_out(study, usable, in_order(study.labels, {example.label for example in examples}), models)
+
+
+def in_order(named: Mapping[str, str], labels: Set[str]) -> list[str]:
+    """Order labels as the study names them, and the others behind them by the alphabet."""
+    return [*(label for label in named if label in labels), *sorted(labels - named.keys())]
 
 
 def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], models: Mapping[str, Model]) -> Plan:
@@ -153,38 +159,6 @@ def sources_of(sampled: Sequence[Example]) -> tuple[Source, ...]:
     texts = number_texts(example.document.words for example in sampled)
     numbers = range(len(sampled)) if texts is None else texts.tolist()
     return tuple(Source(e.document.id, e.label, number) for e, number in zip(sampled, numbers, strict=True))
-
-
-def too_few(n_examples: int, n_usable: int, wanted: int, human: bool, n_practice: int) -> str:
-    """Say that there are not enough documents."""
-    marked = f", of which people marked words in {n_usable:,}" if human else ""
-    way_out = "Ask for less (sample, practice)" + (", or leave the human condition out." if human else ".")
-    return (
-        f"The study needs {wanted:,} documents ({wanted - n_practice:,} to be judged and {n_practice:,} to practise), "
-        f"but there are {n_examples:,}{marked}. {way_out}"
-    )
-
-
-def wrong_examples(study: Study, examples: Sequence[Example]) -> Iterator[str]:
-    """Say what is wrong with the documents themselves."""
-    labels = sorted({example.label for example in examples})
-    if examples and len(labels) < 2:
-        yield f"All {len(examples):,} documents have the label {labels[0]!r}. People need at least two to choose from."
-    unknown = sorted(study.labels.keys() - set(labels)) if examples else []
-    if unknown:
-        yield f"The study names labels that no document has: {', '.join(unknown)}. There are: {', '.join(labels)}."
-    shown = [study.labels.get(label, label) for label in labels]
-    twice = sorted({text for text in shown if shown.count(text) > 1})
-    if twice:
-        yield f"Two labels are shown as {', '.join(map(repr, twice))}. Give each its own in [labels]."
-    [(name, count)] = Counter(example.document.id for example in examples).most_common(1) or [("", 0)]
-    if count > 1:
-        yield f"{count} documents are called {name!r}. Give each its own id."
-    for example in examples:
-        try:
-            "\0".join((*example.document.words, *example.document.query, example.label, example.document.id)).encode()
-        except UnicodeEncodeError:
-            yield f"Document {example.document.id!r} holds half a character. Mend it, or leave it out."
 
 
 def load_models(study: Study, examples: Sequence[Example], load: Load, problems: list[str]) -> dict[str, Model]:
@@ -232,8 +206,9 @@ def cut_all(
         empty = [d.id for d, m in zip(documents, masks[condition.name], strict=True) if not m.kept.any()]
         if empty and not condition.like:
             problems.append(
-                f"conditions.{condition.name}: no word of document {empty[0]!r} is kept ({len(empty)} such documents), "
-                "so that there is nothing to show. Choose a model that always keeps some."
+                f"conditions.{condition.name}: no word of document {empty[0]!r} is kept "
+                f"({plural(len(empty), 'such document')}), so that there is nothing to show. "
+                "Choose a model that always keeps some."
             )
     if problems:
         raise StudyError("\n".join(problems))
@@ -282,7 +257,8 @@ def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iter
     for name, model in models.items():
         n_known = 0 if model.seen is None else model.seen.count(example.document for example in sampled)
         if n_known:
-            yield f"{name} was trained with {n_known} of the {len(sampled)} documents: its rationales may be too good."
+            known = f"{n_known} of {plural(len(sampled), 'document')}"
+            yield f"{name} was trained with {known}: its rationales may be too good."
 
 
 def same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documents: int) -> Iterator[str]:
@@ -291,4 +267,5 @@ def same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documen
         pairs = zip(items[one :: len(conditions)], items[two :: len(conditions)], strict=True)
         n_same = sum(left.rationale == right.rationale for left, right in pairs)
         if n_same:
-            yield f"{first.name} and {second.name} show the same words in {n_same} of {n_documents} documents."
+            alike = f"{n_same} of {plural(n_documents, 'document')}"
+            yield f"{first.name} and {second.name} show the same words in {alike}."

@@ -3,13 +3,14 @@
 import hashlib
 import hmac
 import secrets
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from fresh.study.answer import StudyError
+from fresh.study.answer import RepeatedError, StudyError
 from fresh.study.schema import AnnotatorRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now
 
@@ -17,6 +18,13 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without those that are taken for others."""
 N_LETTERS = 12
 NOBODY = "00" * 16
+ADDED = (
+    "There are more annotators than when this was asked for: the codes may have been made already, and each is shown "
+    "once. Look who has begun; whoever has no code gets a new one."
+)
+RENEWED = (
+    "Annotator {annotator} has got a new code already, which is shown once. If nobody has it, go back and make another."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +49,17 @@ def hashed(secret: str, salt: str) -> str:
     return hashlib.scrypt(secret.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1, dklen=32).hex()
 
 
-def add_annotators(store: Store, n: int) -> list[str]:
+def newest(store: Store) -> int:
+    """Give the highest number that an annotator has; 0 while there is none."""
+    with store.reading() as session:
+        return session.scalar(select(func.max(AnnotatorRow.id))) or 0
+
+
+def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
     """Let more people take part.
 
+    :param after: The number that was the highest when this was asked for; if it is not any more, this may be a
+        repetition, and is refused.
     :return: Their codes, which are not kept anywhere else.
     """
     if n < 1:
@@ -51,6 +67,9 @@ def add_annotators(store: Store, n: int) -> list[str]:
     made = [(make_secret(), secrets.token_hex(16)) for _ in range(n)]
     rows = [AnnotatorRow(salt=salt, code=hashed(secret, salt), state="active") for secret, salt in made]
     with store.writing() as session:
+        session.execute(select(StudyRow.id).with_for_update())  # so that nobody else adds any meanwhile
+        if after is not None and after != (session.scalar(select(func.max(AnnotatorRow.id))) or 0):
+            raise RepeatedError(ADDED)
         session.add_all(rows)
         session.flush()
         return [written(row.id, secret) for row, (secret, _) in zip(rows, made, strict=True)]
@@ -61,13 +80,20 @@ def written(annotator: int, secret: str) -> str:
     return f"{annotator}-{secret[:4]}-{secret[4:8]}-{secret[8:]}"
 
 
+def as_meant(code: str) -> tuple[str, str]:
+    """Take a code apart into number and secret, in large or small letters, with any spaces and dashes or without."""
+    letters = unicodedata.normalize("NFKC", code).lower()
+    plain = "".join(letter for letter in letters if letter.isalnum())
+    return plain[:-N_LETTERS], plain[-N_LETTERS:]
+
+
 def sign_in(store: Store, code: str) -> Annotator | None:
     """Find who has a code; nobody if it is wrong. A wrong one takes as long as a right one."""
-    number, _, secret = code.strip().lower().partition("-")
+    number, secret = as_meant(code)
     with store.reading() as session:
         known = number.isascii() and number.isdigit() and len(number) < 10
         row = session.get(AnnotatorRow, int(number)) if known else None
-        found = hashed(secret.replace("-", ""), NOBODY if row is None else row.salt)
+        found = hashed(secret, NOBODY if row is None else row.salt)
         if row is None or not hmac.compare_digest(found, row.code):
             return None
         return annotator_of(row)
@@ -121,12 +147,17 @@ def code_mark(store: Store, annotator: int) -> str:
         return session.scalar(select(AnnotatorRow.code).where(AnnotatorRow.id == annotator)) or ""
 
 
-def renew_code(store: Store, annotator: int) -> str:
-    """Give somebody another code in the place of a lost one; that one, and what began with it, opens nothing more."""
+def renew_code(store: Store, annotator: int, mark: str | None = None) -> str:
+    """Give somebody another code in the place of a lost one; that one, and what began with it, opens nothing more.
+
+    :param mark: What `code_mark` gave when this was asked for; if it has changed, it is a repetition, and is refused.
+    """
     secret, salt = make_secret(), secrets.token_hex(16)
     code = hashed(secret, salt)
     with store.writing() as session:
         row = find(session, annotator)
+        if mark is not None and mark != row.code:
+            raise RepeatedError(RENEWED.format(annotator=annotator))
         row.salt, row.code = salt, code
     return written(annotator, secret)
 

@@ -1,12 +1,14 @@
 """What is in the database, read out: answers, how far the study is, and whom to look at."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
+from fresh.study.assignment import checks_due, more_people
 from fresh.study.ratings import Response
 from fresh.study.results import Results, make_results
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, DocumentRow, ItemRow, StudyRow
@@ -33,6 +35,15 @@ class Person:
     """Of these, how many they answered otherwise than asked."""
     seconds: float | None
     """Median time of their answers."""
+    finished: bool = False
+    """Whether they take part and have begun, and nothing is left for them or may yet come."""
+
+    @property
+    def standing(self) -> str:
+        """How they stand, in a word or two."""
+        if self.state == "active" and not (self.begun or self.n_answered):
+            return "not begun"
+        return "finished" if self.finished else self.state
 
     @property
     def flagged(self) -> bool:
@@ -48,6 +59,13 @@ class Overview:
     n_planned: int
     paused: bool
     people: tuple[Person, ...]
+    n_more: int = 0
+    """People who must come in addition before it can be completed, at least."""
+
+    @property
+    def begun(self) -> list[Person]:
+        """Those who have begun, here or elsewhere."""
+        return [person for person in self.people if person.begun or person.n_answered]
 
 
 def counted(store: Store) -> list[Response]:
@@ -125,8 +143,54 @@ def overview(store: Store) -> Overview:
     for record in from_store:
         by_person[record["annotator"]].append(record)
     n_answered = sum(record["counted"] for record in from_store)
-    found = tuple(person_of(row, by_person[row.id], checks) for row in people)
-    return Overview(n_answered, store.shape.planned, paused, found)
+    found = [person_of(row, by_person[row.id], checks) for row in people]
+    places = places_of(store)
+    arrivals = {row.id: row.arrival for row in people}
+    done = (replace(one, finished=is_finished(one, arrivals[one.id], places, store)) for one in found)
+    readers = [places.seen.get(one.id, set()) for one in found if one.state == "active"]
+    n_more = more_people(places.missing, readers, store.shape.share)
+    return Overview(n_answered, store.shape.planned, paused, tuple(done), n_more)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What is left to be answered, and who has seen what."""
+
+    missing: dict[int, int]
+    """Places at each document that nobody has."""
+    held: dict[int, int]
+    """Document that somebody has before them, by its annotator."""
+    seen: dict[int, set[int]]
+    """Documents that somebody has seen, by annotator."""
+    n_answered: Counter[int]
+    """Answers that count, by annotator."""
+
+
+def places_of(store: Store) -> Places:
+    """Read which places are taken."""
+    left = func.sum(ItemRow.wanted - ItemRow.taken)
+    by_document = select(ItemRow.document, left).where(ItemRow.kind == "real").group_by(ItemRow.document)
+    given = select(AssignmentRow.annotator, AssignmentRow.document, AssignmentRow.state)
+    held: dict[int, int] = {}
+    seen: dict[int, set[int]] = {}
+    n_answered: Counter[int] = Counter()
+    for annotator, document, state in read_all(store, given):
+        seen.setdefault(annotator, set()).add(document)
+        n_answered[annotator] += state == "answered"
+        if state == "open":
+            held[annotator] = document
+    return Places({document: int(n) for document, n in read_all(store, by_document)}, held, seen, n_answered)
+
+
+def is_finished(person: Person, arrival: int | None, places: Places, store: Store) -> bool:
+    """Say whether somebody who takes part has done all that there is for them; what others hold may yet come."""
+    if person.state != "active" or not (person.begun or person.n_answered) or person.id in places.held:
+        return False
+    n_checks, n_answered = store.about["n_checks"], places.n_answered[person.id]
+    due = 0 if arrival is None else checks_due(store.shape, n_checks, arrival, n_answered)
+    seen = places.seen.get(person.id, set())
+    may_come = {document for document, n in places.missing.items() if n} | set(places.held.values())
+    return person.n_checks >= due and (len(seen) >= store.shape.share or may_come <= seen)
 
 
 def person_of(row: AnnotatorRow, given: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]) -> Person:

@@ -13,6 +13,7 @@ from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by
 from fresh.study.answer import StudyError
 from fresh.study.differences import Difference, compare_conditions
 from fresh.study.ratings import MEASURES, Response, by_item, item_values, majority
+from fresh.study.wording import plural
 from fresh.uncertainty import mean_interval
 
 TIES = "A tied vote is worth what drawing lots among the tied labels gets on average."
@@ -79,10 +80,11 @@ class Results:
         """Say how the tables are to be read, and what is missing."""
         n_answers = sum(row.n_answers for row in self.rows)
         missing = f" Still missing: {self.n_planned - n_answers:,}." if n_answers < self.n_planned else ""
+        people = plural(self.n_annotators, "annotator")
         ties = sum(row.n_ties for row in self.rows)
         even = self.rows[0].agreement.even_chance
         return (
-            f"{n_answers:,} of {self.n_planned:,} answers by {self.n_annotators} annotators.{missing}",
+            f"{n_answers:,} of {plural(self.n_planned, 'answer')} by {people}.{missing}",
             f"Accuracy is that of majority votes. {TIES} Tied votes: {ties}. Confidence and readability: mean, and "
             "sample standard deviation, of item means. Ranges hold 95 % of bootstrap resamples of texts.",
             "Raw agreement is the mean share of the most frequent label; by chance: of people who throw dice with the "

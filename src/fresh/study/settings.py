@@ -5,13 +5,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fresh.config import ConfigError, below, from_mapping, read_toml, refuse, unknown
+from fresh.config import (
+    ConfigError,
+    below,
+    describe,
+    flatten,
+    from_mapping,
+    kinds_of,
+    read_toml,
+    refuse,
+    settings_of,
+    unknown,
+)
 from fresh.corpora import CORPORA
 from fresh.data_config import DataConfig
+from fresh.study.wording import alike, as_seen, wrong_name
 
 Kind = Literal["human", "full_text", "model", "random_contiguous", "random_non_contiguous"]
 RANDOM = ("random_contiguous", "random_non_contiguous")
 MOST = 1_000_000
+LARGEST = {"per_item": 1_000, "annotators": 10_000, "practice": 1_000, "examples": 1_000, "checks": 1_000}
+"""The most that some settings take; others take a million."""
 SHOWN = {
     "movies": {"NEG": "Negative", "POS": "Positive"},
     "sst": {"0": "Negative", "1": "Positive"},
@@ -49,10 +63,16 @@ class Texts:
         f"{ON_OUR_PAGES}"
     )
     """What people are told to do."""
-    question: str = ""
-    """What is asked about each text; one of its own for each corpus of the paper, else a general one."""
+    question: str | None = None
+    """What is asked about each text; if it is left out, one of its own for each corpus of the paper, else a general
+    one."""
     thanks: str = "That was all. Thank you for your help!"
     """What people read at the end."""
+
+    def __post_init__(self) -> None:
+        given = {name: getattr(self, name) for name in ("consent", "instructions", "question", "thanks")}
+        empty = [name for name, text in given.items() if text is not None and not as_seen(text)]
+        refuse(*(f"texts.{name} must be text that people can read. Write some, or leave it out." for name in empty))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +88,7 @@ class StudyConfig:
     sample: int = 100
     """Documents that are drawn, with the same mix of labels as the corpus."""
     seed: int = 0
-    """Draws documents and random words."""
+    """Draws documents, random words, and everybody's order of the documents."""
     per_item: int = 3
     """Annotators of each item."""
     annotators: int = 0
@@ -91,11 +111,16 @@ class StudyConfig:
     def __post_init__(self) -> None:
         least = {"sample": self.sample, "per_item": self.per_item}
         zero = {name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "examples", "checks")}
-        large = [
-            f"{name} must be at most {MOST:,}, got {value}." for name, value in (least | zero).items() if value > MOST
-        ]
+        bounds = {name: (value, LARGEST.get(name, MOST)) for name, value in (least | zero).items()}
+        large = (
+            f"{name} must be at most {bound:,}, got {value}."
+            for name, (value, bound) in bounds.items()
+            if value > bound
+        )
         hours = () if 0 < self.hours <= MOST else (f"hours must be above 0 and at most {MOST:,}, got {self.hours}.",)
-        refuse(*below(1, **least), *below(0, **zero), *large, *hours, self.wrong_corpus())
+        refuse(
+            *below(1, **least), *below(0, **zero), *large, *hours, *wrong_name("title", self.title), self.wrong_corpus()
+        )
 
     def wrong_corpus(self) -> str | None:
         """Say what is wrong with the place of the texts."""
@@ -122,7 +147,9 @@ class Condition:
     """The condition whose lengths random words have, for the random kinds."""
 
     def __post_init__(self) -> None:
-        refuse(*self.wrong("model", self.kind == "model"), *self.wrong("like", self.kind in RANDOM))
+        kinds = {"model": self.kind == "model", "like": self.kind in RANDOM}
+        unfit = (problem for name, needed in kinds.items() for problem in self.wrong(name, needed))
+        refuse(*wrong_name("A condition's name", self.name), *unfit)
 
     def wrong(self, name: str, needed: bool) -> Iterator[str]:
         """Say whether a setting is missing, or of no use."""
@@ -154,7 +181,7 @@ def read_study(path: Path) -> Study:
     tables = {name: given.pop(name, {}) for name in ("conditions", "labels")}
     problems = [f"{name} must be a table, got {value!r}." for name, value in tables.items() if not is_table(value)]
     conditions: list[Condition] = []
-    config = None
+    config, given = None, dict(well_written(given, problems))
     try:
         config = from_mapping(StudyConfig, placed(given, path.parent, ("data_dir",)))
     except ConfigError as error:
@@ -165,9 +192,29 @@ def read_study(path: Path) -> Study:
     problems += wrong_labels(labels)
     if problems or config is None:
         raise ConfigError("\n".join(f"In {path}: {problem}" for problem in problems))
+    usual = SHOWN.get(config.corpus, {})
     if config.corpus not in CORPORA:
         config = from_mapping(StudyConfig, placed(given, path.parent, ("corpus",)))
-    return Study(config, tuple(conditions), {**SHOWN.get(config.corpus, {}), **labels})
+    return Study(config, tuple(conditions), {**labels, **{k: v for k, v in usual.items() if k not in labels}})
+
+
+def well_written(given: Mapping[str, Any], problems: list[str]) -> Iterator[tuple[str, Any]]:
+    """Pass on what is written as TOML writes it, and gather numbers in quotation marks and parts of numbers.
+
+    On a command line everything is text; in a file it says something.
+    """
+    known = {setting.path: setting for setting in settings_of(StudyConfig)}
+    for name, value in flatten(given):
+        setting = next((known[path] for path in known if f".{path}".endswith(f".{name}")), None)
+        kinds = () if setting is None else kinds_of(setting.kind)
+        wanted = next((kind for kind in kinds if kind in (int, float, bool)), None)
+        if wanted is not None and isinstance(value, str):
+            way_out = "Write it without quotation marks."
+            problems.append(f"{name} must be {describe(wanted)}, got the text {value!r:.60}. {way_out}")
+        elif wanted is int and isinstance(value, float):
+            problems.append(f"{name} must be a whole number, got {value}. Write it without a point.")
+        else:
+            yield name, value
 
 
 def is_table(value: Any) -> bool:
@@ -190,6 +237,9 @@ def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]
         if not is_table(table):
             problems.append(f"conditions.{name} must be a table, got {table!r}. Write [conditions.{name}].")
             continue
+        if unfit := list(wrong_name("A condition's name", name)):
+            problems += unfit
+            continue
         try:
             found[name] = from_mapping(Condition, {**placed(table, folder, ("model",)), "name": name})
         except ConfigError as error:
@@ -203,14 +253,19 @@ def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]
                 f"conditions.{condition.name}: like must name a condition of the kind model or human, and "
                 f"{condition.like} is of the kind {found[condition.like].kind}."
             )
+    problems += (
+        f"conditions: {one!r} and {other!r} look alike. Give each its own name." for one, other in alike(found)
+    )
     yield from found.values()
 
 
 def wrong_labels(labels: Mapping[str, Any]) -> Iterator[str]:
     """Say which labels cannot be shown, or not told apart."""
     for label, shown in labels.items():
-        if not isinstance(shown, str) or not shown.strip():
-            yield f"labels.{label} must be text that people can read, got {shown!r}."
-    texts = [shown for shown in labels.values() if isinstance(shown, str)]
-    for shown in dict.fromkeys(text for text in texts if texts.count(text) > 1):
-        yield f"labels: {shown!r} stands for two labels. Give each its own."
+        if not isinstance(shown, str):
+            yield f"labels.{label} must be text that people can read, got {shown!r}. Write it in quotation marks."
+        else:
+            yield from wrong_name(f"labels.{label}", shown)
+    texts = [shown for shown in labels.values() if isinstance(shown, str) and as_seen(shown)]
+    for one, other in alike(texts):
+        yield f"labels: {one!r} and {other!r} look alike. Give each label its own."

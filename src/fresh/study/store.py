@@ -209,22 +209,33 @@ def ready(place: str | Path) -> Iterator[Engine]:
         yield engine
     except OperationalError as error:
         engine.dispose()
-        raise StudyError(f"The database {hidden(address(place))} cannot be used: {error.orig}.") from error
+        raise StudyError(unusable(place, error)) from error
     except BaseException:
         engine.dispose()
         raise
 
 
+def unusable(place: str | Path, error: OperationalError) -> str:
+    """Say why a database cannot be used."""
+    code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        return (
+            f"The database {hidden(address(place))} cannot be written to ({error.orig}). A study is written to also "
+            "where it is only looked at: see that you may write to the file and to its folder."
+        )
+    return f"The database {hidden(address(place))} cannot be used: {error.orig}."
+
+
 def shape_of(about: Mapping[str, Any]) -> Shape:
-    """Read how large a study is."""
-    return Shape(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"])
+    """Read how large a study is; in one that an earlier version made, all read the documents in one order."""
+    seed = about["seed"] if about.get("own_orders") else None
+    return Shape(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
 
 
 def create_study(place: str | Path, plan: Plan) -> Store:
     """Write a plan into an empty database, in one move."""
     if "://" not in str(place):
-        Path(place).mkdir(parents=True, exist_ok=True)
-        (Path(place) / FILE).touch(0o600)  # it holds the key that sessions are signed with
+        make_room(Path(place))
     with ready(place) as engine:
         bring_up_to_date(engine)
         store = Store.of(engine, about_of(plan))
@@ -239,13 +250,24 @@ def create_study(place: str | Path, plan: Plan) -> Store:
         return store
 
 
+def make_room(folder: Path) -> None:
+    """Make the folder of a study, and an empty file for its database."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FILE).touch(0o600)  # it holds the key that sessions are signed with
+    except OSError as error:
+        raise StudyError(
+            f"The study cannot be written to {folder} ({error.strerror}). Choose a folder that you may write to."
+        ) from error
+
+
 def about_of(plan: Plan) -> dict[str, Any]:
     """Write down what does not change any more."""
     config = plan.study.config
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
     fixed = {"texts": to_mapping(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
     sizes = {"n_documents": len(plan.documents), "n_practice": len(plan.practice), "n_checks": len(plan.checks)}
-    return {**settings, **fixed, **sizes, "conditions": list(plan.conditions)}
+    return {**settings, **fixed, **sizes, "conditions": list(plan.conditions), "own_orders": True}
 
 
 def row_of(item: Item, plan: Plan) -> ItemRow:

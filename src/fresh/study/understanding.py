@@ -1,7 +1,7 @@
 """What a file says that people answered, understood by what a study knows; or all that is wrong with it."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from typing import Any
@@ -14,9 +14,11 @@ from fresh.study.claim import ASKED, Claim
 from fresh.study.claims import as_it_was
 from fresh.study.exporting import for_mturk, questions_of
 from fresh.study.moments import LATEST
+from fresh.study.queries import spelt
 from fresh.study.schema import DocumentRow, ItemRow
 from fresh.study.store import Store
 from fresh.study.tickets import study_name, tickets_of
+from fresh.study.wording import plural
 
 LONGEST_NAME = 200
 DIGITS = 20
@@ -42,8 +44,8 @@ class Foreign:
 class Known:
     """What a study knows, to understand answers by."""
 
-    items: Mapping[int, Mapping[str, str]]
-    """For each item, what a file may tell of it."""
+    items: Mapping[int, Mapping[str, Sequence[str]]]
+    """For each item, what a file may tell of it, in all ways in which it was ever exported."""
     tickets: Mapping[str, int]
     """Items by the names that they have in files for others."""
     meanings: Mapping[str, Mapping[str, str]]
@@ -61,15 +63,16 @@ def known_to(store: Store, form: str) -> Known:
     return Known(items_of(store), tickets, meanings)
 
 
-def items_of(store: Store) -> dict[int, dict[str, str]]:
+def items_of(store: Store) -> dict[int, dict[str, tuple[str, ...]]]:
     """List the real items with all that files tell of them."""
-    study, found = study_name(store), {}
+    study, found = study_name(store), dict[int, dict[str, tuple[str, ...]]]()
     columns = (ItemRow.id, DocumentRow.name, ItemRow.condition, ItemRow.label, ItemRow.words, ItemRow.query)
     query = select(*columns).join(DocumentRow, DocumentRow.id == ItemRow.document).where(ItemRow.kind == "real")
     with store.reading() as session:
         for item, document, condition, gold, words, asked in session.execute(query).tuples():
             told = {"study": study, "document": document, "condition": store.conditions[condition or 0], "gold": gold}
-            found[item] = told | {"text": " ".join(words), "query": " ".join(asked)}
+            ways = {name: (value,) for name, value in (told | {"text": " ".join(words)}).items()}
+            found[item] = ways | {"query": (spelt(asked, store.about["corpus"]), " ".join(asked))}
     return found
 
 
@@ -123,7 +126,9 @@ def wrong_item(claim: Claim, item: Any, known: Known) -> Iterator[str]:
         yield f"there is no item {item} in this study."
     else:
         given = {name: value for name, value in claim.about.items() if value not in (None, "")}
-        other = [name for name, value in given.items() if not is_same(value, known.items[item][name])]
+        other = [
+            name for name, value in given.items() if not any(is_same(value, own) for own in known.items[item][name])
+        ]
         if other:
             yield f"the item has another {' and another '.join(other)} in this study. {ELSEWHERE}"
 
@@ -193,4 +198,4 @@ def at_once(problems: Iterable[tuple[str, str]]) -> str:
 
 def and_more(n: int) -> str:
     """Say how many more rows there are."""
-    return f" and {n:,} more row{'s' if n > 1 else ''}" if n else ""
+    return f" and {plural(n, 'more row')}" if n else ""

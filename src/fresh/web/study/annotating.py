@@ -159,9 +159,11 @@ class Annotating:
         return self.shown(request, session, "feedback.html", solved=solved, done=progress(self.site.store, session.who))
 
     def ask_to_leave(self, request: Request) -> Response:
-        """Ask whether somebody really wants to leave."""
+        """Ask whether somebody really wants to leave; whoever has not agreed has nothing to leave."""
         session = self.site.visits.need(request, ROLE)
-        return self.shown(request, session, "leave.html")
+        person = look_up(self.site.store, session.who)
+        here = person is None or person.consented
+        return self.shown(request, session, "leave.html" if here else "declined.html")
 
     def leave(self, request: Request, form: Field = "") -> Response:
         """Let somebody leave the study for good."""

@@ -1,6 +1,8 @@
 """A study in the browser."""
 
 import asyncio
+import ipaddress
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +31,9 @@ from fresh.web.study.visits import Visits
 
 MOST_BYTES = 16 * 1024
 """Size of a form, at most: all of them are small."""
+HOST = re.compile(
+    r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*(?!\d+$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+)
 EVERY = 60.0
 """Seconds after which it is looked for texts that lie too long."""
 
@@ -47,7 +52,20 @@ class StudyServeConfig:
     """How long a session lasts in which nothing happens."""
 
     def __post_init__(self) -> None:
-        refuse(*below(0.01, session_hours=self.session_hours))
+        refuse(*below(0.01, session_hours=self.session_hours), *map(wrong_host, sorted(self.allow_hosts)))
+
+
+def wrong_host(name: str) -> str | None:
+    """Say that something is no name of a server, as browsers send it."""
+    with suppress(ValueError):
+        ipaddress.ip_address(name)
+        return None
+    if HOST.fullmatch(name):
+        return None
+    return (
+        f"--allow-host takes the name of a server alone, such as study.example.org, got {name!r:.60}. Leave out what "
+        "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
+    )
 
 
 def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
@@ -91,6 +109,7 @@ def add_routes(app: FastAPI, site: Site) -> None:
         "/practice/{ticket}": people.practice,
         "/leave": people.ask_to_leave,
         "/admin": admin.start,
+        "/admin/person/{annotator}/{action}": admin.ask,
         "/admin/results": admin.results,
         "/admin/export/{form}": admin.export,
     }

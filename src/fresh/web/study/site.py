@@ -13,9 +13,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from fresh.highlight import ON_A_PAGE
-from fresh.study.answer import EndedError, NotGivenError, PausedError, StudyError
+from fresh.study.answer import EndedError, NotGivenError, PausedError, RepeatedError, StudyError
 from fresh.study.desk import NOT_HERE, PAUSED
+from fresh.study.queries import parts_of
 from fresh.study.store import Store
+from fresh.study.wording import cannot_complete, plural
 from fresh.web.assets import Assets, files_of, templates_of
 from fresh.web.problems import Teller, problem_response
 from fresh.web.study.sessions import Session
@@ -47,7 +49,13 @@ HEADINGS = {
 ENDED = "Your part has ended"
 LINKS = {PAUSED: "Try again", **dict.fromkeys(NOT_HERE.values(), "")}
 """What leads on from some pages; nothing does where somebody's part has ended."""
-STATUS: tuple[tuple[type[StudyError], int], ...] = ((EndedError, 403), (PausedError, 503), (NotGivenError, 409))
+REPEATED = "This was done already"
+STATUS: tuple[tuple[type[StudyError], int], ...] = (
+    (EndedError, 403),
+    (PausedError, 503),
+    (NotGivenError, 409),
+    (RepeatedError, 409),
+)
 
 
 def make_assets() -> Assets:
@@ -60,7 +68,8 @@ def make_templates(assets: Assets) -> Environment:
     """Find the pages; what stands in them cannot turn the reading direction round."""
     templates = templates_of(PACKAGE, "pages", assets)
     templates.finalize = lambda value: value.translate(ON_A_PAGE) if type(value) is str else value
-    templates.filters["figure"] = figure
+    templates.filters |= {"figure": figure, "plural": plural, "parts": parts_of}
+    templates.globals["cannot_complete"] = cannot_complete
     return templates
 
 
@@ -105,7 +114,7 @@ class Site:
             "notice.html",
             here or self.visits.visitor(request),
             status,
-            heading=ENDED if told in NOT_HERE.values() else HEADINGS.get(status, HEADINGS[403]),
+            heading=heading_of(status, told, admin),
             told=told,
             link=link,
             admin=admin,
@@ -118,6 +127,13 @@ class Site:
         """Tell what the study itself refused."""
         status = next((status for kind, status in STATUS if isinstance(error, kind)), 422)
         return self.notice(request.scope, status, str(error), {"Retry-After": "600"} if status == 503 else None)
+
+
+def heading_of(status: int, told: str, admin: bool) -> str:
+    """Choose what stands above a page that tells something."""
+    if told in NOT_HERE.values():
+        return ENDED
+    return REPEATED if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
 
 
 def wants_page(request: Request) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from fresh.study.wording import plural
 from fresh.web.problems import Problem
 
 MOST_ADDRESSES = 10_000
@@ -49,7 +50,7 @@ class Tries:
 def too_many(seconds: float) -> Problem:
     """Say how long to wait."""
     minutes = max(1, math.ceil(seconds / 60))
-    told = f"Too many wrong codes came from here. Wait {minutes} minute{'s' if minutes > 1 else ''}, then try again."
+    told = f"Too many wrong codes came from here. Wait {plural(minutes, 'minute')}, then try again."
     return Problem(429, told, {"Retry-After": str(max(1, math.ceil(seconds)))})
 
 

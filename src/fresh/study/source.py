@@ -1,0 +1,40 @@
+"""The documents that a study draws from."""
+
+import re
+from pathlib import Path
+
+from fresh.config import settings_of
+from fresh.corpora import find_corpus
+from fresh.data import DataError, read_examples
+from fresh.data_config import DataConfig
+from fresh.document import Example
+from fresh.study.settings import StudyConfig
+
+FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)( '')?")
+
+
+def read_documents(config: StudyConfig, file: Path) -> list[Example]:
+    """Read the test part of a corpus, or a whole file.
+
+    :param file: Where the settings stand, for errors.
+    """
+    try:
+        if config.data_dir:
+            return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)
+        return list(read_examples(config.corpus, config.data))
+    except DataError as error:
+        raise DataError(for_a_file(str(error), file)) from error
+
+
+def for_a_file(told: str, file: Path) -> str:
+    """Name settings as the study file has them, where a message names options of other commands."""
+    kinds = {setting.name: setting.kind for setting in settings_of(DataConfig)}
+
+    def written(found: re.Match[str]) -> str:
+        name = found[1].replace("-", "_")
+        if name not in kinds:
+            return found[0]
+        value = '""' if found[2] else "true" if kinds[name] is bool else '"COLUMN"'
+        return f"{name} = {value} in {file}"
+
+    return FLAG.sub(written, told)
