@@ -110,7 +110,7 @@ def test_all_that_may_go_wrong_is_described_as_problem_details(client: TestClien
     assert statuses["delete /v1/jobs/{id}"] == {404, 422, *changing}
     assert statuses["get /v1/jobs/{id}/results"] == {404, 409, 422, *always}
     assert statuses["post /v1/models/{name}/jobs"] == {400, 404, 408, 415, 422, 503, *changing}
-    assert statuses["post /v1/models/{name}/explain"] == {400, 404, 408, 422, 503, *changing}
+    assert statuses["post /v1/models/{name}/explain"] == {400, 404, 408, 415, 422, 503, *changing}
     assert statuses["get /health"] == {503, *always}
 
 

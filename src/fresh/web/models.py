@@ -1,8 +1,10 @@
 """The models that are served: each loaded once, with a name of its own."""
 
 import copy
+import itertools
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,6 @@ from typing import Any
 import fresh
 from fresh.bank import Bank
 from fresh.certificates.certificate import Certificate, Maker
-from fresh.certificates.certifier import certificates_of
 from fresh.config import unknown
 from fresh.encoding import WordEncoder
 from fresh.lengths import reader_of
@@ -62,14 +63,10 @@ class Served:
             return "stopped"
         return "ready" if self.folder.is_dir() else "ready, from memory: its folder is gone"
 
-    def certify(self, questions: Sequence[Question]) -> bytes:
-        """Answer questions by themselves and write their certificates; for the model's own thread."""
-        explanations = [explanation for [explanation] in answer(self.model, questions)]
-        rationales = [explanation.rationale for explanation in explanations]
-        made = zip(rationales, self.model.predictor.pieces(rationales), explanations, strict=True)
-        return certificates_of(
-            self.maker, [Certificate(rationale, pieces, one.prediction, 0) for rationale, pieces, one in made]
-        )
+    def certify(self, questions: Sequence[Question]) -> "Future[list[Certificate]]":
+        """Have questions answered by themselves, in turns, and certified; what was read in one turn has one number."""
+        turns = itertools.count()
+        return self.batcher.run(lambda model, some: certified(model, some, next(turns)), questions)
 
     def check_folder(self) -> None:
         """Refuse what needs the folder once that is gone."""
@@ -97,6 +94,17 @@ class Models:
         """Have all models finish what they began."""
         for served in self.served.values():
             served.batcher.close()
+
+
+def certified(model: Rationalizer, questions: Sequence[Question], group: int) -> list[Certificate]:
+    """Answer questions together and certify the answers.
+
+    :param group: Tells these from others in the same file, which were not read together with them.
+    """
+    explanations = [explanation for [explanation] in answer(model, questions)]
+    rationales = [explanation.rationale for explanation in explanations]
+    made = zip(rationales, model.predictor.pieces(rationales), explanations, strict=True)
+    return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in made]
 
 
 def named(models: Sequence[str]) -> dict[str, str]:

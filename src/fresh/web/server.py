@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from fresh.web.assets import Assets
 from fresh.web.guard import Guard, Rules, is_loopback
+from fresh.web.heads import AnswersHead, Punctual
 from fresh.web.measures import Counted, Measures
 from fresh.web.problems import Teller, tell_problems
 
@@ -48,6 +49,7 @@ def make_app(
     tell_problems(app, teller)
     app.add_middleware(Guard, rules=rules, teller=teller)
     app.add_middleware(Counted, measures=measures)
+    app.add_middleware(AnswersHead)
     return app
 
 
@@ -121,6 +123,7 @@ def serving(app: fastapi.FastAPI) -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=Punctual,
         ws="none",
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
