@@ -53,6 +53,11 @@ class JobLimits:
     seconds: float = 3600.0
     """How long results are kept after they are done."""
 
+    @property
+    def kept(self) -> str:
+        """That time in words."""
+        return f"{self.seconds / 60:g} minutes"
+
 
 @dataclass(slots=True)
 class Job:
@@ -225,8 +230,8 @@ class Jobs:
             self.expire()
             job = self.jobs.get(id)
         if job is None:
-            kept = f"{self.limits.seconds / 60:g} minutes"
-            raise Problem(404, f"There is no such job. Results are kept for {kept}; upload the file again.")
+            told = f"There is no such job. Results are kept for {self.limits.kept}; upload the file again."
+            raise Problem(404, told)
         return job
 
     def expire(self) -> None:

@@ -1,7 +1,8 @@
 // One text: asked, shown, pruned and expanded, edited, passed on.
 import { startBatch, takeDrops } from "./batch.js";
 import { drawCurve } from "./curve.js";
-import { startLook } from "./look.js";
+import { startJobs } from "./jobs.js";
+import { openTab, startLook } from "./look.js";
 import { byId, copy, element, percent, post, Refused, svg, visible } from "./talk.js";
 import { drawRead, drawWords, focusWord, keptOf, placesOf } from "./words.js";
 
@@ -211,6 +212,8 @@ const done = (told) => (byId("done").textContent = told);
 function fitModel() {
   byId("query-box").hidden = !chosen().dataset.asks;
   byId("column-query-box").hidden = !chosen().dataset.asks;
+  byId("ratio-box").hidden = !chosen().dataset.lengths;
+  byId("ratio-range").textContent = chosen().dataset.lengths;
 }
 
 function follow() {
@@ -218,6 +221,7 @@ function follow() {
   const names = [...byId("model").options].map((option) => option.value);
   if (names.includes(given.get("model"))) byId("model").value = given.get("model");
   fitModel();
+  openTab(byId(given.get("tab") === "file" ? "tab-batch" : "tab-text"));
   if (!given.get("text")) return;
   byId("text").value = given.get("text");
   byId("query").value = given.get("query") ?? "";
@@ -261,7 +265,8 @@ function start() {
   byId("copy-json").addEventListener("click", () => copy(JSON.stringify(state.record, null, 2)).then(() => done("JSON copied.")));
   byId("certificate").addEventListener("click", certificate);
   addEventListener("hashchange", follow);
-  startBatch(() => byId("model").value);
+  startBatch(chosen);
+  startJobs();
   startLook();
   follow();
 }

@@ -1,5 +1,10 @@
 // Talks to the server this page came from; what goes wrong is told in the server's words.
-export class Refused extends Error {}
+export class Refused extends Error {
+  constructor(told, status = 0) {
+    super(told);
+    this.status = status;
+  }
+}
 
 export async function ask(address, options = {}) {
   let answer;
@@ -11,7 +16,7 @@ export async function ask(address, options = {}) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
-  throw new Refused(told.detail ?? `The server answered with ${answer.status}.`);
+  throw new Refused(told.detail ?? `The server answered with ${answer.status}.`, answer.status);
 }
 
 export function post(model, what, body, signal) {
