@@ -25,8 +25,13 @@ def nothing_left(page: Page, address: str) -> Iterator[None]:
     yield
     if page.is_closed():
         return  # the test saw to it
-    for id in page.evaluate("JSON.parse(localStorage.getItem('fresh-jobs') ?? '[]')"):
+    for id in kept(page):
         httpx.delete(f"{address}v1/jobs/{id}")
+
+
+def kept(page: Page) -> list[str]:
+    """The jobs that the browser remembers."""
+    return str(page.evaluate("localStorage.getItem('fresh-jobs') ?? ''")).split()
 
 
 def choose(page: Page, address: str, content: str, name: str = "r.csv", model: str = "one-length") -> None:
@@ -68,7 +73,7 @@ def test_a_file_is_uploaded_explained_and_downloaded(page: Page, address: str, m
     assert found[0]["label"] == model.explain(Document.from_text(f"{TEXT} 0")).prediction.label
     page.get_by_role("button", name="Delete from the server").click()
     expect(page.locator(".job")).to_have_count(0)
-    assert page.evaluate("localStorage.getItem('fresh-jobs')") == "[]"
+    assert kept(page) == []
 
 
 def test_a_job_is_found_again_when_the_page_was_closed(page: Page, address: str) -> None:
@@ -90,11 +95,11 @@ def test_a_job_is_found_again_when_the_page_was_closed(page: Page, address: str)
     expect(again.locator(".job-status")).to_have_text(
         ["Done: 1 of 1 text explained.", "Done: 20 of 20 texts explained."]
     )
-    for id in again.evaluate("JSON.parse(localStorage.getItem('fresh-jobs'))"):
+    for id in kept(again):
         httpx.delete(f"{address}v1/jobs/{id}")
     again.reload()
     expect(again.get_by_role("tab", name="A file", exact=True)).to_be_visible()
-    assert again.evaluate("localStorage.getItem('fresh-jobs')") == "[]"
+    assert kept(again) == []
 
 
 def test_a_job_that_runs_can_be_cancelled(page: Page, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +107,7 @@ def test_a_job_that_runs_can_be_cancelled(page: Page, address: str, monkeypatch:
     choose(page, address, f"text\n{TEXT}\n")
     explain_all(page)
     expect(page.locator(".job-status")).to_have_text("0 of 1 text explained …")
-    [id] = page.evaluate("JSON.parse(localStorage.getItem('fresh-jobs'))")
+    [id] = kept(page)
     expect(page.get_by_role("link", name="Download CSV")).to_be_hidden()
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".job")).to_have_count(0)
@@ -120,6 +125,7 @@ def test_a_length_is_chosen_where_a_model_has_several(page: Page, address: str) 
     field.fill("0.6")
     explain_all(page)
     expect(page.locator(".job-status")).to_have_text("Done: 1 of 1 text explained.")
+    expect(page.locator(".job-model")).to_have_text("by any-length, share of words 0.6")
     assert records(page)[0]["ratio"] == pytest.approx(8 / 13)
     page.get_by_label("Model", exact=True).select_option("one-length")
     expect(field).to_be_hidden()

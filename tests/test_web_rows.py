@@ -107,7 +107,7 @@ def test_a_ratio_is_used(client: TestClient) -> None:
     shares = []
     for ratio in (0.1, 0.6):
         job = upload(client, table(1), ratio=ratio, to="/v1/models/any-length/jobs").json()["id"]
-        finished(client, job)
+        assert finished(client, job)["ratio"] == ratio
         shares.append(client.get(f"/v1/jobs/{job}/results").json()["ratio"])
     assert shares == [pytest.approx(2 / 14), pytest.approx(9 / 14)]
 

@@ -29,6 +29,7 @@ class JobRecord(BaseModel):
     id: str
     file: str
     model: str
+    ratio: float | None = Field(description="Share of the words to read, if it was given.")
     state: State
     rows: int = Field(description="Texts that are explained in all.")
     done: int = Field(description="Texts that are explained by now.")

@@ -120,6 +120,7 @@ class Job:
             "id": self.id,
             "file": self.name,
             "model": self.served.name,
+            "ratio": self.ratio,
             "state": self.state,
             "rows": self.n_rows,
             "done": self.n_done,

@@ -1,26 +1,13 @@
 // Files that are being explained, or are done. Their ids are kept by the browser, so that they are found again.
-import { ask, byId, Refused } from "./talk.js";
+import { ask, byId, recall, Refused, remember } from "./talk.js";
 
 const KEPT = "fresh-jobs";
 const cards = new Map();
 const gone = new Set(); // deleted, though an answer about them may still be on its way
 
-function kept() {
-  try {
-    const found = JSON.parse(localStorage.getItem(KEPT));
-    return Array.isArray(found) ? found.filter((id) => /^[\w-]{1,64}$/.test(id)) : [];
-  } catch {
-    return []; // without storage, they are kept as long as the page is open
-  }
-}
+const kept = () => (recall(KEPT) ?? "").split(" ").filter((id) => /^[\w-]{1,64}$/.test(id));
 
-function keep(ids) {
-  try {
-    localStorage.setItem(KEPT, JSON.stringify(ids));
-  } catch {
-    // as above
-  }
-}
+const keep = (ids) => remember(KEPT, ids.join(" "));
 
 export async function startJobs() {
   for (const id of kept()) await poll(id);
@@ -71,7 +58,7 @@ function make(about) {
   const card = byId("job").content.cloneNode(true).firstElementChild;
   cards.set(about.id, card);
   part(about.id, "name").textContent = about.file;
-  part(about.id, "model").textContent = `by ${about.model}`;
+  part(about.id, "model").textContent = `by ${about.model}${about.ratio === null ? "" : `, share of words ${about.ratio}`}`;
   for (const format of ["jsonl", "csv"]) part(about.id, format).href = `/v1/jobs/${about.id}/results?format=${format}`;
   part(about.id, "delete").addEventListener("click", () => remove(about.id));
   byId("jobs").prepend(card);

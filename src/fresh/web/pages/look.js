@@ -1,6 +1,7 @@
 // Light and dark, and the tabs.
-import { byId } from "./talk.js";
+import { byId, recall, remember } from "./talk.js";
 
+const THEME = "fresh-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function isDark() {
@@ -44,8 +45,10 @@ export function startLook() {
   }
   byId("theme").addEventListener("click", () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    remember(THEME, document.documentElement.dataset.theme);
     nameTheme();
   });
+  if (recall(THEME)) document.documentElement.dataset.theme = recall(THEME);
   dark.addEventListener("change", nameTheme);
   nameTheme();
 }

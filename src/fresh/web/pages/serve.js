@@ -6,6 +6,8 @@ import { openTab, startLook } from "./look.js";
 import { byId, copy, element, percent, post, Refused, svg, visible } from "./talk.js";
 import { drawRead, drawWords, focusWord, keptOf, placesOf } from "./words.js";
 
+const MOST_LABELS = 6; // that are shown
+
 let state = null; // what is shown
 let running = null; // the request under way
 
@@ -176,12 +178,12 @@ function showLengths() {
 
 function bars(probabilities) {
   const likeliest = Object.entries(probabilities).sort((one, other) => other[1] - one[1]);
-  const rows = likeliest.slice(0, 6).flatMap(([label, share]) => [
+  const rows = likeliest.slice(0, MOST_LABELS).flatMap(([label, share]) => [
     element("bdi", "", visible(label)),
     svg("svg", { "aria-hidden": "true" }, svg("rect", { width: `${100 * share}%`, height: "100%" })),
     element("span", "", percent(share)),
   ]);
-  const more = likeliest.length - 6;
+  const more = likeliest.length - MOST_LABELS;
   if (more > 0) rows.push(element("span", "more", `and ${more} more label${more === 1 ? "" : "s"}`));
   return rows;
 }
@@ -214,6 +216,9 @@ function fitModel() {
   byId("column-query-box").hidden = !chosen().dataset.asks;
   byId("ratio-box").hidden = !chosen().dataset.lengths;
   byId("ratio-range").textContent = chosen().dataset.lengths;
+  const labels = JSON.parse(chosen().dataset.labels).map(visible);
+  const more = labels.length > MOST_LABELS ? `, and ${labels.length - MOST_LABELS} more` : "";
+  byId("answers").textContent = `Possible answers: ${labels.slice(0, MOST_LABELS).join(", ")}${more}`;
 }
 
 function follow() {

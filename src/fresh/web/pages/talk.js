@@ -25,6 +25,23 @@ export function post(model, what, body, signal) {
   return ask(address, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
+// What this browser remembers for this server; where it remembers nothing, there is nothing.
+export function recall(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // it lasts as long as the page, then
+  }
+}
+
 export const byId = (id) => document.getElementById(id);
 
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
