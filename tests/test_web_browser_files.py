@@ -154,3 +154,13 @@ def test_a_column_of_queries_is_not_read_for_a_model_that_does_not_ask(page: Pag
     explain_all(page)
     expect(page.locator(".job-status")).to_have_text(["Done: 1 of 1 text explained."] * 2)
     expect(page.locator(".job-model")).to_have_text(["by pair", "by one-length"])
+
+
+def test_what_goes_wrong_meanwhile_is_told_and_the_job_is_asked_about_again(page: Page, address: str) -> None:
+    choose(page, address, f"text\n{TEXT}\n")
+    page.route("**/v1/jobs/*", lambda route: route.fulfill(status=422, json={"detail": "Not now."}))
+    explain_all(page)
+    expect(page.locator(".job-problem")).to_have_text("Not now.")
+    page.unroute_all()
+    expect(page.locator(".job-status")).to_have_text("Done: 1 of 1 text explained.")
+    expect(page.locator(".job-problem")).to_be_hidden()

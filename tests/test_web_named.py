@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fresh.cli import main
 from fresh.commands.serve import told
 from fresh.web.models import NAME, fitting, named
-from fresh.web.server import address_of, addresses_of, bind, own_address
+from fresh.web.server import ALL, address_of, addresses_of, bind, own_address, written
 from test_web_start import places
 
 __all__ = ["places"]
@@ -123,6 +123,7 @@ def test_where_it_listens_is_told_as_addresses_that_can_be_opened(monkeypatch: p
         ]
     with bind("127.0.0.1", 0) as taken:
         assert addresses_of(taken, {"a.example"}) == [address_of(taken)]
+    assert written(ALL["::"], 80) == "http://[::1]:80/"
 
 
 def test_the_address_of_this_machine_is_one_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
