@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from fresh.data import DataConfig
 from fresh.encoding import WordEncoder
-from fresh.web.jobs import Jobs, before
+from fresh.web.jobs import JobLimits, Jobs, before
 from fresh.web.models import Served
 from served import TEXT, loaded
 from test_web_jobs import client, finished, places, table, told, upload
@@ -135,3 +136,16 @@ def test_a_job_that_is_worked_on_is_stopped(client: TestClient, monkeypatch: pyt
     assert ended.wait(10)
     assert client.get(f"/v1/jobs/{job}").status_code == 404
     assert 'fresh_batch_texts_sum{model="one-length"}' not in client.get("/metrics").text  # nothing was read for it
+
+
+def test_when_the_next_file_goes_by_itself(places: dict[str, str]) -> None:
+    models, measures = loaded(places["one-length"])
+    jobs = Jobs(measures, JobLimits(seconds=100.0), lambda: 1000.0)
+    first, second = (jobs.make("a.csv", models.find("one-length"), DataConfig(), None) for _ in range(2))
+    assert jobs.next_place() == 100  # none is done, so none goes before that
+    second.ended = 930.5
+    assert jobs.next_place() == 31
+    first.ended = 900.0
+    assert jobs.next_place() == 1
+    jobs.close()
+    models.close()
