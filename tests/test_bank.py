@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -219,3 +220,19 @@ def test_a_full_bank_begins_anew(encoders: dict[str, Path], monkeypatch: pytest.
     assert set(encoder.bank.numbers) == {"good", "sea", "praise"}
     together = encoder(texts)
     assert together.ids.tolist() == [*first.ids.tolist(), *second.ids.tolist()]
+
+
+class Unwalked(dict[str, int]):
+    """Words that are looked up, never gone through: there may be a million, and a text has few."""
+
+    def keys(self) -> NoReturn:
+        raise AssertionError
+
+
+def test_words_that_are_known_cost_a_text_nothing(encoders: dict[str, Path]) -> None:
+    encoder = WordEncoder(load_encoder(str(encoders["bert"])), "stagger", 256)
+    encoder([Text(("good",))])
+    encoder.bank.numbers = Unwalked(encoder.bank.numbers)
+    [pieces] = encoder([Text(("good", "sea"))])
+    assert set(encoder.bank.numbers.items()) == {("good", 0), ("sea", 1)}
+    assert pieces.ids.tolist() == encoder.tokenizer("good sea").input_ids

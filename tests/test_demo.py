@@ -43,9 +43,10 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
     assert 1 <= shown.count(" wrong: it is ") <= 2
     assert re.search(r"\[[a-z ]*(good|great|bad|awful)[a-z ]*\]", shown)
     place = tmp_path / "model"
-    assert shown.splitlines()[-3:] == [
+    assert shown.splitlines()[-4:] == [
         f"The model is saved in {place}, its report in {place}-report.html. Try next:",
         f'  fresh explain {tmp_path / "model"} "A lovely, funny film with a dull ending."',
+        f"  fresh serve {tmp_path / 'model'}      # the same in the browser",
         "  fresh train your-data.csv --out your-model      # columns: text, label",
     ]
     assert Rationalizer.from_pretrained(tmp_path / "model").labels == ("neg", "pos")

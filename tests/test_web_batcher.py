@@ -53,21 +53,22 @@ def question(number: int) -> Question:
     return Question(Document.from_words(["a", "good", "film", WORDS[number % len(WORDS)]], id=str(number)))
 
 
-def until(begun: threading.Event, free: threading.Event) -> Callable[[Rationalizer], None]:
-    """Make an errand that says that it has begun, and ends when it may."""
+def block(batcher: Batcher, begun: threading.Event, free: threading.Event) -> None:
+    """Have a model busy with an errand that says that it has begun, and ends when it may."""
 
-    def errand(_model: Rationalizer) -> None:
+    def errand(_model: Rationalizer, questions: Sequence[Question]) -> Sequence[Question]:
         begun.set()
         free.wait(10)
+        return questions
 
-    return errand
+    batcher.run(errand, [question(0)])
 
 
 @pytest.fixture
 def blocked(batcher: Batcher) -> Iterator[Callable[[], None]]:
     """A model at work, so that all else waits until it is let go."""
     free, begun = threading.Event(), threading.Event()
-    batcher.run(until(begun, free))
+    block(batcher, begun, free)
     assert begun.wait(10)
     yield free.set
     free.set()
@@ -127,7 +128,7 @@ def read_together(model: Rationalizer, n_first: int, n_then: int, patience: floa
     """Have requests read together, ask some again one by one, and say in how many readings these were answered."""
     batcher = Batcher("m", model, Measures(), BatchLimits(patience=patience, least_pause=0.0))
     free, begun = threading.Event(), threading.Event()
-    batcher.run(until(begun, free))
+    block(batcher, begun, free)
     assert begun.wait(10)
     first = [batcher.ask([question(number)]) for number in range(n_first)]
     free.set()
@@ -212,7 +213,7 @@ def test_overload_and_slow_answers_are_told_with_when_to_come_back(place: str) -
     batcher = models.find("one-length").batcher
     free, begun = threading.Event(), threading.Event()
     with TestClient(create_app(models, measures, ServeConfig(seconds=0.3)), base_url="http://127.0.0.1") as client:
-        batcher.run(until(begun, free))
+        block(batcher, begun, free)
         assert begun.wait(10)
         slow = client.post("/v1/models/one-length/explain", json={"text": TEXT})
         assert slow.status_code == 503
@@ -236,7 +237,7 @@ def test_who_leaves_before_the_answer_is_not_worked_for(place: str) -> None:
     body = json.dumps({"text": TEXT})
     head = "POST /v1/models/one-length/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     with listening(models, measures) as address:
-        batcher.run(until(begun, free))
+        block(batcher, begun, free)
         assert begun.wait(10)
         clients = [socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), 10) for _ in range(3)]
         for client in clients:

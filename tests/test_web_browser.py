@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from certified import read
-from fresh.document import Document
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support
@@ -51,7 +50,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     shown.on("dialog", lambda dialog: wrong.append(dialog.message))
     shown.on("request", lambda request: asked.append(request.url))
     yield shown
-    refused = "Failed to load resource: the server responded with a status of 422"
+    refused = tuple(f"Failed to load resource: the server responded with a status of {status}" for status in (404, 422))
     assert [line for line in wrong if not line.startswith(refused)] == []
     assert [url for url in asked if not url.startswith((address, "data:,", f"blob:{address}"))] == []
     context.close()
@@ -194,32 +193,6 @@ def test_hostile_text_is_shown_and_does_nothing(page: Page, address: str) -> Non
     expect(page.locator("#document")).to_contain_text("<script>alert(1)</script>")
     assert "\u202e" not in (page.locator("#document").text_content() or "")
     assert page.locator("img, #document script").count() == 0
-
-
-def test_a_file_is_uploaded_explained_and_downloaded(page: Page, address: str, model: Rationalizer) -> None:
-    page.goto(address)
-    page.get_by_label("Model", exact=True).select_option("one-length")
-    page.get_by_role("tab", name="One text").press("ArrowRight")
-    page.get_by_role("button", name="Explain all").click()
-    expect(page.locator("#batch-problem")).to_have_text("Choose a file first.")
-    rows = "review\n" + "".join(f"{TEXT} {number}\n" for number in range(20))
-    page.get_by_label("File, chosen").set_input_files(
-        {"name": "r.csv", "mimeType": "text/csv", "buffer": rows.encode()}
-    )
-    page.get_by_role("button", name="Explain all").click()
-    expect(page.locator("#batch-problem")).to_have_text(
-        "r.csv has no column 'text' for the text. It has: review. Name the right one with text."
-    )
-    page.get_by_label("Column with the text").fill("review")
-    page.get_by_role("button", name="Explain all").click()
-    expect(page.locator("#job-status")).to_have_text("Done: 20 of 20 texts explained.")
-    with page.expect_download() as waiting:
-        page.get_by_role("link", name="Download JSON lines").click()
-    records = [json.loads(line) for line in Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()]
-    assert [record["id"] for record in records] == [f"r-{number}" for number in range(1, 21)]
-    assert records[0]["label"] == model.explain(Document.from_text(f"{TEXT} 0")).prediction.label
-    page.get_by_role("button", name="Delete from the server").click()
-    expect(page.locator("#job")).to_be_hidden()
 
 
 def test_the_page_is_light(page: Page, address: str) -> None:

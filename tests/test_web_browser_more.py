@@ -77,3 +77,20 @@ def test_an_answer_of_what_was_asked_before_is_dimmed(page: Page, address: str) 
     page.get_by_role("button", name="Explain", exact=True).click()
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator("#result")).not_to_have_class("old")
+
+
+def test_light_or_dark_is_remembered(page: Page, address: str) -> None:
+    page.goto(address)
+    page.get_by_role("button", name="Change to dark").click()
+    page.reload()
+    expect(page.get_by_role("button", name="Change to light")).to_be_visible()
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+
+
+def test_the_page_says_what_a_model_may_answer(page: Page, address: str) -> None:
+    page.goto(address)
+    expect(page.locator("#answers")).to_have_text("Possible answers: neg, pos")
+    page.evaluate("""document.querySelector("#model option").dataset.labels = JSON.stringify([..."abcdefgh"])""")
+    page.get_by_label("Model", exact=True).select_option("pair")
+    page.get_by_label("Model", exact=True).select_option("one-length")
+    expect(page.locator("#answers")).to_have_text("Possible answers: a, b, c, d, e, f, and 2 more")

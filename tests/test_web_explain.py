@@ -217,3 +217,33 @@ def test_broken_json_and_half_characters_are_told(client: TestClient) -> None:
     assert broken == "The body is broken JSON (Expecting value). Send one JSON object."
     half = client.post(f"{ONE}/explain", content=b'{"text": "a \\ud800"}', headers=kind).json()["detail"]
     assert half == "The text holds half a character (surrogates not allowed). Send whole ones."
+
+
+LATIN = '{"text": "schöner Film"}'.encode("latin-1")
+NOT_READ = [
+    (
+        b'{"text": "a"}',
+        "",
+        415,
+        "The body came without saying what it is. Send JSON, with the header Content-Type: application/json.",
+    ),
+    (
+        b'{"text": "a"}',
+        "application/x-www-form-urlencoded",
+        415,
+        "The body came as application/x-www-form-urlencoded. "
+        "Send JSON, with the header Content-Type: application/json.",
+    ),
+    (LATIN, "application/json", 400, "The body is not UTF-8 (the byte 0xf6 at place 13). JSON is sent in UTF-8."),
+    (b"", "application/json", 422, "The body is empty. Send one JSON object."),
+    (b"[1]", "application/json", 422, "The body is JSON, but no object. Send one JSON object."),
+]
+
+
+@pytest.mark.parametrize(("body", "kind", "status", "told"), NOT_READ)
+def test_a_body_that_is_no_json_in_utf8_is_told(
+    client: TestClient, body: bytes, kind: str, status: int, told: str
+) -> None:
+    answer = client.post(f"{ONE}/explain", content=body, headers={"content-type": kind} if kind else {})
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, answer.json()["detail"]) == (status, told)

@@ -97,21 +97,6 @@ def test_json_lines_and_other_columns_are_read(client: TestClient) -> None:
     assert ids == ["n-0", "n-1", "n-2"]
 
 
-def test_bad_rows_are_left_out_where_asked_for(client: TestClient) -> None:
-    content = f"text\n{TEXT}\n \n{'film ' * 15_000}\n"
-    about = upload(client, content, skip_bad=True).json()
-    about = finished(client, about["id"])
-    assert (about["state"], about["done"]) == ("done", 1)
-    assert about["left_out"].startswith("Left out 2 of 3 rows: reviews.csv, line 3: the text has no words. Text ")
-
-
-def test_a_text_that_the_model_cannot_read_ends_the_job(client: TestClient) -> None:
-    about = finished(client, upload(client, f"text\n{TEXT}\n{'film ' * 15_000}\n").json()["id"])
-    assert (about["state"], about["done"]) == ("failed", 1)
-    assert about["problem"].startswith("Text 'reviews-2' has 15000 words, or 15000 pieces, but only ")
-    assert about["problem"].endswith("(1 texts before it are explained and can be downloaded.)")
-
-
 @pytest.mark.parametrize(
     ("content", "name", "status", "said"),
     [
@@ -193,7 +178,7 @@ def test_only_so_many_files_are_kept_until_one_is_deleted(client: TestClient) ->
     ids = [upload(client, table(1)).json()["id"] for _ in range(3)]
     refused = upload(client, table(1))
     assert told(refused) == (503, "3 files are kept already, and no more can be. Delete one, or come back later.")
-    assert refused.headers["retry-after"] == "60"
+    assert 3590 < int(refused.headers["retry-after"]) <= 3600  # when the first of them goes by itself
     assert client.delete(f"/v1/jobs/{ids[0]}").status_code == 204
     gone = "There is no such job. Results are kept for 60 minutes; upload the file again."
     assert told(client.get(f"/v1/jobs/{ids[0]}")) == (404, gone)

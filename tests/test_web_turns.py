@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import small
+from fresh.certificates.certificate import Maker
 from fresh.discretize import TopK
 from fresh.document import Document
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support
 from fresh.web import batcher as module
+from fresh.web import models
 from fresh.web.batcher import Batcher, BatchLimits, Work
 from fresh.web.explaining import got
 from fresh.web.measures import Measures
+from fresh.web.models import Served
 from fresh.web.problems import Problem
 from fresh.web.question import Question, answer
 from test_web_batcher import same
@@ -140,9 +144,36 @@ def test_who_waits_when_a_server_ends_is_told_so() -> None:
     given_up: Future[Any] = Future()
     given_up.cancel()
     with pytest.raises(Problem) as caught:
-        asyncio.run(got(Staying(), given_up, 5.0))  # type: ignore[arg-type]
+        asyncio.run(got(Staying(), given_up, 5.0, lambda: 7))  # type: ignore[arg-type]
     told = "This server is about to end. Ask again when it is back."
     assert (caught.value.status_code, caught.value.detail) == (503, told)
+
+
+def test_who_waited_too_long_is_told_how_long_what_waits_will_take() -> None:
+    with pytest.raises(Problem) as caught:
+        asyncio.run(got(Staying(), Future(), 0.01, lambda: 7))  # type: ignore[arg-type]
+    assert caught.value.headers == {"Retry-After": "7"}
+
+
+def test_the_time_that_is_left_follows_what_waits_and_how_long_texts_take(batcher: Batcher) -> None:
+    assert batcher.seconds_left() == 1
+    batcher.n_waiting, batcher.seconds_a_text = 90, 0.05
+    assert batcher.seconds_left() == 5
+    batcher.n_waiting = 0
+
+
+def test_certificates_are_made_in_turns_too(batcher: Batcher, turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "answer", turns.answer)
+    served = Served("m", Path(), Maker("0" * 64, "1"), batcher)
+    much = served.certify(named("much", 5))
+    assert turns.begun.acquire(timeout=10)
+    little = batcher.ask([question("little")])
+    turns.let(4)
+    done(little, much)
+    assert turns.read == [["much0", "much1"], ["little"], ["much2", "much3"], ["much4"]]
+    made = much.result()
+    assert [certificate.rationale.id for certificate in made] == [f"much{place}" for place in range(5)]
+    assert [certificate.group for certificate in made] == [0, 0, 1, 1, 2]  # who reads them again reads as much at once
 
 
 def test_what_goes_wrong_in_a_later_turn_is_told(batcher: Batcher, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ QUICK: dict[str, Any] = {"epochs": 3, "layers": 2, "pooling": "start", "learning
 NEXT = """\
 The model is saved in {out}, its report in {page}. Try next:
   {fresh} explain {out} "A lovely, funny film with a dull ending."
+  {fresh} serve {out}      # the same in the browser
   {fresh} train your-data.csv --out your-model      # columns: text, label"""
 LOOKED_AT = 50
 SHOWN = {True: 2, False: 1}

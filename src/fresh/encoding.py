@@ -104,7 +104,8 @@ class WordEncoder:
         """Cut the words and the queries of texts into pieces."""
         if len(self.bank) > MOST_KNOWN:
             self.bank = Bank()
-        self.learn({word for text in texts for word in (*text.words, *text.query)} - self.bank.numbers.keys())
+        known = self.bank.numbers
+        self.learn({word for text in texts for word in (*text.words, *text.query) if word not in known})
         return self.bank.cut([text.words for text in texts]), self.bank.cut([text.query for text in texts])
 
     def learn(self, words: set[str]) -> None:

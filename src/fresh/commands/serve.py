@@ -2,8 +2,14 @@
 
 import argparse
 import math
+import sys
+from typing import TYPE_CHECKING
 
 from fresh.commands.options import add_listening
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
 
 SUMMARY = "try models in the browser, and ask them over JSON"
 ABOUT = """\
@@ -21,6 +27,10 @@ come at the same time are read together.
 
 The interface is described in /v1/openapi.json; /health says whether models answer, /metrics has figures for Prometheus.
 End it with Ctrl-C.
+"""
+OPEN = """\
+Anybody in the network can use it: there is no password and no encryption. To keep it to this machine, leave --host out;
+to let only some in, put a proxy with a password before it.\
 """
 
 
@@ -46,15 +56,46 @@ def run(args: argparse.Namespace) -> int:
     from fresh.web.measures import Measures
     from fresh.web.models import load
     from fresh.web.serve import ServeConfig, create_app
-    from fresh.web.server import address_of, bind, serve
+    from fresh.web.server import addresses_of, serve
 
     if not 0 < args.timeout < math.inf:
         raise ValueError(f"--timeout must be more than 0 seconds, and a number, got {args.timeout:g}.")
-    with bind(args.host, args.port) as taken:  # before the models, which take longer to load than to say so
+    allowed = frozenset(name.lower() for name in args.allow_host)
+    with listening(args) as taken:  # before the models, which take longer to load than to say so
         measures = Measures()
         models = load(args.models, args.device, measures)
-        config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_host), args.timeout)
-        app = create_app(models, measures, config)
-        print(f"Serving {', '.join(models.served)} at {address_of(taken)} (Ctrl-C ends it)", flush=True)
+        app = create_app(models, measures, ServeConfig(args.host, allowed, args.timeout))
+        print(told(list(models.served), addresses_of(taken, allowed)), flush=True)
+        warn(taken)
         serve(app, taken)
     return 0
+
+
+def listening(args: argparse.Namespace) -> "socket.socket":
+    """Take the port; if it cannot be had, say also what can be seen to be wrong with the models."""
+    from fresh.web.models import check
+    from fresh.web.server import PortError, bind
+
+    try:
+        return bind(args.host, args.port)
+    except PortError as error:
+        try:
+            check(args.models)
+        except ValueError as other:
+            raise PortError(f"{error}\n{other}") from other
+        raise
+
+
+def told(names: "Sequence[str]", addresses: "Sequence[str]") -> str:
+    """Say what is served, and where."""
+    first, *others = addresses
+    elsewhere = f"\nFrom other machines: {' or '.join(others)}" if others else ""
+    return f"Serving {', '.join(names)} at {first} (Ctrl-C ends it){elsewhere}"
+
+
+def warn(taken: "socket.socket") -> None:
+    """Say who can use what is reached from other machines."""
+    from fresh.web.guard import is_loopback
+
+    if not is_loopback(taken.getsockname()[0]):
+        print(OPEN, file=sys.stderr, flush=True)

@@ -59,16 +59,20 @@ class BatchLimits:
     """The same, at most."""
 
 
+Errand = Callable[[Rationalizer, Sequence[Question]], Sequence[Result]]
+"""Does something with a model and questions, and gives one result for each."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """What somebody waits for: answers to questions, or an errand that is run alone."""
+    """What somebody waits for: answers to questions, or what an errand makes of them alone."""
 
-    questions: Sequence[Question] = ()
-    errand: Callable[[Rationalizer], Any] | None = None
+    questions: Sequence[Question]
+    errand: Errand[Any] | None = None
     future: "Future[Any]" = field(default_factory=Future)
     later: bool = False
     """Whether all others go first."""
-    before: tuple[Answer, ...] = ()
+    before: tuple[Any, ...] = ()
     """What was found in earlier turns."""
     rest: "Work | None" = None
     """What is left for later turns."""
@@ -76,7 +80,7 @@ class Work:
     @property
     def n_texts(self) -> int:
         """How many texts it counts as."""
-        return len(self.questions) or 1
+        return len(self.questions)
 
     @property
     def n_words(self) -> int:
@@ -126,9 +130,9 @@ class Batcher:
         """
         return self.add(Work(questions, later=later))
 
-    def run(self, errand: Callable[[Rationalizer], Result]) -> "Future[Result]":
-        """Have something done with the model alone, in its turn."""
-        return self.add(Work(errand=errand))
+    def run(self, errand: Errand[Result], questions: Sequence[Question]) -> "Future[list[Result]]":
+        """Have something done with questions, read together with none of others; in turns, too."""
+        return self.add(Work(questions, errand))
 
     def add(self, work: Work) -> "Future[Any]":
         """Put work at the end of the queue, unless too much waits."""
@@ -137,13 +141,16 @@ class Batcher:
                 raise ClosedError(ENDING)
             if self.n_waiting and self.n_waiting + work.n_texts > self.limits.most_waiting:
                 self.measures.refused.labels(self.name).inc()
-                seconds = max(1, math.ceil(self.n_waiting * self.seconds_a_text))
-                raise OverloadedError(self.name, self.n_waiting, seconds)
+                raise OverloadedError(self.name, self.n_waiting, self.seconds_left())
             self.queue.append(work)
             self.count(work.n_texts)
             if self.is_ready():
                 self.changed.notify_all()
         return work.future
+
+    def seconds_left(self) -> int:
+        """Estimate how long what waits will take, from how long texts took lately; whole seconds, at least one."""
+        return max(1, math.ceil(self.n_waiting * self.seconds_a_text))
 
     def count(self, more: int) -> None:
         """Count texts that wait."""
@@ -215,13 +222,12 @@ class Batcher:
     def outcome(self, work: Work) -> Callable[[], None]:
         """Do one piece of work, and return what tells the result, or what went wrong, to whoever waits for it."""
         try:
-            if work.errand is not None:
-                return partial(work.future.set_result, work.errand(self.model))
-            return partial(self.tell, work, answer(self.model, work.questions))
+            do = work.errand or answer
+            return partial(self.tell, work, do(self.model, work.questions))
         except Exception as error:  # noqa: BLE001
             return partial(fail, work, error)
 
-    def tell(self, work: Work, answers: Sequence[Answer]) -> None:
+    def tell(self, work: Work, answers: Sequence[Any]) -> None:
         """Tell whoever waits, or put what is left of their questions at the end of the queue."""
         found = (*work.before, *answers)
         if work.rest is None:

@@ -4,18 +4,20 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from fresh.certificates.certifier import certificates_of
 from fresh.curve import Curve
 from fresh.document import Explanation
 from fresh.show import to_record
 from fresh.web.batcher import ENDING, ClosedError, OverloadedError
 from fresh.web.bodies import About, Asked, CurveRecord, Record
-from fresh.web.models import Models, Served
+from fresh.web.models import Models
 from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
 from fresh.web.question import Question
 
@@ -25,7 +27,7 @@ MUCH = 20_000
 """Characters from which on a request takes a thread of its own; splitting them takes some 30 ms."""
 Documented = dict[int | str, dict[str, Any]]
 """Answers of a route, in the words of OpenAPI."""
-REFUSALS = (400, 404, 408, 422, 503, *CHANGING)
+REFUSALS = (400, 404, 408, 415, 422, 503, *CHANGING)
 
 
 def explaining(models: Models, seconds: float) -> APIRouter:
@@ -48,7 +50,7 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         """
         served = models.find(name)
         questions = await beside(asked, asked.questions, served)
-        answers = await got(request, put(served, questions), seconds)
+        answers = await got(request, put(partial(served.batcher.ask, questions)), seconds, served.batcher.seconds_left)
         return as_json(await beside(asked, written, asked, answers))  # type: ignore[return-value]
 
     @router.post("/{name}/curve", summary="Answer from growing rationales", responses=problems(*REFUSALS))
@@ -59,7 +61,9 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for one length, so that there is no curve.")
         question = Question(question.document, every_length=True)
-        [points] = await got(request, put(served, [question]), seconds)
+        [points] = await got(
+            request, put(partial(served.batcher.ask, [question])), seconds, served.batcher.seconds_left
+        )
         return as_json(await beside(asked, curve_of, points))  # type: ignore[return-value]
 
     certificates: Documented = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
@@ -75,7 +79,8 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         served = models.find(name)
         questions = await beside(asked, asked.questions, served)
         served.check_folder()
-        content = await got(request, begun(served, questions), seconds)
+        made = await got(request, put(partial(served.certify, questions)), seconds, served.batcher.seconds_left)
+        content = await beside(asked, certificates_of, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(content, media_type=JSON_LINES, headers=headers)
 
@@ -110,18 +115,10 @@ def as_json(text: str) -> Response:
     return Response(text, media_type="application/json")
 
 
-def put(served: Served, questions: Sequence[Question]) -> "Future[list[Any]]":
-    """Have questions wait for their turn, unless too many wait."""
+def put(work: Callable[[], "Future[Result]"]) -> "Future[Result]":
+    """Have work wait for its turn, unless too much waits."""
     try:
-        return served.batcher.ask(questions)
-    except (OverloadedError, ClosedError) as error:
-        raise busy(error) from error
-
-
-def begun(served: Served, questions: Sequence[Question]) -> "Future[bytes]":
-    """Have certificates wait for their turn, unless too many wait."""
-    try:
-        return served.batcher.run(lambda _model: served.certify(questions))
+        return work()
     except (OverloadedError, ClosedError) as error:
         raise busy(error) from error
 
@@ -136,8 +133,11 @@ def later(seconds: int) -> Mapping[str, str]:
     return {"Retry-After": str(seconds)}
 
 
-async def got(request: Request, future: "Future[Result]", seconds: float) -> Result:
-    """Wait for a result; who leaves, or waits too long, is not worked for any more."""
+async def got(request: Request, future: "Future[Result]", seconds: float, seconds_left: Callable[[], int]) -> Result:
+    """Wait for a result; who leaves, or waits too long, is not worked for any more.
+
+    :param seconds_left: Estimates how long those who wait have to wait.
+    """
     waiting: asyncio.Future[Any] = asyncio.wrap_future(future)
     gone: asyncio.Future[Any] = asyncio.ensure_future(left(request))
     try:
@@ -154,7 +154,8 @@ async def got(request: Request, future: "Future[Result]", seconds: float) -> Res
         waiting.cancel()
     if gone.done():
         raise Problem(503, "Nobody waits for this answer any more.")
-    raise Problem(503, f"The answer took longer than {seconds:g} seconds. Ask again, or about less text.", later(5))
+    told = f"The answer took longer than {seconds:g} seconds. Ask again, or about less text."
+    raise Problem(503, told, later(seconds_left()))
 
 
 async def left(request: Request) -> None:

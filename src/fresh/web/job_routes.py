@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, TextIO
 
-from fastapi import APIRouter, File, Form, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from fresh.config import ConfigError, from_mapping
+from fresh.config import ConfigError, from_mapping, unknown
 from fresh.data import DataConfig, DataError
 from fresh.web.explaining import JSON_LINES, Documented
 from fresh.web.jobs import ENDINGS, Job, Jobs, State
@@ -20,6 +20,7 @@ from fresh.web.results import as_csv
 UPLOAD = "/jobs"
 """How the address ends to which files are uploaded."""
 CSV = "text/csv; charset=utf-8"
+FIELDS = ("file", "text", "query", "id", "ratio", "skip_bad")
 
 
 class JobRecord(BaseModel):
@@ -28,11 +29,27 @@ class JobRecord(BaseModel):
     id: str
     file: str
     model: str
+    ratio: float | None = Field(description="Share of the words to read, if it was given.")
     state: State
     rows: int = Field(description="Texts that are explained in all.")
     done: int = Field(description="Texts that are explained by now.")
     problem: str = Field(description="Why it failed; empty if it did not.")
     left_out: str = Field(description="Which rows were left out, and why; empty if none.")
+
+
+async def columns_in(
+    request: Request,
+    text: Annotated[str, Form(description="Column with the text.")] = "text",
+    query: Annotated[str, Form(description="Column with the query; given empty, none is read.")] = "query",
+    id: Annotated[str, Form(description="Column with a name for each row; given empty, names are made.")] = "id",
+) -> dict[str, str]:
+    """Take the names of columns from a form, and refuse what is no field of it."""
+    form = await request.form()
+    strange = [unknown(name, "a field of this form", FIELDS) for name in form if name not in FIELDS]
+    if strange:
+        raise Problem(422, " ".join(strange))
+    columns = {"text": text, "query": query, "id": id}
+    return {name: "" if form.get(name) == "" else given for name, given in columns.items()}  # not the default
 
 
 def job_routes(models: Models, jobs: Jobs) -> APIRouter:
@@ -48,17 +65,14 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
     async def upload(
         name: str,
         file: Annotated[UploadFile, File(description=f"A file that ends in one of: {', '.join(ENDINGS)}.")],
-        text: Annotated[str, Form(description="Column with the text.")] = "text",
-        query: Annotated[str, Form(description="Column with the query.")] = "query",
-        id: Annotated[str, Form(description="Column with a name for each row.")] = "id",
+        columns: Annotated[dict[str, str], Depends(columns_in)],
         ratio: Annotated[float | None, Form(description="Share of the words to read.")] = None,
         skip_bad: Annotated[bool, Form(description="Leave out rows that cannot be used.")] = False,
     ) -> JobRecord:
         """Upload a table with one text a row; it is explained in the background, as with `fresh explain --input`."""
         served = models.find(name)
-        columns = {"text": text, "query": query, "id": id, "skip_bad": skip_bad}
         try:
-            config = from_mapping(DataConfig, columns)
+            config = from_mapping(DataConfig, {**columns, "skip_bad": skip_bad})
             job = jobs.make(file.filename or "", served, config, ratio)
             await run_in_threadpool(jobs.add, job, file.file)
         except (ConfigError, DataError) as error:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import secrets
 import shutil
 import tempfile
@@ -10,15 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from fresh.data import BadRows, DataConfig, DataError
 from fresh.document import Document
+from fresh.encoding import WordEncoder
 from fresh.examples import document_in, usable
-from fresh.readers import RowError, read_rows
+from fresh.readers import Row, RowError, read_rows
 from fresh.show import to_record
+from fresh.support import text_of
 from fresh.web.batcher import ClosedError, OverloadedError
 from fresh.web.bodies import MOST_CHARACTERS, check_ratio
 from fresh.web.measures import Measures
@@ -30,6 +34,7 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 """Of files that can be uploaded: none that is packed, so that little cannot become much."""
 AT_ONCE = 16
 """Texts of a file that wait to be read at the same time; others have their turn in between."""
+OR_LEAVE_OUT = "or leave such rows out with skip_bad."
 
 State = Literal["waiting", "running", "done", "failed"]
 LOG = logging.getLogger(__name__)
@@ -48,6 +53,11 @@ class JobLimits:
     seconds: float = 3600.0
     """How long results are kept after they are done."""
 
+    @property
+    def kept(self) -> str:
+        """That time in words."""
+        return f"{self.seconds / 60:g} minutes"
+
 
 @dataclass(slots=True)
 class Job:
@@ -64,7 +74,7 @@ class Job:
     n_done: int = 0
     state: State = "waiting"
     problem: str = ""
-    left_out: str = ""
+    bad: BadRows = field(default_factory=BadRows)
     """Which rows were left out, and why."""
     ended: float = 0.0
     """When it was done, by the clock that only goes on."""
@@ -82,14 +92,15 @@ class Job:
 
     def documents(self, bad: BadRows) -> Iterator[Document]:
         """Read the texts of the file."""
-        return usable(read_rows(self.source, self.name), self.config, ("text",), self.document_in, bad)
+        make = partial(self.document_in, reader=self.served.reader())
+        return usable(read_rows(self.source, self.name), self.config, ("text",), make, bad)
 
-    def document_in(self, row: Any, config: DataConfig) -> Document:
+    def document_in(self, row: Row, config: DataConfig, reader: WordEncoder) -> Document:
         """Make a document of a row, as the model can read it."""
         document = document_in(row, config)
         if len(document.text) > MOST_CHARACTERS:
             problem = f"the text has {len(document.text):,} characters; at most {MOST_CHARACTERS:,} are taken."
-            raise RowError(row.place, problem, "Split it, or leave such rows out with skip_bad.")
+            raise RowError(row.place, problem, f"Split it, {OR_LEAVE_OUT}")
         try:
             self.served.model.check_query(document)
         except ValueError as error:
@@ -97,6 +108,10 @@ class Job:
             problem = f"the row has {'no' if asks else 'a'} query, but model {self.served.name!r} was trained with"
             way_out = "Give one in the column query." if asks else "Name no column with queries."
             raise RowError(row.place, f"{problem}{'' if asks else 'out'} queries.", way_out) from error
+        for too_long in reader.measure([text_of(document)])[1].values():
+            problem, _, way_out = str(too_long).rpartition(". ")
+            told = f"{problem[:1].lower()}{problem[1:]}."
+            raise RowError(row.place, told, f"{way_out.removesuffix('.')}, {OR_LEAVE_OUT}")
         return document
 
     def about(self) -> dict[str, Any]:
@@ -105,11 +120,12 @@ class Job:
             "id": self.id,
             "file": self.name,
             "model": self.served.name,
+            "ratio": self.ratio,
             "state": self.state,
             "rows": self.n_rows,
             "done": self.n_done,
             "problem": self.problem,
-            "left_out": self.left_out,
+            "left_out": self.bad.summary() if self.bad.count else "",
         }
 
 
@@ -149,11 +165,8 @@ class Jobs:
         with self.lock:
             self.expire()
             if len(self.jobs) >= self.limits.most_jobs:
-                raise Problem(
-                    503,
-                    f"{len(self.jobs)} files are kept already, and no more can be. Delete one, or come back later.",
-                    {"Retry-After": "60"},
-                )
+                told = f"{len(self.jobs)} files are kept already, and no more can be. Delete one, or come back later."
+                raise Problem(503, told, {"Retry-After": str(self.next_place())})
             id = secrets.token_urlsafe(16)
             job = self.jobs[id] = Job(id, shown, served, config, ratio, Path(self.place.name) / id)
             self.measures.jobs.set(len(self.jobs))
@@ -161,15 +174,13 @@ class Jobs:
 
     def check(self, job: Job) -> None:
         """Read all rows, and refuse a file that cannot be used or has too many."""
-        bad = BadRows()
-        for _ in job.documents(bad):
+        for _ in job.documents(job.bad):
             job.n_rows += 1
             if job.n_rows > self.limits.most_rows:
                 raise DataError(
                     f"{job.name} has more than {self.limits.most_rows:,} rows, the most that are taken. "
                     "Upload it in parts."
                 )
-        job.left_out = bad.summary() if bad.count else ""
 
     def work(self, job: Job) -> None:
         """Explain all texts of a file; each line that is written is whole."""
@@ -179,7 +190,7 @@ class Jobs:
                 self.explain(job, output)
             job.state = "done"
         except (ValueError, OSError, ClosedError) as error:
-            told = f" ({job.n_done} texts before it are explained and can be downloaded.)" if job.n_done else ""
+            told = f" ({before(job.n_done)} explained and can be downloaded.)" if job.n_done else ""
             job.state, job.problem = "failed", f"{error}{told}"
         except Exception:
             LOG.exception("A file could not be explained")
@@ -190,9 +201,8 @@ class Jobs:
                 shutil.rmtree(job.folder, ignore_errors=True)
 
     def explain(self, job: Job, output: IO[str]) -> None:
-        """Write the answers; texts that the model cannot read are left out if rows may be."""
-        bad = BadRows()
-        documents = job.documents(bad)
+        """Write the answers; a text that turns out to be none the model can read is left out if rows may be."""
+        documents = job.documents(BadRows())
         while group := list(islice(documents, AT_ONCE)):
             for future in [self.ask(job, document) for document in group]:
                 try:
@@ -200,12 +210,11 @@ class Jobs:
                 except ValueError as error:
                     if not job.config.skip_bad:
                         raise
-                    bad.add(str(error))
+                    job.bad.add(str(error))
                 else:
                     output.write(json.dumps(to_record(explanation), ensure_ascii=False) + "\n")
                     job.n_done += 1
             output.flush()
-            job.left_out = bad.summary() if bad.count else ""
 
     def ask(self, job: Job, document: Document) -> "Future[list[Any]]":
         """Have a text wait for its turn, as soon as there is room."""
@@ -222,8 +231,8 @@ class Jobs:
             self.expire()
             job = self.jobs.get(id)
         if job is None:
-            kept = f"{self.limits.seconds / 60:g} minutes"
-            raise Problem(404, f"There is no such job. Results are kept for {kept}; upload the file again.")
+            told = f"There is no such job. Results are kept for {self.limits.kept}; upload the file again."
+            raise Problem(404, told)
         return job
 
     def expire(self) -> None:
@@ -231,6 +240,11 @@ class Jobs:
         for job in list(self.jobs.values()):
             if job.ended and self.clock() - job.ended > self.limits.seconds:
                 self.forget(job)
+
+    def next_place(self) -> int:
+        """Say in how many seconds a file will go by itself; none of those that are not done goes before its time."""
+        ended = [job.ended or self.clock() for job in self.jobs.values()]
+        return max(1, math.ceil(min(ended) + self.limits.seconds - self.clock()))
 
     def remove(self, job: Job) -> None:
         """Stop a job and delete all that belongs to it."""
@@ -250,3 +264,8 @@ class Jobs:
             self.remove(job)
         self.pool.shutdown(cancel_futures=True)
         self.place.cleanup()
+
+
+def before(n_done: int) -> str:
+    """Count the texts before one at which a file was given up."""
+    return "1 text before it is" if n_done == 1 else f"{n_done:,} texts before it are"

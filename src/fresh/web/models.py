@@ -1,20 +1,29 @@
 """The models that are served: each loaded once, with a name of its own."""
 
+import copy
+import itertools
+import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fresh
+from fresh.bank import Bank
 from fresh.certificates.certificate import Certificate, Maker
-from fresh.certificates.certifier import certificates_of
 from fresh.config import unknown
-from fresh.model_folder import find_predictor, predictor_digest
+from fresh.encoding import WordEncoder
+from fresh.lengths import reader_of
+from fresh.model_folder import check_folder, find_predictor, predictor_digest
 from fresh.rationalizer import Rationalizer, find_folder
 from fresh.web.batcher import Batcher, BatchLimits
 from fresh.web.measures import Measures
 from fresh.web.problems import Problem
 from fresh.web.question import Question, answer
+
+NAME = re.compile(r"[^\W_][\w.-]*")
+"""How models are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,12 @@ class Served:
     def model(self) -> Rationalizer:
         """The model itself; only its own thread may have it read."""
         return self.batcher.model
+
+    def reader(self) -> WordEncoder:
+        """Make what measures texts as the model does, but remembers for itself: for other threads than the model's."""
+        words = copy.copy(reader_of(self.model))
+        words.bank = Bank()
+        return words
 
     def about(self) -> dict[str, Any]:
         """Say what a client must know to ask it."""
@@ -48,14 +63,10 @@ class Served:
             return "stopped"
         return "ready" if self.folder.is_dir() else "ready, from memory: its folder is gone"
 
-    def certify(self, questions: Sequence[Question]) -> bytes:
-        """Answer questions by themselves and write their certificates; for the model's own thread."""
-        explanations = [explanation for [explanation] in answer(self.model, questions)]
-        rationales = [explanation.rationale for explanation in explanations]
-        made = zip(rationales, self.model.predictor.pieces(rationales), explanations, strict=True)
-        return certificates_of(
-            self.maker, [Certificate(rationale, pieces, one.prediction, 0) for rationale, pieces, one in made]
-        )
+    def certify(self, questions: Sequence[Question]) -> "Future[list[Certificate]]":
+        """Have questions answered by themselves, in turns, and certified; what was read in one turn has one number."""
+        turns = itertools.count()
+        return self.batcher.run(lambda model, some: certified(model, some, next(turns)), questions)
 
     def check_folder(self) -> None:
         """Refuse what needs the folder once that is gone."""
@@ -85,15 +96,27 @@ class Models:
             served.batcher.close()
 
 
+def certified(model: Rationalizer, questions: Sequence[Question], group: int) -> list[Certificate]:
+    """Answer questions together and certify the answers.
+
+    :param group: Tells these from others in the same file, which were not read together with them.
+    """
+    explanations = [explanation for [explanation] in answer(model, questions)]
+    rationales = [explanation.rationale for explanation in explanations]
+    made = zip(rationales, model.predictor.pieces(rationales), explanations, strict=True)
+    return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in made]
+
+
 def named(models: Sequence[str]) -> dict[str, str]:
     """Give each model a name: that of its folder, or the one that stands before it, as in NAME=MODEL."""
     places: dict[str, str] = {}
     for given in models:
-        name, sign, place = given.partition("=")
-        if not sign or Path(given).exists():
-            name, place = Path(given).resolve().name if Path(given).exists() else given.rpartition("/")[2], given
-        if not name or "/" in name:
-            raise ValueError(f"{given} gives a model no name that fits into an address. Write NAME=MODEL.")
+        name, place = name_and_place(given)
+        if NAME.fullmatch(name) is None:
+            raise ValueError(
+                f"{name!r} cannot be the name of a model: a name stands in addresses, so it holds letters, digits, "
+                f"-, _ and . only, and begins with a letter or a digit. Write {fitting(name)}={place}."
+            )
         if name in places:
             raise ValueError(
                 f"Two models have the name {name}: {places[name]} and {place}. "
@@ -101,6 +124,29 @@ def named(models: Sequence[str]) -> dict[str, str]:
             )
         places[name] = place
     return places
+
+
+def name_and_place(given: str) -> tuple[str, str]:
+    """Take NAME=MODEL apart; a folder may have the sign in its name, too."""
+    name, sign, place = given.partition("=")
+    if Path(given).exists():
+        return Path(given).resolve().name, given
+    if not sign or ("/" in name and not Path(place).exists()):
+        return given.rstrip("/").rpartition("/")[2], given
+    return name, place
+
+
+def fitting(name: str) -> str:
+    """Make a name for a model of one that cannot be."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-_.") or "my-model"
+
+
+def check(models: Sequence[str]) -> None:
+    """Refuse models that can be seen to be wrong without loading them; the hub is not asked."""
+    for place in named(models).values():
+        on_hub = place.count("/") == 1 and not Path(place).parent.exists()
+        if not on_hub:
+            check_folder(find_folder(place, {}))
 
 
 def load(models: Sequence[str], device: str, measures: Measures, limits: BatchLimits | None = None) -> Models:

@@ -49,8 +49,19 @@ class Teller:
 
     def tell(self, scope: Scope, error: HTTPException) -> Response:
         """Answer a request that was refused."""
-        told = error.detail if isinstance(error, Problem) else self.plain.get(error.status_code, f"{error.detail}.")
+        if isinstance(error, Problem):
+            told = error.detail
+        elif isinstance(error.__cause__, UnicodeDecodeError):  # the framework says only that it could not read it
+            told = not_utf8(error.__cause__)
+        else:
+            told = self.plain.get(error.status_code, f"{error.detail}.")
         return self.respond(scope, error.status_code, told, error.headers)
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Say where a body is not text."""
+    byte = f"the byte 0x{error.object[error.start]:02x} at place {error.start:,}"
+    return f"The body is not UTF-8 ({byte}). JSON is sent in UTF-8."
 
 
 def tell_problems(app: FastAPI, teller: Teller) -> None:
@@ -62,10 +73,18 @@ def tell_problems(app: FastAPI, teller: Teller) -> None:
 
     def not_understood(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
+        if isinstance(error.body, bytes):  # which it is only where nothing says that it is JSON
+            return teller.respond(request.scope, 415, no_json(request.headers.get("content-type")), None)
         return teller.respond(request.scope, 422, " ".join(map(mistake, error.errors())), None)
 
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, not_understood)
+
+
+def no_json(kind: str | None) -> str:
+    """Say how a body is sent."""
+    found = f"as {kind[:60]}" if kind else "without saying what it is"
+    return f"The body came {found}. Send JSON, with the header Content-Type: application/json."
 
 
 def mistake(found: Mapping[str, Any]) -> str:
@@ -74,6 +93,8 @@ def mistake(found: Mapping[str, Any]) -> str:
         return f"The body is broken JSON ({found['ctx']['error']}). Send one JSON object."
     if found["type"] == "extra_forbidden":
         return f"{found['loc'][-1]} is not a field of this request."
+    if found["loc"] == ("body",):
+        return f"The body is {'empty' if found['type'] == 'missing' else 'JSON, but no object'}. Send one JSON object."
     if found["type"] == "value_error":
         return str(found["ctx"]["error"])
     return f"{place(found['loc'])}: {found['msg'][:1].lower()}{found['msg'][1:]}."
@@ -81,7 +102,7 @@ def mistake(found: Mapping[str, Any]) -> str:
 
 def place(path: tuple[str | int, ...]) -> str:
     """Name a part of a request, such as texts.3."""
-    return ".".join(map(str, path[1:])) or "The body"
+    return ".".join(map(str, path[1:]))
 
 
 PROBLEM_SCHEMA: dict[str, Any] = {

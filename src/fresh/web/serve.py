@@ -86,7 +86,12 @@ def create_app(models: Models, measures: Measures, config: ServeConfig | None = 
     @app.get("/", include_in_schema=False)
     def index() -> Response:
         abouts = [served.about() for served in models.served.values()]
-        limits = {"characters": MOST_CHARACTERS, "rows": config.jobs.most_rows, "bytes": config.jobs.most_bytes}
+        limits = {
+            "characters": MOST_CHARACTERS,
+            "rows": config.jobs.most_rows,
+            "bytes": config.jobs.most_bytes,
+            "kept": config.jobs.kept,
+        }
         return HTMLResponse(page.render(models=abouts, limits=limits, endings=ENDINGS, openapi=OPENAPI))
 
     return app

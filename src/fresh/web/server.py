@@ -3,6 +3,7 @@
 import errno
 import gc
 import socket
+from collections.abc import Collection
 from typing import Any
 
 import fastapi
@@ -10,12 +11,17 @@ import uvicorn
 from starlette.responses import Response
 
 from fresh.web.assets import Assets
-from fresh.web.guard import Guard, Rules
+from fresh.web.guard import Guard, Rules, is_loopback
+from fresh.web.heads import AnswersHead, Punctual
 from fresh.web.measures import Counted, Measures
 from fresh.web.problems import Teller, tell_problems
 
 OPENAPI = "/v1/openapi.json"
 MOST_CONNECTIONS = 1000
+ALL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""What stands for all addresses of a machine, and one of them that can be opened there."""
+ELSEWHERE: dict[int, str] = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses that are nobody's, of which the system still says from where they would be asked."""
 
 
 class PortError(OSError):
@@ -43,6 +49,7 @@ def make_app(
     tell_problems(app, teller)
     app.add_middleware(Guard, rules=rules, teller=teller)
     app.add_middleware(Counted, measures=measures)
+    app.add_middleware(AnswersHead)
     return app
 
 
@@ -77,9 +84,36 @@ def unbound(host: str, port: int, error: OSError) -> str:
 
 
 def address_of(taken: socket.socket) -> str:
-    """Write the address of a page that listens on a port."""
+    """Write an address at which a page is reached from this machine."""
     host, port = taken.getsockname()[:2]
+    return written(ALL.get(host, host), port)
+
+
+def addresses_of(taken: socket.socket, allowed: Collection[str] = ()) -> list[str]:
+    """Write all addresses at which a page is reached, that for this machine first.
+
+    :param allowed: The names that the guard knows beside those of loopback.
+    """
+    host, port = taken.getsockname()[:2]
+    if allowed and not is_loopback(host):
+        return [written(name, port) for name in sorted(allowed)]
+    others = [socket.gethostname(), *own_address(taken.family)] if host in ALL else []
+    return [address_of(taken), *(written(name, port) for name in others)]
+
+
+def written(host: str, port: int) -> str:
+    """Write the address of a page."""
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def own_address(family: int) -> list[str]:
+    """Find the address of this machine in its network, if it is in one; nothing is sent."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((ELSEWHERE[family], 9))
+            return [probe.getsockname()[0]]
+    except OSError:
+        return []
 
 
 def serving(app: fastapi.FastAPI) -> uvicorn.Server:
@@ -89,6 +123,7 @@ def serving(app: fastapi.FastAPI) -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=Punctual,
         ws="none",
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,

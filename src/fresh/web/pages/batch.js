@@ -1,19 +1,16 @@
-// A file, uploaded and explained in the background.
+// A file, uploaded; what becomes of it is shown by jobs.js.
+import { follow } from "./jobs.js";
 import { ask, byId, Refused } from "./talk.js";
 
-let job = null;
-let chosen = null;
-
-export function startBatch(modelName) {
+export function startBatch(chosen) {
   byId("upload").addEventListener("submit", (event) => {
     event.preventDefault();
-    upload(modelName());
+    upload(chosen());
   });
-  byId("file").addEventListener("change", () => (chosen = null));
-  byId("delete").addEventListener("click", remove);
+  byId("file").addEventListener("change", () => showColumns(byId("file").files[0]));
   takeDrops(byId("drop"), (file) => {
-    chosen = file;
     byId("file").files = asList(file);
+    showColumns(file);
   });
 }
 
@@ -39,64 +36,62 @@ export function takeDrops(place, take) {
   });
 }
 
+const MOST = 65536; // of a file that is looked at for its columns
+
+// Say which columns there are, and offer them; the server has the last word on them.
+async function showColumns(file) {
+  const found = file ? columnsIn(file.name.toLowerCase(), await file.slice(0, MOST).text()) : [];
+  byId("columns").replaceChildren(...found.map((name) => new Option(name, name)));
+  byId("columns-found").textContent = found.length ? `Columns: ${found.join(", ")}` : "";
+}
+
+function columnsIn(name, text) {
+  const [line] = text.replace(/^\ufeff/, "").split(/\r?\n/, 1);
+  if (/\.jsonl?$/.test(name)) {
+    try {
+      const first = [JSON.parse(name.endsWith("l") ? line : text)].flat()[0];
+      return first !== null && typeof first === "object" ? Object.keys(first) : [];
+    } catch {
+      return [];
+    }
+  }
+  return line.split(name.endsWith(".tsv") ? "\t" : ",").map((cell) => cell.trim().replace(/^"(.*)"$/, "$1")).filter(Boolean);
+}
+
 async function upload(model) {
-  const file = byId("file").files[0] ?? chosen;
+  const [file] = byId("file").files;
   tell("");
   if (!file) return tell("Choose a file first.");
   const form = new FormData();
   form.append("file", file);
   form.append("text", byId("column-text").value);
-  form.append("query", byId("column-query").value);
+  form.append("query", model.dataset.asks ? byId("column-query").value : "");
   form.append("id", byId("column-id").value);
+  if (model.dataset.lengths && byId("ratio").value) form.append("ratio", byId("ratio").value);
   form.append("skip_bad", byId("skip-bad").checked);
-  byId("job").hidden = true;
+  byId("explain-all").disabled = true;
+  byId("upload-status").textContent = "Uploading, and reading all rows …";
   try {
-    const answer = await ask(`/v1/models/${encodeURIComponent(model)}/jobs`, { method: "POST", body: form });
-    await follow(await answer.json());
+    const answer = await ask(`/v1/models/${encodeURIComponent(model.value)}/jobs`, { method: "POST", body: form });
+    follow(await answer.json());
   } catch (error) {
-    tell(error);
+    if (!(error instanceof Refused)) throw error;
+    tell(asOnPage(error.message));
+  } finally {
+    byId("explain-all").disabled = false;
+    byId("upload-status").textContent = "";
   }
 }
 
-async function follow(about) {
-  job = about.id;
-  for (;;) {
-    show(about);
-    if (about.state === "done" || about.state === "failed") return;
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    if (job !== about.id) return;
-    about = await (await ask(`/v1/jobs/${about.id}`)).json();
-  }
-}
-
-function show(about) {
-  byId("job").hidden = false;
-  byId("job-name").textContent = about.file;
-  byId("progress").max = about.rows;
-  byId("progress").value = about.done;
-  const count = `${about.done.toLocaleString("en")} of ${about.rows.toLocaleString("en")} texts`;
-  const texts = about.rows === 1 ? count.replace("texts", "text") : count;
-  byId("job-status").textContent = about.state === "done" ? `Done: ${texts} explained.` : `${texts} explained.`;
-  byId("left-out").hidden = !about.left_out;
-  byId("left-out").textContent = about.left_out;
-  byId("downloads").hidden = about.state !== "done" && about.state !== "failed";
-  byId("get-jsonl").href = `/v1/jobs/${about.id}/results?format=jsonl`;
-  byId("get-csv").href = `/v1/jobs/${about.id}/results?format=csv`;
-  if (about.state === "failed") tell(about.problem);
-}
-
-async function remove() {
-  try {
-    await ask(`/v1/jobs/${job}`, { method: "DELETE" });
-    byId("job").hidden = true;
-    job = null;
-  } catch (error) {
-    tell(error);
-  }
+// Fields of the interface are called by their names on the page.
+function asOnPage(told) {
+  const labelled = (id) => `“${byId(id).labels[0].textContent.trim()}”`;
+  return told
+    .replace(/\bwith skip_bad\b/g, () => `with ${labelled("skip-bad")}`)
+    .replace(/ with (text|query|id)\.$/, (_, field) => ` in ${labelled(`column-${field}`)}.`);
 }
 
 function tell(problem) {
-  if (problem instanceof Error && !(problem instanceof Refused)) throw problem;
-  byId("batch-problem").textContent = problem instanceof Error ? problem.message : problem;
+  byId("batch-problem").textContent = problem;
   byId("batch-problem").hidden = !problem;
 }

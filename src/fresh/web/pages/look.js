@@ -1,6 +1,7 @@
 // Light and dark, and the tabs.
-import { byId } from "./talk.js";
+import { byId, recall, remember } from "./talk.js";
 
+const THEME = "fresh-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function isDark() {
@@ -13,7 +14,7 @@ function nameTheme() {
   byId("theme").setAttribute("aria-label", isDark() ? "Change to light" : "Change to dark");
 }
 
-function openTab(tab) {
+export function openTab(tab) {
   for (const each of document.querySelectorAll('[role="tab"]')) {
     const open = each === tab;
     each.setAttribute("aria-selected", open);
@@ -22,21 +23,32 @@ function openTab(tab) {
   }
 }
 
+// Which tab is open stands in the address, so that it is open again when the page is loaded again.
+function choose(tab) {
+  openTab(tab);
+  const parts = new URLSearchParams(location.hash.slice(1));
+  parts.delete("tab");
+  if (tab.id === "tab-batch") parts.set("tab", "file");
+  history.replaceState(null, "", String(parts) ? `#${parts}` : location.pathname);
+}
+
 export function startLook() {
   const tabs = [...document.querySelectorAll('[role="tab"]')];
   for (const [place, tab] of tabs.entries()) {
-    tab.addEventListener("click", () => openTab(tab));
+    tab.addEventListener("click", () => choose(tab));
     tab.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
       const other = tabs[(place + 1) % tabs.length];
-      openTab(other);
+      choose(other);
       other.focus();
     });
   }
   byId("theme").addEventListener("click", () => {
     document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    remember(THEME, document.documentElement.dataset.theme);
     nameTheme();
   });
+  if (recall(THEME)) document.documentElement.dataset.theme = recall(THEME);
   dark.addEventListener("change", nameTheme);
   nameTheme();
 }

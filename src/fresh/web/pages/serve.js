@@ -1,9 +1,12 @@
 // One text: asked, shown, pruned and expanded, edited, passed on.
 import { startBatch, takeDrops } from "./batch.js";
 import { drawCurve } from "./curve.js";
-import { startLook } from "./look.js";
+import { startJobs } from "./jobs.js";
+import { openTab, startLook } from "./look.js";
 import { byId, copy, element, percent, post, Refused, svg, visible } from "./talk.js";
 import { drawRead, drawWords, focusWord, keptOf, placesOf } from "./words.js";
+
+const MOST_LABELS = 6; // that are shown
 
 let state = null; // what is shown
 let running = null; // the request under way
@@ -175,12 +178,12 @@ function showLengths() {
 
 function bars(probabilities) {
   const likeliest = Object.entries(probabilities).sort((one, other) => other[1] - one[1]);
-  const rows = likeliest.slice(0, 6).flatMap(([label, share]) => [
+  const rows = likeliest.slice(0, MOST_LABELS).flatMap(([label, share]) => [
     element("bdi", "", visible(label)),
     svg("svg", { "aria-hidden": "true" }, svg("rect", { width: `${100 * share}%`, height: "100%" })),
     element("span", "", percent(share)),
   ]);
-  const more = likeliest.length - 6;
+  const more = likeliest.length - MOST_LABELS;
   if (more > 0) rows.push(element("span", "more", `and ${more} more label${more === 1 ? "" : "s"}`));
   return rows;
 }
@@ -211,6 +214,11 @@ const done = (told) => (byId("done").textContent = told);
 function fitModel() {
   byId("query-box").hidden = !chosen().dataset.asks;
   byId("column-query-box").hidden = !chosen().dataset.asks;
+  byId("ratio-box").hidden = !chosen().dataset.lengths;
+  byId("ratio-range").textContent = chosen().dataset.lengths;
+  const labels = JSON.parse(chosen().dataset.labels).map(visible);
+  const more = labels.length > MOST_LABELS ? `, and ${labels.length - MOST_LABELS} more` : "";
+  byId("answers").textContent = `Possible answers: ${labels.slice(0, MOST_LABELS).join(", ")}${more}`;
 }
 
 function follow() {
@@ -218,6 +226,7 @@ function follow() {
   const names = [...byId("model").options].map((option) => option.value);
   if (names.includes(given.get("model"))) byId("model").value = given.get("model");
   fitModel();
+  openTab(byId(given.get("tab") === "file" ? "tab-batch" : "tab-text"));
   if (!given.get("text")) return;
   byId("text").value = given.get("text");
   byId("query").value = given.get("query") ?? "";
@@ -261,7 +270,8 @@ function start() {
   byId("copy-json").addEventListener("click", () => copy(JSON.stringify(state.record, null, 2)).then(() => done("JSON copied.")));
   byId("certificate").addEventListener("click", certificate);
   addEventListener("hashchange", follow);
-  startBatch(() => byId("model").value);
+  startBatch(chosen);
+  startJobs();
   startLook();
   follow();
 }

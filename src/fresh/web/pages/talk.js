@@ -1,5 +1,10 @@
 // Talks to the server this page came from; what goes wrong is told in the server's words.
-export class Refused extends Error {}
+export class Refused extends Error {
+  constructor(told, status = 0) {
+    super(told);
+    this.status = status;
+  }
+}
 
 export async function ask(address, options = {}) {
   let answer;
@@ -11,13 +16,30 @@ export async function ask(address, options = {}) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
-  throw new Refused(told.detail ?? `The server answered with ${answer.status}.`);
+  throw new Refused(told.detail ?? `The server answered with ${answer.status}.`, answer.status);
 }
 
 export function post(model, what, body, signal) {
   const headers = { "Content-Type": "application/json" };
   const address = `/v1/models/${encodeURIComponent(model)}/${what}`;
   return ask(address, { method: "POST", headers, body: JSON.stringify(body), signal });
+}
+
+// What this browser remembers for this server; where it remembers nothing, there is nothing.
+export function recall(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // it lasts as long as the page, then
+  }
 }
 
 export const byId = (id) => document.getElementById(id);

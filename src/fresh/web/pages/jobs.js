@@ -1,0 +1,97 @@
+// Files that are being explained, or are done. Their ids are kept by the browser, so that they are found again.
+import { ask, byId, recall, Refused, remember } from "./talk.js";
+
+const KEPT = "fresh-jobs";
+const cards = new Map();
+const gone = new Set(); // deleted, though an answer about them may still be on its way
+
+const kept = () => (recall(KEPT) ?? "").split(" ").filter((id) => /^[\w-]{1,64}$/.test(id));
+
+const keep = (ids) => remember(KEPT, ids.join(" "));
+
+export async function startJobs() {
+  for (const id of kept()) await poll(id);
+}
+
+export function follow(about) {
+  keep([...kept(), about.id]);
+  show(about);
+  wait(about.id, 300);
+}
+
+const wait = (id, time) => setTimeout(() => poll(id), time);
+
+async function poll(id) {
+  try {
+    const about = await (await ask(`/v1/jobs/${id}`)).json();
+    if (gone.has(id)) return;
+    show(about);
+    if (about.state === "waiting" || about.state === "running") wait(id, 500);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    if (error.status === 404) return forget(id);
+    if (cards.has(id)) tell(id, error.message);
+    wait(id, 3000);
+  }
+}
+
+function forget(id) {
+  gone.add(id);
+  keep(kept().filter((each) => each !== id));
+  cards.get(id)?.remove();
+  cards.delete(id);
+  count();
+}
+
+function count() {
+  byId("tab-batch").textContent = cards.size ? `A file (${cards.size})` : "A file";
+}
+
+const part = (id, name) => cards.get(id).querySelector(`.job-${name}`);
+
+function tell(id, problem) {
+  part(id, "problem").textContent = problem;
+  part(id, "problem").hidden = !problem;
+}
+
+function make(about) {
+  const card = byId("job").content.cloneNode(true).firstElementChild;
+  cards.set(about.id, card);
+  part(about.id, "name").textContent = about.file;
+  part(about.id, "model").textContent = `by ${about.model}${about.ratio === null ? "" : `, share of words ${about.ratio}`}`;
+  for (const format of ["jsonl", "csv"]) part(about.id, format).href = `/v1/jobs/${about.id}/results?format=${format}`;
+  part(about.id, "delete").addEventListener("click", () => remove(about.id));
+  byId("jobs").prepend(card);
+  count();
+}
+
+function show(about) {
+  if (!cards.has(about.id)) make(about);
+  const over = about.state === "done" || about.state === "failed";
+  part(about.id, "progress").max = about.rows;
+  part(about.id, "progress").value = about.done;
+  part(about.id, "progress").hidden = about.state === "done";
+  part(about.id, "status").textContent = told(about);
+  part(about.id, "left-out").textContent = about.left_out;
+  part(about.id, "left-out").hidden = !about.left_out;
+  for (const format of ["jsonl", "csv"]) part(about.id, format).hidden = !over || !about.done;
+  part(about.id, "delete").textContent = over ? "Delete from the server" : "Cancel";
+  tell(about.id, about.problem);
+}
+
+function told({ state, done, rows }) {
+  const texts = `${done.toLocaleString("en")} of ${rows.toLocaleString("en")} text${rows === 1 ? "" : "s"} explained`;
+  if (state === "waiting") return "Waits for files before it.";
+  return { done: `Done: ${texts}.`, failed: `Ended: ${texts}.` }[state] ?? `${texts} …`;
+}
+
+async function remove(id) {
+  try {
+    await ask(`/v1/jobs/${id}`, { method: "DELETE" });
+    forget(id);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    if (error.status === 404) return forget(id);
+    tell(id, error.message);
+  }
+}
