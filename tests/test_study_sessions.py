@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.web.problems import Problem
-from fresh.web.study.app import StudyServeConfig
 from fresh.web.study.sessions import HOUR, Role, Session, Signer
 from fresh.web.study.tries import MOST_ADDRESSES, Tries, network
 
@@ -117,21 +116,3 @@ def test_many_addresses_do_not_fill_the_memory() -> None:
 )
 def test_one_person_has_many_addresses_in_ipv6(address: str, whose: str) -> None:
     assert network(address) == whose
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "https://a.org", "a.org:8000", "a.org/", "*", "*.a.org", "a b", "8000", "b\u00fccher.org", "a..org", "-a"],
-)
-def test_only_names_of_servers_can_be_allowed(name: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  # all of it is compared
-        StudyServeConfig(allow_hosts=frozenset((name,)))
-    assert str(caught.value) == (
-        f"--allow-host takes the name of a server alone, such as study.example.org, got {name!r}. Leave out what "
-        "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
-    )
-
-
-def test_names_of_servers_can_be_allowed() -> None:
-    names = frozenset(("a.org", "localhost", "192.168.0.7", "::1", "xn--bcher-kva.example", "my_server", "3.org"))
-    assert StudyServeConfig(allow_hosts=names).allow_hosts == names

@@ -19,7 +19,9 @@ from fresh.web.assets import FOREVER, Assets, templates_of
 from fresh.web.guard import HEADERS, Guard, Rules, hosts_of, is_loopback, name_in
 from fresh.web.measures import Measures
 from fresh.web.problems import Problem
+from fresh.web.serve import ServeConfig
 from fresh.web.server import PortError, address_of, bind, make_app
+from fresh.web.study.app import StudyServeConfig
 
 ASSETS = Assets({"page.css": b"body {}", "page.js": b"start();"})
 RULES = Rules(hosts_of("127.0.0.1", frozenset({"proxy.example"})), most_bytes=100, larger={"/large": 1000}, seconds=5)
@@ -221,3 +223,23 @@ def test_nobody_adds_figures_without_end(client: TestClient) -> None:
     assert "METHOD" not in told
     assert "nowhere" not in told
     assert told.count("\n") - before < 60
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "https://a.org", "a.org:8000", "a.org/", "*", "*.a.org", "a b", "8000", "b\u00fccher.org", "a..org", "-a"],
+)
+@pytest.mark.parametrize("config", [ServeConfig, StudyServeConfig])
+def test_only_names_of_servers_can_be_allowed(name: str, config: type[ServeConfig] | type[StudyServeConfig]) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # all of it is compared
+        config(allow_hosts=frozenset((name,)))
+    assert str(caught.value) == (
+        f"--allow-host takes the name of a server alone, such as texts.example.org, got {name!r}. Leave out what "
+        "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
+    )
+
+
+def test_names_of_servers_can_be_allowed() -> None:
+    names = frozenset(("a.org", "localhost", "192.168.0.7", "::1", "xn--bcher-kva.example", "my_server", "3.org"))
+    for config in (ServeConfig, StudyServeConfig):
+        assert config(allow_hosts=names).allow_hosts == names

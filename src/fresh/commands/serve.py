@@ -60,12 +60,12 @@ def run(args: argparse.Namespace) -> int:
 
     if not 0 < args.timeout < math.inf:
         raise ValueError(f"--timeout must be more than 0 seconds, and a number, got {args.timeout:g}.")
-    allowed = frozenset(name.lower() for name in args.allow_host)
+    config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_host), args.timeout)
     with listening(args) as taken:  # before the models, which take longer to load than to say so
         measures = Measures()
         models = load(args.models, args.device, measures)
-        app = create_app(models, measures, ServeConfig(args.host, allowed, args.timeout))
-        print(told(list(models.served), addresses_of(taken, allowed)), flush=True)
+        app = create_app(models, measures, config)
+        print(told(list(models.served), addresses_of(taken, config.allow_hosts)), flush=True)
         warn(taken)
         serve(app, taken)
     return 0

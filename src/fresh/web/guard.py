@@ -2,7 +2,9 @@
 
 import asyncio
 import ipaddress
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -27,6 +29,9 @@ HEADERS = {
 SAFE = ("GET", "HEAD", "OPTIONS")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MEGABYTE = 1024**2
+HOST = re.compile(
+    r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*(?!\d+$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,19 @@ def hosts_of(bound: str, allowed: frozenset[str]) -> frozenset[str]:
     if not is_loopback(bound):
         return allowed
     return frozenset((*LOOPBACK, bound.lower())) | allowed
+
+
+def wrong_host(name: str) -> str | None:
+    """Say that something is no name of a server, as browsers send it."""
+    with suppress(ValueError):
+        ipaddress.ip_address(name)
+        return None
+    if HOST.fullmatch(name):
+        return None
+    return (
+        f"--allow-host takes the name of a server alone, such as texts.example.org, got {name!r:.60}. Leave out what "
+        "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -9,10 +9,11 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 import fresh
+from fresh.config import refuse
 from fresh.web.assets import Assets, files_of, templates_of
 from fresh.web.bodies import MOST_CHARACTERS
 from fresh.web.explaining import Documented, explaining
-from fresh.web.guard import Rules, hosts_of
+from fresh.web.guard import Rules, hosts_of, wrong_host
 from fresh.web.job_routes import UPLOAD, job_routes
 from fresh.web.jobs import ENDINGS, JobLimits, Jobs
 from fresh.web.measures import Measures
@@ -40,6 +41,9 @@ class ServeConfig:
     """How long a request may take to come, and then to be answered."""
     jobs: JobLimits = field(default_factory=JobLimits)
     """How many files are taken, and how large."""
+
+    def __post_init__(self) -> None:
+        refuse(*map(wrong_host, sorted(self.allow_hosts)))
 
 
 class Health(BaseModel):

@@ -1,8 +1,6 @@
 """A study in the browser."""
 
 import asyncio
-import ipaddress
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from fresh.study.keys import signing_key
 from fresh.study.people import release_stale
 from fresh.study.schema import StudyRow
 from fresh.study.store import Store
-from fresh.web.guard import Rules, hosts_of
+from fresh.web.guard import Rules, hosts_of, wrong_host
 from fresh.web.measures import Measures
 from fresh.web.server import make_app
 from fresh.web.study.admin import Admin
@@ -31,9 +29,6 @@ from fresh.web.study.visits import Visits
 
 MOST_BYTES = 16 * 1024
 """Size of a form, at most: all of them are small."""
-HOST = re.compile(
-    r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*(?!\d+$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
-)
 EVERY = 60.0
 """Seconds after which it is looked for texts that lie too long."""
 
@@ -53,19 +48,6 @@ class StudyServeConfig:
 
     def __post_init__(self) -> None:
         refuse(*below(0.01, session_hours=self.session_hours), *map(wrong_host, sorted(self.allow_hosts)))
-
-
-def wrong_host(name: str) -> str | None:
-    """Say that something is no name of a server, as browsers send it."""
-    with suppress(ValueError):
-        ipaddress.ip_address(name)
-        return None
-    if HOST.fullmatch(name):
-        return None
-    return (
-        f"--allow-host takes the name of a server alone, such as study.example.org, got {name!r:.60}. Leave out what "
-        "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
-    )
 
 
 def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
