@@ -53,6 +53,12 @@ def test_lines_go_over_a_setting_with_the_range_over_seeds() -> None:
     assert found.remarks == ("7 runs: 6 done, 0 failed, 1 open.",)
 
 
+def test_a_line_is_named_by_the_settings_that_its_runs_have() -> None:
+    random = seeds("random", 0.5, settings={"method": "random", "ratio": 0.1})
+    assert drawn([*LENGTHS, *random], by="method,scorer").names == ["fresh, a", "fresh, b", "random"]
+    assert drawn([*LENGTHS, *random], by="scorer").names == ["a", "b", "–"]
+
+
 def test_what_a_point_puts_together_is_told() -> None:
     found = drawn(LENGTHS)
     assert found.names == ["fresh"]

@@ -10,6 +10,7 @@ from fresh.config import ConfigError, unknown
 from fresh.experiment.expected import expected_curve
 from fresh.experiment.figure_config import FigureConfig
 from fresh.experiment.results import (
+    NOTHING,
     SECONDS,
     Result,
     check_figures,
@@ -118,9 +119,14 @@ def trials(runs: Sequence[Result]) -> list[Result]:
 
 
 def by(config: FigureConfig) -> Callable[[Result], str]:
-    """Make what names the line of a run; all trials of a row are one."""
+    """Make what names the line of a run, by what it has of these settings; all trials of a row are one."""
     names = config.by.split(",")
-    return lambda run: ", ".join(TRIAL.sub("", written(run.about(name))) for name in names)
+
+    def name_of(run: Result) -> str:
+        told = [TRIAL.sub("", written(run.about(name))) for name in names]
+        return ", ".join(value for value in told if value != NOTHING) or NOTHING
+
+    return name_of
 
 
 def over_setting(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
