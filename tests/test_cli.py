@@ -101,13 +101,13 @@ def test_training_ends_with_the_table_and_the_place(toy: Splits, encoders: dict[
     )
     config = tmp_path / "run.toml"
     config.write_text("ratio = 0.5\n[train]\nepochs = 9\nseed = 4\n[scoring]\nlayer = -2\n", encoding="utf-8")
-    out = str(tmp_path / "model")
+    out = str(tmp_path / "my model")
     columns = ("--text", "review", "--label=sentiment", "--config", str(config))
     done = run("train", str(data), "--out", out, *columns, *small.options(encoders["bert"]), COLUMNS="100")
     assert done.returncode == 0, done.stderr
     assert "48 train, 6 dev, 6 test documents; 2 classes: neg, pos." in done.stderr
     *table, last = done.stdout.splitlines()
-    assert last == f'Saved in {out}. Try: fresh explain {out} "Some text."'
+    assert last == f"Saved in {out}. Try: fresh explain '{out}' \"Some text.\""
     names = [line.strip().partition("  ")[0] for line in table if re.search(r"\) +[\d.]+%", line)]
     shown = ["full text (support model)", "FRESH (attention_gradient)", "random words", "complement"]
     assert names[:4] == shown

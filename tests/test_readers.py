@@ -271,12 +271,13 @@ def test_an_unclosed_quote_is_refused(tmp_path: Path) -> None:
 
 def test_a_row_with_too_many_cells_is_an_error_of_its_row(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
-    path.write_text("text,label\ngood, really,pos\nbad,neg\n")
-    first, second = read_rows(path)
+    path.write_text("text,label\ngood, really,pos\nbad,neg\nfine\n")
+    first, second, third = read_rows(path)
     assert str(first.error) == (
         "r.csv, line 2: there are 3 cells for 2 columns. Put a cell that holds the separator in quotes."
     )
     assert second.values == {"text": "bad", "label": "neg"}
+    assert str(third.error).startswith("r.csv, line 4: there is 1 cell for 2 columns.")
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:

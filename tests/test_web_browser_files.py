@@ -164,3 +164,25 @@ def test_what_goes_wrong_meanwhile_is_told_and_the_job_is_asked_about_again(page
     page.unroute_all()
     expect(page.locator(".job-status")).to_have_text("Done: 1 of 1 text explained.")
     expect(page.locator(".job-problem")).to_be_hidden()
+
+
+def test_a_file_that_the_server_has_no_more_is_told(page: Page, address: str) -> None:
+    choose(page, address, f"text\n{TEXT}\n", "\u202egpj.csv")
+    explain_all(page)
+    expect(page.locator(".job-status")).to_have_text("Done: 1 of 1 text explained.")
+    expect(page.locator(".job-name")).to_have_text("\ufffdgpj.csv")
+    [job] = kept(page)
+    page.request.delete(f"{address}v1/jobs/{job}", headers={"Origin": address.rstrip("/")})
+    page.get_by_role("link", name="Download CSV").click()
+    expect(page.locator(".job-problem")).to_have_text(
+        "The server does not have this file any more: it was begun anew, or the time was over. Upload it again."
+    )
+    expect(page.get_by_role("link", name="Download CSV")).to_be_hidden()
+    page.get_by_role("button", name="Remove").click()
+    expect(page.locator(".job")).to_have_count(0)
+    assert kept(page) == []
+
+
+def test_columns_are_listed_as_they_are(page: Page, address: str) -> None:
+    choose(page, address, f"\u202etxet,text\n1,{TEXT}\n")
+    expect(page.locator("#columns-found")).to_have_text("Columns: \ufffdtxet, text")

@@ -94,3 +94,12 @@ def test_the_page_says_what_a_model_may_answer(page: Page, address: str) -> None
     page.get_by_label("Model", exact=True).select_option("pair")
     page.get_by_label("Model", exact=True).select_option("one-length")
     expect(page.locator("#answers")).to_have_text("Possible answers: a, b, c, d, e, f, and 2 more")
+
+
+def test_switches_and_tabs_are_told_apart_where_colours_are_forced(page: Page, address: str) -> None:
+    page.emulate_media(forced_colors="active")
+    explain(page, address, TEXT)
+    colour = "(id) => getComputedStyle(document.querySelector(`#${id} + .knob`)).backgroundColor"
+    assert page.evaluate(colour, "hold") != page.evaluate(colour, "only")
+    line = "(id) => getComputedStyle(document.getElementById(id)).borderBottomStyle"
+    assert [page.evaluate(line, name) for name in ("tab-text", "tab-batch")] == ["solid", "none"]

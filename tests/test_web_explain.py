@@ -219,6 +219,7 @@ def test_broken_json_and_half_characters_are_told(client: TestClient) -> None:
     assert half == "The text holds half a character (surrogates not allowed). Send whole ones."
 
 
+UNREAD = "The body is JSON that cannot be read: it is nested too deep, or a number has too many digits."
 LATIN = '{"text": "schöner Film"}'.encode("latin-1")
 NOT_READ = [
     (
@@ -235,6 +236,8 @@ NOT_READ = [
         "Send JSON, with the header Content-Type: application/json.",
     ),
     (LATIN, "application/json", 400, "The body is not UTF-8 (the byte 0xf6 at place 13). JSON is sent in UTF-8."),
+    (b'{"text": ' + b"[" * 100_000, "application/json", 400, UNREAD),
+    (b'{"text": ' + b"9" * 5_000 + b"}", "application/json", 400, UNREAD),
     (b"", "application/json", 422, "The body is empty. Send one JSON object."),
     (b"[1]", "application/json", 422, "The body is JSON, but no object. Send one JSON object."),
 ]

@@ -248,6 +248,11 @@ def test_results_are_kept_for_a_while_only(places: dict[str, str]) -> None:
         raise AssertionError("The job is still there.")
 
 
+def test_text_in_the_place_of_a_file_is_told(client: TestClient) -> None:
+    answer = client.post(JOBS, files={"file": (None, "text")})
+    assert told(answer) == (422, "file must be a file, not text.")
+
+
 @given(st.text())
 def test_no_cell_begins_as_a_formula(text: str) -> None:
     assert not harmless(text).startswith(("=", "+", "-", "@", "\t", "\r"))

@@ -59,7 +59,7 @@ def test_a_folder_whose_name_does_not_fit_needs_another(tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(ValueError, match="cannot be the name") as caught:
         named([str(folder)])
-    assert str(caught.value) == NO_NAME.format(name="lr=0.1 (best)", better=f"lr-0.1-best={folder}")
+    assert str(caught.value) == NO_NAME.format(name="lr=0.1 (best)", better=f"'lr-0.1-best={folder}'")
     assert named([f"best={folder}"]) == {"best": str(folder)}
     assert named([f"{tmp_path}/lr=0.2/model"]) == {"model": f"{tmp_path}/lr=0.2/model"}  # no folder, but no name either
 

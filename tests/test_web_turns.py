@@ -1,6 +1,7 @@
 """Who asks much is read in several turns, so that others are not held up."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -25,7 +26,7 @@ from fresh.web.batcher import Batcher, BatchLimits, Work
 from fresh.web.explaining import got
 from fresh.web.measures import Measures
 from fresh.web.models import Served
-from fresh.web.problems import Problem
+from fresh.web.problems import Problem, problem_response
 from fresh.web.question import Question, answer
 from test_web_batcher import same
 
@@ -138,6 +139,22 @@ class Staying:
     async def receive(self) -> dict[str, str]:
         await asyncio.sleep(60)
         return {"type": "http.disconnect"}
+
+
+class Gone:
+    """A client that has gone."""
+
+    async def receive(self) -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+
+def test_who_has_gone_is_not_counted_as_refused() -> None:
+    waiting: Future[Any] = Future()
+    with pytest.raises(Problem) as caught:
+        asyncio.run(got(Gone(), waiting, 5.0, lambda: 7))  # type: ignore[arg-type]
+    assert (caught.value.status_code, waiting.cancelled()) == (499, True)
+    told = problem_response(499, caught.value.detail)
+    assert json.loads(bytes(told.body))["title"] == "Client Closed Request"
 
 
 def test_who_waits_when_a_server_ends_is_told_so() -> None:

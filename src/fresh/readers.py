@@ -253,7 +253,8 @@ def delimited_row(columns: list[str], cells: list[str], name: str, line_number: 
     where = f"line {line_number}"
     if len(cells) == len(columns):
         return Row(dict(zip(columns, cells, strict=True)), name, where, number)
-    problem = f"there are {len(cells)} cells for {len(columns)} columns."
+    found = "is 1 cell" if len(cells) == 1 else f"are {len(cells)} cells"
+    problem = f"there {found} for {len(columns)} column{'s' if len(columns) > 1 else ''}."
     way_out = "Put a cell that holds the separator in quotes."
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
 

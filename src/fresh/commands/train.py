@@ -1,6 +1,7 @@
 """`fresh train`."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -54,6 +55,10 @@ def run(args: argparse.Namespace) -> int:
         show_report(Console(), model.report)
     print(f"Report: {report_of(Path(args.out))}")
     asked = ' --query "A question?"' if model.asks else ""
-    hint = "" if model.settings["method"] == "human" else f' Try: fresh explain {args.out} "Some text."{asked}'
+    hint = (
+        ""
+        if model.settings["method"] == "human"
+        else f' Try: fresh explain {shlex.quote(str(args.out))} "Some text."{asked}'
+    )
     print(f"Saved in {args.out}.{hint}")
     return 0

@@ -18,7 +18,7 @@ from fresh.show import to_record
 from fresh.web.batcher import ENDING, ClosedError, OverloadedError
 from fresh.web.bodies import About, Asked, CurveRecord, Record
 from fresh.web.models import Models
-from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
+from fresh.web.problems import ALWAYS, CHANGING, LEFT, Problem, problems
 from fresh.web.question import Question
 
 Result = TypeVar("Result")
@@ -153,7 +153,7 @@ async def got(request: Request, future: "Future[Result]", seconds: float, second
         gone.cancel()
         waiting.cancel()
     if gone.done():
-        raise Problem(503, "Nobody waits for this answer any more.")
+        raise Problem(LEFT, "Nobody waits for this answer any more.")
     told = f"The answer took longer than {seconds:g} seconds. Ask again, or about less text."
     raise Problem(503, told, later(seconds_left()))
 

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -113,9 +114,10 @@ def named(models: Sequence[str]) -> dict[str, str]:
     for given in models:
         name, place = name_and_place(given)
         if NAME.fullmatch(name) is None:
+            better = shlex.quote(f"{fitting(name)}={place}")
             raise ValueError(
                 f"{name!r} cannot be the name of a model: a name stands in addresses, so it holds letters, digits, "
-                f"-, _ and . only, and begins with a letter or a digit. Write {fitting(name)}={place}."
+                f"-, _ and . only, and begins with a letter or a digit. Write {better}."
             )
         if name in places:
             raise ValueError(

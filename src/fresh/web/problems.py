@@ -14,6 +14,10 @@ from starlette.types import Scope
 
 MEDIA_TYPE = "application/problem+json"
 UNEXPECTED = "Something went wrong that should not have. What it was stands in the log of the server."
+LEFT = 499
+"""A status for the measures alone: whoever asked has gone."""
+UNREAD = "There was an error parsing the body"
+"""What the framework says of JSON that is right and yet cannot be read."""
 PLAIN = {
     404: "There is nothing at this address. What there is stands in /v1/openapi.json.",
     405: "This address is not asked in this way. How it is asked stands in /v1/openapi.json.",
@@ -30,8 +34,13 @@ class Problem(HTTPException):
 
 def problem_response(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """Write a problem as JSON; plain ASCII, since a message may quote half characters."""
-    told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    told = {"type": "about:blank", "title": title_of(status), "status": status, "detail": detail}
     return Response(json.dumps(told), status, headers, MEDIA_TYPE)
+
+
+def title_of(status: int) -> str:
+    """Name a status."""
+    return "Client Closed Request" if status == LEFT else HTTPStatus(status).phrase
 
 
 def as_json(_scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None) -> Response:
@@ -53,6 +62,8 @@ class Teller:
             told = error.detail
         elif isinstance(error.__cause__, UnicodeDecodeError):  # the framework says only that it could not read it
             told = not_utf8(error.__cause__)
+        elif error.detail == UNREAD:
+            told = "The body is JSON that cannot be read: it is nested too deep, or a number has too many digits."
         else:
             told = self.plain.get(error.status_code, f"{error.detail}.")
         return self.respond(scope, error.status_code, told, error.headers)
@@ -96,7 +107,8 @@ def mistake(found: Mapping[str, Any]) -> str:
     if found["loc"] == ("body",):
         return f"The body is {'empty' if found['type'] == 'missing' else 'JSON, but no object'}. Send one JSON object."
     if found["type"] == "value_error":
-        return str(found["ctx"]["error"])
+        told = str(found["ctx"]["error"])
+        return f"{place(found['loc'])} must be a file, not text." if "UploadFile" in told else told
     return f"{place(found['loc'])}: {found['msg'][:1].lower()}{found['msg'][1:]}."
 
 

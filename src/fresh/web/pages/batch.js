@@ -1,6 +1,6 @@
 // A file, uploaded; what becomes of it is shown by jobs.js.
 import { follow } from "./jobs.js";
-import { ask, byId, Refused } from "./talk.js";
+import { ask, byId, Refused, visible } from "./talk.js";
 
 export function startBatch(chosen) {
   byId("upload").addEventListener("submit", (event) => {
@@ -42,7 +42,7 @@ const MOST = 65536; // of a file that is looked at for its columns
 async function showColumns(file) {
   const found = file ? columnsIn(file.name.toLowerCase(), await file.slice(0, MOST).text()) : [];
   byId("columns").replaceChildren(...found.map((name) => new Option(name, name)));
-  byId("columns-found").textContent = found.length ? `Columns: ${found.join(", ")}` : "";
+  byId("columns-found").textContent = found.length ? `Columns: ${found.map(visible).join(", ")}` : "";
 }
 
 function columnsIn(name, text) {

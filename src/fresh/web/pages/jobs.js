@@ -1,5 +1,5 @@
 // Files that are being explained, or are done. Their ids are kept by the browser, so that they are found again.
-import { ask, byId, recall, Refused, remember } from "./talk.js";
+import { ask, byId, recall, Refused, remember, visible } from "./talk.js";
 
 const KEPT = "fresh-jobs";
 const cards = new Map();
@@ -29,7 +29,7 @@ async function poll(id) {
     if (about.state === "waiting" || about.state === "running") wait(id, 500);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    if (error.status === 404) return forget(id);
+    if (error.status === 404) return lose(id);
     if (cards.has(id)) tell(id, error.message);
     wait(id, 3000);
   }
@@ -41,6 +41,15 @@ function forget(id) {
   cards.get(id)?.remove();
   cards.delete(id);
   count();
+}
+
+// The server has it no more; whoever saw it here is told so.
+function lose(id) {
+  if (!cards.has(id)) return forget(id);
+  gone.add(id);
+  for (const name of ["progress", "jsonl", "csv", "status"]) part(id, name).hidden = true;
+  part(id, "delete").textContent = "Remove";
+  tell(id, "The server does not have this file any more: it was begun anew, or the time was over. Upload it again.");
 }
 
 function count() {
@@ -57,9 +66,12 @@ function tell(id, problem) {
 function make(about) {
   const card = byId("job").content.cloneNode(true).firstElementChild;
   cards.set(about.id, card);
-  part(about.id, "name").textContent = about.file;
+  part(about.id, "name").textContent = visible(about.file);
   part(about.id, "model").textContent = `by ${about.model}${about.ratio === null ? "" : `, share of words ${about.ratio}`}`;
-  for (const format of ["jsonl", "csv"]) part(about.id, format).href = `/v1/jobs/${about.id}/results?format=${format}`;
+  for (const format of ["jsonl", "csv"]) {
+    part(about.id, format).href = `/v1/jobs/${about.id}/results?format=${format}`;
+    part(about.id, format).addEventListener("click", () => poll(about.id)); // is it still there?
+  }
   part(about.id, "delete").addEventListener("click", () => remove(about.id));
   byId("jobs").prepend(card);
   count();
@@ -86,12 +98,13 @@ function told({ state, done, rows }) {
 }
 
 async function remove(id) {
+  if (gone.has(id)) return forget(id);
   try {
     await ask(`/v1/jobs/${id}`, { method: "DELETE" });
     forget(id);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    if (error.status === 404) return forget(id);
+    if (error.status === 404) return lose(id);
     tell(id, error.message);
   }
 }

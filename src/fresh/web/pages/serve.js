@@ -3,31 +3,34 @@ import { startBatch, takeDrops } from "./batch.js";
 import { drawCurve } from "./curve.js";
 import { startJobs } from "./jobs.js";
 import { openTab, startLook } from "./look.js";
+import { leaveLink, linkTo, readLink, recordOf, saveCertificate } from "./passing.js";
 import { byId, copy, element, percent, post, Refused, svg, visible } from "./talk.js";
-import { drawRead, drawWords, focusWord, keptOf, placesOf } from "./words.js";
+import { changeOf, drawRead, drawWords, focusWord, isEdited, keptOf, placesOf, withWord } from "./words.js";
 
 const MOST_LABELS = 6; // that are shown
 
-let state = null; // what is shown
+let state = null; // what is shown: only ever what was answered
+let wanted = null; // what is shown next, while its answer is under way
 let running = null; // the request under way
+let stale = false; // whether the words on the page are not those of what is shown
 
 const chosen = () => byId("model").selectedOptions[0];
 
-// place: where the slider shall stand; original: the text before edits.
-async function explain({ place = null, original = null } = {}) {
-  const [model, text] = [byId("model").value, byId("text").value];
+// place: where the slider shall stand; original: the text before edits. Says whether it was done; null if given up.
+async function explain({ text = byId("text").value, place = null, original = null } = {}) {
+  const model = byId("model").value;
   const query = chosen().dataset.asks ? byId("query").value : null;
-  byId("result").classList.add("old");
-  await during("Reading …", async (signal) => {
+  wanted = null;
+  byId("result").inert = true; // it goes, or comes back as it was
+  return during("Reading …", async (signal) => {
     const record = await json(post(model, "explain", { text, query, scores: true }, signal));
     const curve = chosen().dataset.lengths ? await json(post(model, "curve", { text, query }, signal)) : null;
     const places = placesOf(text, record.words);
     const kept = keptOf(places, record.rationale);
     state = { model, query, text, record, curve, places, kept, words: record.words, first: [...record.words], at: 0 };
-    [state.chosenFrom, state.original] = [text, original ?? text];
+    Object.assign(state, { own: record, chosenFrom: text, original: original ?? text });
     if (curve) prepareLengths(place);
-    byId("change").hidden = true;
-    byId("done").textContent = "";
+    byId("text").value = text;
     byId("result").hidden = false;
     show();
   });
@@ -40,16 +43,27 @@ async function during(what, work) {
   running?.abort();
   const mine = (running = new AbortController());
   byId("status").textContent = what;
+  byId("result").classList.add("old");
   tell("");
   try {
     await work(mine.signal);
+    return true;
   } catch (error) {
-    if (error.name === "AbortError") return;
+    if (error.name === "AbortError") return null;
     if (!(error instanceof Refused)) throw error;
+    goBack();
     tell(error.message);
+    return false;
   } finally {
     if (running === mine) byId("status").textContent = "";
   }
+}
+
+// What was refused is forgotten. What is shown was answered, and stays; of another text, it cannot be used.
+function goBack() {
+  wanted = null;
+  if (state && byId("text").value === state.chosenFrom && byId("model").value === state.model) show();
+  else byId("result").inert = true;
 }
 
 function tell(problem) {
@@ -72,52 +86,43 @@ function prepareLengths(wanted) {
   state.record = state.curve.points[state.place];
 }
 
-async function slide() {
-  state.place = Number(byId("length").value);
-  state.kept = state.masks[state.place];
-  byId("change").hidden = true;
-  if (!isEdited()) {
-    state.record = state.curve.points[state.place];
-    show();
-    return;
-  }
-  show();
-  await during("Reading …", async (signal) => {
-    state.record = await reread(signal);
+// Show other words, or another choice, once the model has answered about them.
+async function hold(next) {
+  wanted = next;
+  byId("actions").inert = true;
+  return during("Reading …", async (signal) => {
+    const { model, words, kept, query, curve, place, own } = next;
+    if (isEdited(next)) next.record = await json(post(model, "explain", { words, kept, query }, signal));
+    else next.record = curve ? curve.points[place] : own;
+    [state, wanted] = [next, null];
     show();
   });
 }
 
-const reread = (signal) => {
-  const { model, words, kept, query } = state;
-  return json(post(model, "explain", { words, kept, query }, signal));
-};
+function slide() {
+  const place = Number(byId("length").value);
+  const now = wanted ?? state;
+  return hold({ ...now, place, kept: now.masks[place] });
+}
 
-const isEdited = () => state.words.some((word, number) => word !== state.first[number]);
-
+// word: nothing if it is to stay as it is.
 async function edit(number, word) {
-  const [before, old, wasRead] = [state.record, state.words[number], state.kept[number]];
-  const { start, end } = state.places[number];
-  if (!byId("hold").checked) {
-    const { original, place = null } = state;
-    byId("text").value = state.text.slice(0, start) + word + state.text.slice(end);
-    await explain({ place, original });
-    return tellChange(`“${old}” became “${word}”, and the words were chosen anew: ${became(before, state.record)}.`);
+  const [before, now] = [state, wanted ?? state];
+  if (!word || word === now.words[number]) {
+    if (stale) draw();
+  } else if (byId("hold").checked) {
+    if (!(await hold(withWord(now, number, word))) || state.kept !== before.kept) return;
+    const { read, told } = changeOf(before, state);
+    tellChange(`${told}: ${became(before, state)}.`, !read);
+  } else {
+    const { text, original, place = null } = withWord(now, number, word);
+    if (!(await explain({ text, place, original }))) return;
+    tellChange(`“${now.words[number]}” became “${word}”, and the words were chosen anew: ${became(before, state)}.`);
+    focusWord(byId("document"), state, Math.min(number, state.words.length - 1));
   }
-  state.text = state.text.slice(0, start) + word + state.text.slice(end);
-  state.words = state.words.with(number, word);
-  state.places = placesOf(state.text, state.words);
-  state.at = number;
-  await during("Reading …", async (signal) => {
-    state.record = await reread(signal);
-    show();
-    focusWord(byId("document"), state, number);
-    const read = wasRead ? "The model read this word" : "The model did not read this word, so it was given the same as before";
-    tellChange(`“${old}” became “${word}”. ${read}: ${became(before, state.record)}.`, !wasRead);
-  });
 }
 
-function became(before, after) {
+function became({ record: before }, { record: after }) {
   const [one, other] = [before, after].map(({ label, probability }) => `${label} ${percent(probability)}`);
   const same = Object.keys(after.probabilities).every(
     (label) => Math.abs(before.probabilities[label] - after.probabilities[label]) < 1e-5, // what other company may change
@@ -132,19 +137,10 @@ function tellChange(told, same = false) {
 }
 
 function undo() {
-  if (state.original !== state.chosenFrom) {
-    byId("text").value = state.original;
-    return explain({ place: state.place ?? null });
-  }
-  state.words = [...state.first];
-  state.text = state.original;
-  state.places = placesOf(state.text, state.words);
-  byId("change").hidden = true;
-  if (state.curve) return slide();
-  return during("Reading …", async (signal) => {
-    state.record = await reread(signal);
-    show();
-  });
+  const now = wanted ?? state;
+  const { original, chosenFrom, first, place = null } = now;
+  if (original !== chosenFrom) return explain({ text: original, place });
+  return hold({ ...now, words: [...first], text: original, places: placesOf(original, first) });
 }
 
 function show() {
@@ -154,26 +150,39 @@ function show() {
   const whose = byId("model").options.length > 1 ? `, by ${state.model}` : "";
   byId("share").textContent = `from ${n_read} of ${kept.length} words (${percent(n_read / kept.length)})${whose}`;
   byId("result").classList.remove("old");
+  byId("result").inert = byId("actions").inert = false;
+  byId("change").hidden = true;
+  byId("done").textContent = "";
   byId("bars").replaceChildren(...bars(record.probabilities));
   byId("asked").hidden = !query;
   byId("asked").textContent = query ? `Asked: ${visible(query)}` : "";
-  byId("undo").hidden = !isEdited() && state.original === state.chosenFrom;
+  byId("undo").hidden = !isEdited(state) && state.original === state.chosenFrom;
   byId("lengths").hidden = !state.curve;
   if (state.curve) showLengths();
+  draw();
+}
+
+// A word that is being edited is left alone: all is drawn when that is over.
+function draw() {
+  stale = byId("document").querySelector(".edit") !== null;
+  if (stale) return;
+  const number = document.activeElement?.closest("#document .word")?.dataset.number;
   const only = byId("only").checked;
   byId("document").classList.toggle("only", only);
   byId("edit-hint").hidden = only;
   (only ? drawRead : drawWords)(byId("document"), state, edit);
+  if (number !== undefined) focusWord(byId("document"), state, Number(number));
 }
 
 function showLengths() {
   const { curve, counts, place } = state;
   const label = curve.points.at(-1).label;
   drawCurve(byId("curve"), curve.points, label, counts, place);
+  byId("length").value = place;
   byId("length").setAttribute("aria-valuetext", `${counts[place]} words: ${state.record.label} ${percent(state.record.probability)}`);
   const enough = counts[curve.minimal];
   const stays = `From ${enough} word${enough === 1 ? "" : "s"} on the answer stays ${visible(label)}.`;
-  byId("curve-says").textContent = `Probability of ${visible(label)}. ${stays}${isEdited() ? " The curve is that of the text before your edits." : ""}`;
+  byId("curve-says").textContent = `Probability of ${visible(label)}. ${stays}${isEdited(state) ? " The curve is that of the text before your edits." : ""}`;
 }
 
 function bars(probabilities) {
@@ -188,31 +197,17 @@ function bars(probabilities) {
   return rows;
 }
 
-// What is passed on stands behind the # of the address, which browsers never send.
-function link() {
-  const parts = new URLSearchParams({ model: state.model, text: state.text });
-  if (state.query) parts.set("query", state.query);
-  if (state.curve) parts.set("length", state.place);
-  return `${location.origin}${location.pathname}#${parts}`;
-}
-
 async function certificate() {
-  await during("Certifying …", async (signal) => {
-    const { model, words, kept, query } = state;
-    const answer = await post(model, "certificate", { words, kept, query }, signal);
-    const place = URL.createObjectURL(await answer.blob());
-    const anchor = element("a");
-    [anchor.href, anchor.download] = [place, "certificate.jsonl"];
-    anchor.click();
-    URL.revokeObjectURL(place);
-    done("Downloaded. Check it with: fresh verify certificate.jsonl MODEL");
-  });
+  const saved = await during("Certifying …", (signal) => saveCertificate(state, signal));
+  if (!saved) return;
+  byId("result").classList.remove("old");
+  done("Downloaded. Check it with: fresh verify certificate.jsonl MODEL");
 }
 
 const done = (told) => (byId("done").textContent = told);
 
 function fitModel() {
-  byId("query-box").hidden = !chosen().dataset.asks;
+  byId("query-box").hidden = byId("and-query").hidden = !chosen().dataset.asks;
   byId("column-query-box").hidden = !chosen().dataset.asks;
   byId("ratio-box").hidden = !chosen().dataset.lengths;
   byId("ratio-range").textContent = chosen().dataset.lengths;
@@ -221,21 +216,23 @@ function fitModel() {
   byId("answers").textContent = `Possible answers: ${labels.slice(0, MOST_LABELS).join(", ")}${more}`;
 }
 
-function follow() {
-  const given = new URLSearchParams(location.hash.slice(1));
-  const names = [...byId("model").options].map((option) => option.value);
-  if (names.includes(given.get("model"))) byId("model").value = given.get("model");
+async function follow() {
+  const { model, tab, text, query, place, edits } = readLink();
+  const known = [...byId("model").options].some((option) => option.value === model);
+  if (known) byId("model").value = model;
   fitModel();
-  openTab(byId(given.get("tab") === "file" ? "tab-batch" : "tab-text"));
-  if (!given.get("text")) return;
-  byId("text").value = given.get("text");
-  byId("query").value = given.get("query") ?? "";
-  explain({ place: /^\d{1,4}$/.test(given.get("length") ?? "") ? Number(given.get("length")) : null });
+  openTab(byId(tab === "file" ? "tab-batch" : "tab-text"));
+  if (!text) return;
+  [byId("text").value, byId("query").value] = [text, query];
+  if (model && !known) return tell(`The link asks for the model “${visible(model)}”, which is not served here. Choose another one, and press Explain.`);
+  if (!(await explain({ place }))) return;
+  const fitting = edits.filter(([number]) => number < state.words.length);
+  if (fitting.length) hold(fitting.reduce((now, [number, word]) => withWord(now, number, word.trim()), state));
 }
 
 // Explain the text of a file, if it is text and not too long; nothing of it is lost without a word.
 async function takeFile(file) {
-  const most = byId("text").maxLength;
+  const most = Number(byId("text").dataset.most);
   let text;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
@@ -247,27 +244,33 @@ async function takeFile(file) {
     return tell(`${file.name} has ${text.length.toLocaleString("en")} characters; ${most.toLocaleString("en")} can be read at once. Take a part of it.`);
   }
   byId("text").value = text;
+  askAnew();
+}
+
+function askAnew() {
+  leaveLink();
   explain();
 }
 
 function start() {
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
-    explain();
+    askAnew();
   });
   byId("text").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) askAnew();
   });
   takeDrops(byId("text"), takeFile);
   byId("model").addEventListener("change", () => {
     fitModel();
     if (state && !byId("panel-text").hidden) explain();
+    else if (state) goBack();
   });
   byId("length").addEventListener("input", slide);
-  byId("only").addEventListener("change", show);
+  byId("only").addEventListener("change", draw);
   byId("undo").addEventListener("click", undo);
-  byId("copy-link").addEventListener("click", () => copy(link()).then(() => done("Link copied; the text stands in it.")));
-  byId("copy-json").addEventListener("click", () => copy(JSON.stringify(state.record, null, 2)).then(() => done("JSON copied.")));
+  byId("copy-link").addEventListener("click", () => copy(linkTo(state)).then(() => done("Link copied; the text stands in it.")));
+  byId("copy-json").addEventListener("click", () => copy(JSON.stringify(recordOf(state), null, 2)).then(() => done("JSON copied.")));
   byId("certificate").addEventListener("click", certificate);
   addEventListener("hashchange", follow);
   startBatch(chosen);

@@ -25,6 +25,39 @@ export function keptOf(places, rationale) {
   });
 }
 
+export const isEdited = ({ words, first }) => words.some((word, number) => word !== first[number]);
+
+// The same with another word in the place of one.
+export function withWord(state, number, word) {
+  const { start, end } = state.places[number];
+  const text = state.text.slice(0, start) + word + state.text.slice(end);
+  const words = state.words.with(number, word);
+  return { ...state, text, words, places: placesOf(text, words), at: number };
+}
+
+// The runs of words that were read, placed as the server does.
+export function spansOf({ text, places, words, kept }) {
+  const runs = [];
+  places.forEach(({ start, end, point }, number) => {
+    if (!kept[number]) return;
+    const till = point + [...words[number]].length;
+    if (number > 0 && kept[number - 1]) Object.assign(runs.at(-1), { last: end, till });
+    else runs.push({ first: start, last: end, point, till });
+  });
+  return runs.map(({ first, last, point, till }) => ({ start: point, end: till, text: text.slice(first, last) }));
+}
+
+const ONE = ["The model did not read this word, so it was given the same as before", "The model read this word"];
+const SEVERAL = ["The model read none of these words, so it was given the same as before", "The model read some of these words"];
+
+// Say which words are others than before, and whether the model read any of them.
+export function changeOf(before, after) {
+  const numbers = [...after.words.keys()].filter((number) => after.words[number] !== before.words[number]);
+  const read = numbers.some((number) => after.kept[number]);
+  const words = numbers.map((number) => `“${before.words[number]}” became “${after.words[number]}”`).join(", ");
+  return { read, told: `${words}. ${(numbers.length === 1 ? ONE : SEVERAL)[Number(read)]}` };
+}
+
 export function drawWords(parent, state, edit) {
   const { text, places, kept, words, first } = state;
   const whole = document.createDocumentFragment();
@@ -91,20 +124,20 @@ function openWord(word, state, edit) {
   field.size = Math.max(4, field.value.length);
   field.setAttribute("aria-label", `Another word for ${state.words[number]}`);
   let over = false;
-  const close = (value) => {
+  const close = (value, byKey) => {
     if (over) return;
     over = true;
+    const parent = field.closest("#document");
     field.replaceWith(word);
-    const given = value?.trim();
-    if (given && given !== state.words[number]) edit(number, given);
-    else focusWord(word.closest("#document"), state, number);
+    if (byKey) focusWord(parent, state, number);
+    edit(number, value?.trim());
   };
   field.onkeydown = (event) => {
     event.stopPropagation();
-    if (event.key === "Enter") close(field.value);
-    if (event.key === "Escape") close(null);
+    if (event.key === "Enter") close(field.value, true);
+    if (event.key === "Escape") close(null, true);
   };
-  field.onblur = () => close(field.value);
+  field.onblur = () => close(field.value, false);
   word.replaceWith(field);
   field.select();
 }
