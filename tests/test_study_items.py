@@ -71,6 +71,25 @@ def test_checks_ask_for_certain_answers() -> None:
     assert second.asked == Answer("pos", 4, 1)
 
 
+def test_a_check_asks_about_something_like_all_others() -> None:
+    examples = [
+        replace(example, document=replace(example.document, query=("Is", f"it{number}")))
+        for number, example in enumerate(corpus())
+    ]
+    made = make_plan(study(two_ways(), checks=3, examples=1), examples, load)
+    asked = {item.rationale.query for item in made.checks}
+    assert len(asked) == 3
+    assert asked <= {("is", f"it{number}") for number in range(20)}
+    assert not asked & {item.rationale.query for item in (*made.items, *made.practice, *made.examples)}
+    assert made == make_plan(study(two_ways(), checks=3, examples=1), examples, load)
+    few = make_plan(study(two_ways(), checks=3), examples[:8], load)  # all are shown
+    assert all(item.rationale.query for item in few.checks)
+
+
+def test_there_are_no_more_checks_than_documents() -> None:
+    assert len(plan(two_ways(), sample=2, checks=3).checks) == 2
+
+
 def test_the_seed_decides() -> None:
     assert plan(seed=3) == plan(seed=3)
     assert plan(seed=3).documents != plan(seed=4).documents
