@@ -276,9 +276,9 @@ def test_health_and_figures_are_told(store: Store, monkeypatch: pytest.MonkeyPat
         def away(*_given: Any) -> None:
             raise OperationalError("", {}, Exception("away"))
 
-        monkeypatch.setattr(Store, "reading", away)
+        monkeypatch.setattr(Store, "writing", away)
         answer = client.get("/health")
-    assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "does not answer"})
+    assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})
 
 
 def test_who_has_to_wait_for_others_is_told_so(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from sqlalchemy import update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from fresh.study.people import add_annotators, exclude, leave, release_stale
 from fresh.study.records import records
@@ -280,10 +280,10 @@ def test_sessions_that_end_at_once_are_refused() -> None:
 
 
 def test_what_went_wrong_inside_is_a_page_too(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_given: Any) -> None:
-        raise OperationalError("", {}, Exception("a secret"))
+    def fail(*_given: Any) -> None:
+        raise IntegrityError("", {}, Exception("a secret"))
 
-    monkeypatch.setattr(Store, "reading", away)
+    monkeypatch.setattr(Store, "reading", fail)
     assert person.get("/item").told == [
         "Something went wrong that should not have. What it was stands in the log of the server."
     ]
