@@ -110,7 +110,7 @@ def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: 
     admin.post("/admin/person", annotator=1, action="exclude")
     assert "4 of 16 answers" in admin.page
     assert done(admin) == "Annotator 1 is excluded: nothing of theirs counts. Texts that others get: 4."
-    assert cells(admin.page, "1")[0] == "excluded look here"
+    assert cells(admin.page, "1")[0] == "excluded"
     assert "<h1>Readmit annotator 1?</h1>" in admin.get("/admin/person/1/readmit").page
     admin.post("/admin/person", annotator=1, action="readmit")
     assert "8 of 16 answers" in admin.page

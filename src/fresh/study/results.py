@@ -10,7 +10,7 @@ import numpy as np
 from fresh.estimate import Interval, short
 from fresh.sheet import Sheet
 from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
-from fresh.study.answer import StudyError
+from fresh.study.answer import StudyError, typical_seconds
 from fresh.study.differences import Difference, compare_conditions
 from fresh.study.ratings import MEASURES, Response, by_item, item_values, majority
 from fresh.study.wording import plural
@@ -59,8 +59,8 @@ class Row:
     """Of majority votes."""
     confidence: Scale
     readability: Scale
-    seconds: float
-    """Median time an answer took."""
+    seconds: float | None
+    """Median time an answer took; nothing where none was measured."""
     agreement: Agreement
 
 
@@ -173,7 +173,7 @@ def row_of(name: str, responses: Sequence[Response], labels: Sequence[str], per_
         Scale(means[m], float(np.std(columns[m], ddof=1)) if len(groups) > 1 else None) for m in MEASURES[1:]
     )
     n_ties = sum(len(majority([response.label for response in group])) > 1 for group in groups.values())
-    seconds = float(np.median([response.milliseconds for response in responses])) / 1000
+    seconds = typical_seconds(response.milliseconds for response in responses)
     agreement = agreement_of(list(groups.values()), labels, per_item)
     return Row(
         name, len(groups), len(responses), n_ties, means["accuracy"], confidence, readability, seconds, agreement
