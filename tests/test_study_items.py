@@ -111,6 +111,9 @@ def test_what_somebody_should_know_is_said() -> None:
         "ours was trained with 6 of 6 documents: its rationales may be too good.",
         "ours and full show the same words in 6 of 6 documents.",
     )
+    assert make_plan(study(two_ways(), per_item=4), examples, load).remarks == (
+        "per_item is 4, an even number: votes may be tied, one half against the other. Choose an odd one.",
+    )
 
 
 def refused(examples: list[Example], ways: dict[str, Any], load: Load = load, **settings: Any) -> str:
@@ -129,8 +132,8 @@ def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
     told = refused(corpus(7, marked=False), ways, strange, labels={"POS": "Positive"})
     assert told.splitlines() == [
         "The study names labels that no document has: POS. There are: neg, pos.",
-        "The study needs 8 documents (6 to be judged and 2 to practise), but there are 7, of which people marked words "
-        "in 0. Ask for less (sample, practice), or leave the human condition out.",
+        "No words are marked in any of the 7 documents: there are no human rationales to show. Leave the human "
+        "condition out, or name the column that has them (rationale).",
         "conditions.pairs: the model knows the labels no, yes, but the documents have neg, pos. Train one on these "
         "labels.",
         "conditions.pairs: the model was trained with queries, but the documents have none. Choose a model that was "
@@ -213,9 +216,14 @@ def test_the_papers_corpora_make_studies(name: str, n_texts: int) -> None:
 
 def test_sst_has_no_human_rationales() -> None:
     examples = [Example(e.document, e.label) for e in corpus()]
-    assert "people marked words in 0" in refused(examples, two_ways())
+    assert "No words are marked in any of the 20 documents" in refused(examples, two_ways())
     unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
-    assert "people marked words in 0" in refused(unmarked, two_ways())
+    assert "No words are marked in any of the 20 documents" in refused(unmarked, two_ways())
+    few = [*corpus(7), *unmarked[7:]]
+    assert refused(few, two_ways()) == (
+        "The study needs 8 documents (6 to be judged and 2 to practise), but there are 20, of which people marked "
+        "words in 7. Ask for less (sample, practice), or leave the human condition out."
+    )
 
 
 def test_labels_take_turns_in_practice_and_examples() -> None:

@@ -152,7 +152,7 @@ def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], mode
     asked = [with_casing(example.document, config.casing).query for example in unshown(usable, sampled, others)]
     queries = [asked[int(place)] for place in generator.permutation(len(asked))]
     checks = tuple(make_check(number, read_as, queries[number % len(queries)]) for number in range(n_checks))
-    remarks = (*known_texts(models, sampled), *same_texts(ways, real, len(sampled)))
+    remarks = (*even_votes(config.per_item), *known_texts(models, sampled), *same_texts(ways, real, len(sampled)))
     practice, shown_before = tuple(aside[: config.practice]), tuple(aside[config.practice :])
     return Plan(study, read_as, sources_of(sampled), tuple(real), practice, checks, remarks, shown_before)
 
@@ -262,6 +262,12 @@ def make_check(number: int, labels: Mapping[str, str], query: Words = ()) -> Ite
     steps = {"confidence": CONFIDENCE[asked.confidence - 1], "readability": READABILITY[asked.readability - 1]}
     words = CHECK.format(label=labels[label].lower(), **steps).split()
     return Item("check", Document.from_words(words, query).cut(Mask.full(len(words))), label, asked=asked)
+
+
+def even_votes(per_item: int) -> Iterator[str]:
+    """Say that votes may be tied."""
+    if per_item % 2 == 0:
+        yield f"per_item is {per_item}, an even number: votes may be tied, one half against the other. Choose an odd one."
 
 
 def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:
