@@ -67,9 +67,7 @@ def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixtur
     assert shown[1] == (
         "4 sign-in codes are in a-study/codes.csv: they are kept nowhere else. Give each annotator one."
     )
-    assert shown[2] == (
-        "per_item is 2, an even number: votes may be tied, one half against the other. Choose an odd one."
-    )
+    assert shown[2] == ("per_item is 2, an even number: votes may be tied, half against half. Choose an odd one.")
     codes = folder / "a-study" / "codes.csv"
     assert stat.S_IMODE(codes.stat().st_mode) == 0o600
     answer_all("a-study", codes)

@@ -237,7 +237,10 @@ def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store)
 
 def test_nobody_gets_in_without_the_secret(app: FastAPI, store: Store) -> None:
     person = visitor(app).enter(add_annotators(store, 1)[0])
-    wrong = "This is not the secret of the admin page. It was shown when the study was served for the first time."
+    wrong = (
+        "This is not the secret of the admin page. It was shown, or written to a file, when the study was served for "
+        "the first time."
+    )
     for code in ("", "aaaa-bbbb-cccc"):
         person.get("/admin").post("/admin/sign-in", code=code)  # also while there is no secret at all
         assert (person.status, person.told) == (403, [wrong])

@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from fresh.cli import main
+from fresh.commands.study_people import named_study
+from fresh.study.people import add_annotators
+from fresh.study.ratings import Response
+from fresh.study.results import make_results, probability
 from fresh.study.settings import Texts
 from fresh.study.store import create_study
+from fresh.web.study.app import create_app
 from studies import plan, two_ways
+from visitors import visitor
 
 HOW_TO = Path(__file__).parents[1] / "docs" / "how-to" / "study.md"
 
@@ -47,3 +53,47 @@ def test_a_name_that_no_corpus_has_is_told(
         "fresh study: imdb does not exist, and imdb is not the name of a corpus. "
         "There are: sst, agnews, evinf, movies, multirc, each with data_dir in s.toml. Else name a file.\n"
     )
+
+
+def test_no_probability_is_nothing() -> None:
+    assert [probability(p) for p in (0.0, 0.0004, 0.00099, 0.001, 1.0, None)] == [
+        *["<.001"] * 3,
+        ".001",
+        "1.000",
+        "–",
+    ]
+    rated = ((document, way) for document in range(40) for way in range(2))
+    answers = [
+        Response(way, 2 * d + way, d, d, "ab"[way], "pos", ("neg", "pos")[way], 1 + 3 * way, 1 + 3 * way)
+        for d, way in rated
+    ]
+    [first, *_] = make_results(answers, "ab", ["neg", "pos"], 1, 80).pairs_table().rows
+    assert first[4] == "<.001"
+
+
+def test_a_title_is_text_in_markdown_too() -> None:
+    answers = [Response(1, 1, 0, 0, "a", "pos", "pos", 1, 1)]
+    made = make_results(answers, "a", ["neg", "pos"], 1, 1, "C# *and* [F](x) <b>_1_ | 2")
+    assert made.to_markdown().splitlines()[0] == r"# C\# \*and\* \[F\](x) \<b\>\_1\_ \| 2"
+
+
+def test_status_names_the_study_to_make_codes_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_study("my study", plan(two_ways(), per_item=2)).close()
+    assert main(["study", "status", "my study"]) == 0
+    assert "Make codes: fresh study codes 'my study' 4\n" in capsys.readouterr().out
+    url = named_study("postgresql://me:secret@db.example.org/films")
+    assert url == "'postgresql://me:***@db.example.org/films'"
+
+
+def test_who_has_not_left_is_not_told_so(tmp_path: Path) -> None:
+    store = create_study(tmp_path / "s", plan(two_ways()))
+    app, [code] = create_app(store), add_annotators(store, 1)
+    person = visitor(app).enter(code)
+    assert "<h1>What to do</h1>" in person.get("/left").page
+    sent = person.client.post("/leave", data={"form": person.field("form")}, follow_redirects=False)
+    assert (sent.status_code, sent.headers["location"]) == (303, "/left")
+    assert "<h1>You have left the study</h1>" in person.get("/left").page
+    store.close()

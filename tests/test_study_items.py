@@ -112,7 +112,7 @@ def test_what_somebody_should_know_is_said() -> None:
         "ours and full show the same words in 6 of 6 documents.",
     )
     assert make_plan(study(two_ways(), per_item=4), examples, load).remarks == (
-        "per_item is 4, an even number: votes may be tied, one half against the other. Choose an odd one.",
+        "per_item is 4, an even number: votes may be tied, half against half. Choose an odd one.",
     )
 
 

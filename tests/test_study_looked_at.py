@@ -63,9 +63,9 @@ def test_exports_leave_out_time_that_was_not_measured_and_take_it_back(store: St
     [lines] = export_study(store, "jsonl", tmp_path / "a.jsonl")
     found = [json.loads(line)["milliseconds"] for line in lines.read_text(encoding="utf-8").splitlines()]
     assert found == [None] * 3 + [1500] * 3
-    for file, form in ((table, "csv"), (lines, "jsonl")):
+    for place, form in ((table, "csv"), (lines, "jsonl")):
         other = create_study(tmp_path / form, plan(two_ways(), sample=3, practice=0, checks=0, per_item=2))
-        assert import_study(other, form, file).n_new == 6
+        assert import_study(other, form, place).n_new == 6
         assert [one.seconds for one in overview(other).people] == [None, 1.5]
         other.close()
 

@@ -120,6 +120,7 @@ def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -
     assert "your code opens nothing any more" in person.page
     person.post("/leave")
     assert "<h1>You have left the study</h1>" in person.page
+    assert person.answer.url.path == "/left"  # which can be loaded again
     assert person.get("/item").status == 401
     person.enter(code)
     assert (person.status, person.told) == (

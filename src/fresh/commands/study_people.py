@@ -1,6 +1,7 @@
 """`fresh study`: who takes part, and how they are doing."""
 
 import argparse
+import shlex
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -75,7 +76,7 @@ def status(args: argparse.Namespace) -> int:
     people = plural(len(found.people), "annotator")
     print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.begun)} of {people}.")
     if found.n_more:
-        print(f"{cannot_complete(found.n_more)} Make codes: fresh study codes STUDY {found.n_more}")
+        print(f"{cannot_complete(found.n_more)} Make codes: fresh study codes {named_study(args.study)} {found.n_more}")
     for person in found.begun:
         name = f" ({person.outside})" if person.outside else ""
         time = "–" if person.seconds is None else f"{person.seconds:.1f}"
@@ -84,6 +85,15 @@ def status(args: argparse.Namespace) -> int:
         done = plural(person.n_answered, "answer") + (f", {time} s an answer" if person.n_answered else "")
         print(f"  annotator {person.id}{name}: {person.standing}, {done}{checks}{look}")
     return 0
+
+
+def named_study(place: str) -> str:
+    """Write the name of a study as a command takes it, without the password of its database."""
+    from sqlalchemy import make_url
+
+    from fresh.study.store import hidden
+
+    return shlex.quote(hidden(make_url(place)) if "://" in place else place)
 
 
 def more_codes(args: argparse.Namespace) -> int:

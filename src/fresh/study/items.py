@@ -267,7 +267,7 @@ def make_check(number: int, labels: Mapping[str, str], query: Words = ()) -> Ite
 def even_votes(per_item: int) -> Iterator[str]:
     """Say that votes may be tied."""
     if per_item % 2 == 0:
-        yield f"per_item is {per_item}, an even number: votes may be tied, one half against the other. Choose an odd one."
+        yield f"per_item is {per_item}, an even number: votes may be tied, half against half. Choose an odd one."
 
 
 def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The paper's tables, with intervals, agreement and tests."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,8 @@ from fresh.study.wording import plural
 from fresh.uncertainty import mean_interval
 
 TIES = "A tied vote is worth what drawing lots among the tied labels gets on average."
+MARKUP = re.compile(r"[\\`*_\[\]<>&#|~]")
+"""What Markdown takes for something else than text."""
 HEADS = ("condition", "items", "accuracy", "confidence (1-4)", "SD", "readability (1-5)", "SD")
 AGREEMENT_HEADS = ("condition", "raw", "by chance", "kappa", "alpha", "alpha confidence", "alpha readability")
 PAIR_HEADS = ("pair", "measure", "documents", "difference", "p texts", "p people", "p (Holm)")
@@ -124,7 +127,7 @@ class Results:
                 one.measure,
                 str(one.n_documents),
                 str(one.difference),
-                *(known(p) for p in (one.p_documents, one.p_annotators, one.adjusted)),
+                *(probability(p) for p in (one.p_documents, one.p_annotators, one.adjusted)),
             )
             for one in self.differences
         ]
@@ -137,7 +140,8 @@ class Results:
     def to_markdown(self) -> str:
         """Write all tables."""
         sheets = [self.table(), self.agreement_table(), *([self.pairs_table()] if self.differences else [])]
-        return f"# {self.title}\n\n" + "\n".join(sheet.to_markdown() for sheet in sheets)
+        title = MARKUP.sub(r"\\\g<0>", self.title)
+        return f"# {title}\n\n" + "\n".join(sheet.to_markdown() for sheet in sheets)
 
     def to_json(self) -> str:
         """Write everything for machines."""
@@ -214,6 +218,11 @@ def sd(value: float | None) -> str:
 def known(value: float | None) -> str:
     """Write a figure, if it is known."""
     return "–" if value is None else short(value)
+
+
+def probability(p: float | None) -> str:
+    """Write how likely something is by chance, if it is known; never as nothing."""
+    return "<.001" if p is not None and p < 0.001 else known(p)
 
 
 def flat(record: dict[str, object], prefix: str = "") -> dict[str, object]:

@@ -91,6 +91,7 @@ def add_routes(app: FastAPI, site: Site) -> None:
         "/item": people.item,
         "/practice/{ticket}": people.practice,
         "/leave": people.ask_to_leave,
+        "/left": people.left,
         "/admin": admin.start,
         "/admin/person/{annotator}/{action}": admin.ask,
         "/admin/results": admin.results,
