@@ -1,19 +1,23 @@
 """What whoever sets up their first study runs into."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fresh.cli import main
 from fresh.commands.study_people import named_study
+from fresh.document import Document
+from fresh.study.exporting import export_study
+from fresh.study.items import make_plan
 from fresh.study.people import add_annotators
 from fresh.study.ratings import Response
 from fresh.study.results import make_results, probability
 from fresh.study.settings import Texts
 from fresh.study.store import create_study
 from fresh.web.study.app import create_app
-from studies import plan, two_ways
+from studies import corpus, load, plan, study, two_ways
 from visitors import visitor
 
 HOW_TO = Path(__file__).parents[1] / "docs" / "how-to" / "study.md"
@@ -86,6 +90,33 @@ def test_status_names_the_study_to_make_codes_for(
     assert "Make codes: fresh study codes 'my study' 4\n" in capsys.readouterr().out
     url = named_study("postgresql://me:secret@db.example.org/films")
     assert url == "'postgresql://me:***@db.example.org/films'"
+
+
+def test_signs_that_turn_texts_round_are_shown_and_kept(tmp_path: Path) -> None:
+    examples = [
+        replace(example, document=Document.from_words(("a\u202eb", "c"), id=example.document.id), human=None)
+        for example in corpus()
+    ]
+    made = make_plan(study({"full": {"kind": "full_text"}}, practice=0, checks=0), examples, load)
+    store = create_study(tmp_path / "s", made)
+    person = visitor(create_app(store)).enter(add_annotators(store, 1)[0]).get("/item")
+    assert person.text == "a\ufffdb c"
+    [file, _] = export_study(store, "potato", tmp_path / "items.jsonl")
+    assert "a\u202eb c" in file.read_text(encoding="utf-8")
+    store.close()
+
+
+def test_rows_for_a_study_are_kept_apart_as_the_docs_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All rows of a file of one's own may be drawn."""
+    monkeypatch.chdir(tmp_path)
+    Path("test.csv").write_text("text,label\na good film,pos\na bad film,neg\n", encoding="utf-8")
+    settings = "sample = 2\npractice = 0\n[conditions.all]\nkind = 'full_text'\n"
+    Path("s.toml").write_text(f"corpus = 'test.csv'\n{settings}", encoding="utf-8")
+    assert main(["study", "new", "s.toml", "--out", "x"]) == 0
+    assert capsys.readouterr().out.startswith("2 documents in 1 condition, 6 answers wanted.\n")
+    assert 'fresh train train.csv --test test.csv`, and `corpus = "test.csv"`' in HOW_TO.read_text(encoding="utf-8")
 
 
 def test_who_has_not_left_is_not_told_so(tmp_path: Path) -> None:
