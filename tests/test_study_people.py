@@ -146,7 +146,7 @@ def test_what_is_missing_is_told_by_status(folder: str, capsys: pytest.CaptureFi
     told = "Those who have codes cannot complete the study: at least 1 more annotator is needed."
     assert says(capsys, "status", folder).splitlines()[:2] == [
         "3 of 8 answers, by 1 of 1 annotator.",
-        f"{told} Make codes: fresh study codes STUDY 1",
+        f"{told} Make codes: fresh study codes {folder} 1",
     ]
     says(capsys, "codes", folder, "1")
     assert says(capsys, "status", folder) == (
