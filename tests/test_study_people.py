@@ -177,7 +177,7 @@ def test_a_study_is_paused_and_resumed(folder: str, capsys: pytest.CaptureFixtur
     assert says(capsys, "pause", folder) == "It was paused already.\n"
     assert says(capsys, "status", folder).startswith("The study is paused: fresh study resume.\n3 of 8 answers")
     assert says(capsys, "resume", folder) == "Items are given out again.\n"
-    assert "paused" not in says(capsys, "status", folder)
+    assert "The study is paused" not in says(capsys, "status", folder)
 
 
 def test_annotators_leave_are_excluded_and_come_back(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
