@@ -110,7 +110,7 @@ def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: 
     admin.post("/admin/person", annotator=1, action="exclude")
     assert "4 of 16 answers" in admin.page
     assert done(admin) == "Annotator 1 is excluded: nothing of theirs counts. Texts that others get: 4."
-    assert cells(admin.page, "1")[0] == "excluded look here"
+    assert cells(admin.page, "1")[0] == "excluded"
     assert "<h1>Readmit annotator 1?</h1>" in admin.get("/admin/person/1/readmit").page
     admin.post("/admin/person", annotator=1, action="readmit")
     assert "8 of 16 answers" in admin.page
@@ -237,7 +237,10 @@ def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store)
 
 def test_nobody_gets_in_without_the_secret(app: FastAPI, store: Store) -> None:
     person = visitor(app).enter(add_annotators(store, 1)[0])
-    wrong = "This is not the secret of the admin page. It was shown when the study was served for the first time."
+    wrong = (
+        "This is not the secret of the admin page. It was shown, or written to a file, when the study was served for "
+        "the first time."
+    )
     for code in ("", "aaaa-bbbb-cccc"):
         person.get("/admin").post("/admin/sign-in", code=code)  # also while there is no secret at all
         assert (person.status, person.told) == (403, [wrong])

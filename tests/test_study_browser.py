@@ -4,16 +4,19 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from fresh.study.answer import CONFIDENCE, READABILITY
+from fresh.study.keys import make_admin_secret
 from fresh.study.people import add_annotators
 from fresh.study.records import overview, records, results_of
 from fresh.study.store import Store, create_study
 from fresh.web.study.app import create_app
 from running import running
 from studies import plan, two_ways
+from visitors import Person, strip_practice
 
 Open = Callable[..., Page]
 
@@ -133,7 +136,7 @@ def check_by_hand(store: Store) -> None:
     assert row.agreement.raw == pytest.approx((6 * 1 + 6 * 2 / 3) / 12)
     assert row.agreement.kappa == pytest.approx((2 / 3 - 0.625) / (1 - 0.625))
     assert row.agreement.alpha == pytest.approx(1 - (12 / 36) / (2 * 27 * 9 / (36 * 35)))
-    assert [(one.n_answered, one.n_failed, one.flagged) for one in overview(store).people] == [(12, 0, False)] * 3
+    assert [(one.n_answered, one.n_failed) for one in overview(store).people] == [(12, 0)] * 3
     assert all(0 < one["milliseconds"] < 60_000 for one in records(store))
 
 
@@ -229,3 +232,27 @@ def test_the_pages_are_light(practised: Store, open_page: Open) -> None:
         begin(page, add_annotators(practised, 1)[0])
         expect(page.locator(".keys-told")).to_be_visible()
     assert 15_000 < sum(sizes) < 200_000  # from the door to the first text
+
+
+def test_tables_that_go_on_beyond_a_phone_show_it(practised: Store, open_page: Open) -> None:
+    """By a shadow at the edge behind which there is more; names stand to the left, also above a column."""
+    codes, secret = add_annotators(practised, 2), make_admin_secret(practised)
+    with running(create_app(practised)) as address:
+        for code in codes:
+            with httpx.Client(base_url=address, follow_redirects=True) as client:
+                person = strip_practice(Person(client).enter(code))
+                while person.text:
+                    person.give()
+        page = open_page(f"{address}admin", width=390)
+        page.get_by_label("Secret").fill(secret or "")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="All results so far").click()
+        table = page.get_by_role("group", name="Differences between conditions")
+        assert table.evaluate("one => one.scrollWidth > one.clientWidth")
+        look = table.evaluate(
+            "one => getComputedStyle(one).backgroundImage + getComputedStyle(one).backgroundAttachment"
+        )
+        assert look.count("linear-gradient") == 4
+        assert look.endswith("local, local, scroll, scroll")
+        sides = "one => [...one.querySelectorAll('thead th')].map(head => getComputedStyle(head).textAlign)"
+        assert table.evaluate(sides)[1:] == ["left", *["right"] * 5]

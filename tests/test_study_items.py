@@ -71,6 +71,25 @@ def test_checks_ask_for_certain_answers() -> None:
     assert second.asked == Answer("pos", 4, 1)
 
 
+def test_a_check_asks_about_something_like_all_others() -> None:
+    examples = [
+        replace(example, document=replace(example.document, query=("Is", f"it{number}")))
+        for number, example in enumerate(corpus())
+    ]
+    made = make_plan(study(two_ways(), checks=3, examples=1), examples, load)
+    asked = {item.rationale.query for item in made.checks}
+    assert len(asked) == 3
+    assert asked <= {("is", f"it{number}") for number in range(20)}
+    assert not asked & {item.rationale.query for item in (*made.items, *made.practice, *made.examples)}
+    assert made == make_plan(study(two_ways(), checks=3, examples=1), examples, load)
+    few = make_plan(study(two_ways(), checks=3), examples[:8], load)  # all are shown
+    assert all(item.rationale.query for item in few.checks)
+
+
+def test_there_are_no_more_checks_than_documents() -> None:
+    assert len(plan(two_ways(), sample=2, checks=3).checks) == 2
+
+
 def test_the_seed_decides() -> None:
     assert plan(seed=3) == plan(seed=3)
     assert plan(seed=3).documents != plan(seed=4).documents
@@ -92,6 +111,9 @@ def test_what_somebody_should_know_is_said() -> None:
         "ours was trained with 6 of 6 documents: its rationales may be too good.",
         "ours and full show the same words in 6 of 6 documents.",
     )
+    assert make_plan(study(two_ways(), per_item=4), examples, load).remarks == (
+        "per_item is 4, an even number: votes may be tied, half against half. Choose an odd one.",
+    )
 
 
 def refused(examples: list[Example], ways: dict[str, Any], load: Load = load, **settings: Any) -> str:
@@ -110,8 +132,8 @@ def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
     told = refused(corpus(7, marked=False), ways, strange, labels={"POS": "Positive"})
     assert told.splitlines() == [
         "The study names labels that no document has: POS. There are: neg, pos.",
-        "The study needs 8 documents (6 to be judged and 2 to practise), but there are 7, of which people marked words "
-        "in 0. Ask for less (sample, practice), or leave the human condition out.",
+        "No words are marked in any of the 7 documents: there are no human rationales to show. Leave the human "
+        "condition out, or name the column that has them (rationale).",
         "conditions.pairs: the model knows the labels no, yes, but the documents have neg, pos. Train one on these "
         "labels.",
         "conditions.pairs: the model was trained with queries, but the documents have none. Choose a model that was "
@@ -194,9 +216,14 @@ def test_the_papers_corpora_make_studies(name: str, n_texts: int) -> None:
 
 def test_sst_has_no_human_rationales() -> None:
     examples = [Example(e.document, e.label) for e in corpus()]
-    assert "people marked words in 0" in refused(examples, two_ways())
+    assert "No words are marked in any of the 20 documents" in refused(examples, two_ways())
     unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
-    assert "people marked words in 0" in refused(unmarked, two_ways())
+    assert "No words are marked in any of the 20 documents" in refused(unmarked, two_ways())
+    few = [*corpus(7), *unmarked[7:]]
+    assert refused(few, two_ways()) == (
+        "The study needs 8 documents (6 to be judged and 2 to practise), but there are 20, of which people marked "
+        "words in 7. Ask for less (sample, practice), or leave the human condition out."
+    )
 
 
 def test_labels_take_turns_in_practice_and_examples() -> None:

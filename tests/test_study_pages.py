@@ -120,6 +120,7 @@ def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -
     assert "your code opens nothing any more" in person.page
     person.post("/leave")
     assert "<h1>You have left the study</h1>" in person.page
+    assert person.answer.url.path == "/left"  # which can be loaded again
     assert person.get("/item").status == 401
     person.enter(code)
     assert (person.status, person.told) == (
@@ -276,9 +277,9 @@ def test_health_and_figures_are_told(store: Store, monkeypatch: pytest.MonkeyPat
         def away(*_given: Any) -> None:
             raise OperationalError("", {}, Exception("away"))
 
-        monkeypatch.setattr(Store, "reading", away)
+        monkeypatch.setattr(Store, "writing", away)
         answer = client.get("/health")
-    assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "does not answer"})
+    assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})
 
 
 def test_who_has_to_wait_for_others_is_told_so(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_what_is_missing_is_told_by_status(folder: str, capsys: pytest.CaptureFi
     told = "Those who have codes cannot complete the study: at least 1 more annotator is needed."
     assert says(capsys, "status", folder).splitlines()[:2] == [
         "3 of 8 answers, by 1 of 1 annotator.",
-        f"{told} Make codes: fresh study codes STUDY 1",
+        f"{told} Make codes: fresh study codes {folder} 1",
     ]
     says(capsys, "codes", folder, "1")
     assert says(capsys, "status", folder) == (
@@ -177,7 +177,7 @@ def test_a_study_is_paused_and_resumed(folder: str, capsys: pytest.CaptureFixtur
     assert says(capsys, "pause", folder) == "It was paused already.\n"
     assert says(capsys, "status", folder).startswith("The study is paused: fresh study resume.\n3 of 8 answers")
     assert says(capsys, "resume", folder) == "Items are given out again.\n"
-    assert "paused" not in says(capsys, "status", folder)
+    assert "The study is paused" not in says(capsys, "status", folder)
 
 
 def test_annotators_leave_are_excluded_and_come_back(folder: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from fresh.study.schema import ItemRow
 from fresh.study.store import Store, create_study
 from fresh.web.study.app import create_app
 from studies import corpus, load, study, two_ways
-from visitors import visitor
+from visitors import strip_practice, visitor
 
 ASKED = "What was on the desk ? || A pencil"
 SPELT = "Question: what was on the desk ? Answer: a pencil"
@@ -26,7 +26,7 @@ SPELT = "Question: what was on the desk ? Answer: a pencil"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    settings = study(two_ways(), corpus="multirc", data_dir="x", sample=4, practice=1, checks=0)
+    settings = study(two_ways(), corpus="multirc", data_dir="x", sample=4, practice=1, checks=1)
     made = create_study(tmp_path / "s", make_plan(settings, corpus(query=ASKED), load))
     yield made
     made.close()
@@ -61,6 +61,13 @@ def test_pages_show_question_and_answer(store: Store) -> None:
     for page in (person.get("/").page, person.get("/item").page):
         assert all(line in page for line in asked)
         assert "||" not in page
+    shown: list[str] = []
+    strip_practice(person)
+    while person.text:  # also the check, which would stand out otherwise
+        assert all(line in person.page for line in asked)
+        shown.append(person.text)
+        person.give()
+    assert sum("this is a check" in text for text in shown) == 1
 
 
 @pytest.mark.parametrize("form", ["mturk", "potato", "label_studio"])
@@ -92,5 +99,5 @@ def test_answers_come_back_with_the_query_as_it_was_exported_now_or_earlier(
 def test_what_is_kept_is_what_the_model_reads(store: Store) -> None:
     with store.reading() as session:
         kept = session.scalars(select(ItemRow.query)).all()
-    assert len(kept) == 4 * 2 + 1 + 2  # texts in two conditions, practice, examples
+    assert len(kept) == 4 * 2 + 1 + 1 + 2  # texts in two conditions, practice, a check, examples
     assert all(query == ASKED.lower().split() for query in kept)

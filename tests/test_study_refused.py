@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from sqlalchemy import update
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from fresh.study.people import add_annotators, exclude, leave, release_stale
 from fresh.study.records import records
@@ -101,10 +101,17 @@ def visits_of(app: FastAPI) -> Visits:
 
 
 def go_by(app: FastAPI, hours: float) -> None:
-    """Let time go by."""
+    """Let time go by at the server."""
     visits = visits_of(app)
     at = visits.clock() + int(hours * HOUR)
     object.__setattr__(visits, "clock", lambda: at)
+
+
+def go_by_for(person: Person, hours: float) -> None:
+    """Let time go by at somebody's browser, which forgets what it was to keep for less."""
+    for cookie in person.client.cookies.jar:
+        cookie.expires -= hours * 3600
+    person.client.cookies.jar.clear_expired_cookies()
 
 
 def test_an_expired_session_is_told_and_goes_on_after_signing_in(app: FastAPI, store: Store) -> None:
@@ -112,9 +119,11 @@ def test_an_expired_session_is_told_and_goes_on_after_signing_in(app: FastAPI, s
     person = strip_practice(visitor(app).enter(code))
     text, ticket = person.text, person.field("ticket")
     go_by(app, 12.1)
+    go_by_for(person, 12.1)
     said = "Your session has ended, since nothing came for 12 hours. Sign in again: you go on where you left."
     found = refusals(person, "/answer", ticket=ticket, label="pos", confidence=1, readability=1)
-    assert found == (401, [said], said)
+    lost = f"{said} What you sent just now was not saved."
+    assert found == (401, [lost], lost)
     assert "<h1>Please sign in</h1>" in person.page
     assert person.get().told == [said]
     person.post("/sign-in", code=code)
@@ -271,10 +280,10 @@ def test_sessions_that_end_at_once_are_refused() -> None:
 
 
 def test_what_went_wrong_inside_is_a_page_too(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_given: Any) -> None:
-        raise OperationalError("", {}, Exception("a secret"))
+    def fail(*_given: Any) -> None:
+        raise IntegrityError("", {}, Exception("a secret"))
 
-    monkeypatch.setattr(Store, "reading", away)
+    monkeypatch.setattr(Store, "reading", fail)
     assert person.get("/item").told == [
         "Something went wrong that should not have. What it was stands in the log of the server."
     ]

@@ -46,7 +46,8 @@ def test_the_command_says_where_it_is_and_its_secret_once(tmp_path: Path) -> Non
         server.send_signal(signal.SIGINT)
         assert server.wait(20) == 130
     with server_of(place) as (address, _, told):
-        assert told == f"Admin page: {address}/admin. Its secret was shown before; a new one: --new-admin-secret."
+        before = "Its secret was shown, or written to a file, before; a new one: --new-admin-secret."
+        assert told == f"Admin page: {address}/admin. {before}"
     with server_of(place, "--new-admin-secret") as (_, _, told), closing(open_study(place)) as store:
         assert is_admin(store, told.split()[-1])
         assert not is_admin(store, found[1])
@@ -78,7 +79,7 @@ def test_what_cannot_be_served_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     assert complaint(str(nowhere), "--port", "0") == (
         f"fresh study: There is no study in {nowhere}. Make one with: fresh study new STUDY.toml --out {nowhere}\n"
     )
-    said = "session_hours must be at least 0.01, got 0.0."
+    said = "--session-hours must be at least 0.01, got 0.0."
     assert complaint(place, "--port", "0", "--session-hours", "0") == f"fresh study: {said}\n"
     (tmp_path / "short").write_text("short", encoding="utf-8")
     said = "The secret of the admin page must have at least 12 letters, got 5. Choose a longer one."

@@ -101,7 +101,6 @@ z = "Same"
         "hours must be above 0 and at most 1,000,000, got 0.0.",
         "movies is the name of a corpus. Say where its files are: data_dir = FOLDER.",
         f"conditions.a: kind must be {kinds}, got 'humann'.",
-        "conditions.a: A condition of the kind model needs model.",
         "conditions.b: model is of no use to the kind human. Leave it out.",
         "conditions.c: A condition of the kind model needs model.",
         "conditions.d: bb is not a condition. Did you mean b?",
@@ -126,6 +125,16 @@ z = "Same"
         ('corpus = "a.csv"\nper_item = 1001', "per_item must be at most 1,000, got 1001."),
         ('corpus = "a.csv"\nchecks = 1001', "checks must be at most 1,000, got 1001."),
         ('corpus = "a.csv"\nannotators = 10001', "annotators must be at most 10,000, got 10001."),
+        ('corpus = "a.csv"\nsample = 2\nchecks = 3', "checks must be at most sample, which is 2, got 3."),
+        (
+            'corpus = "movies"\ndata_dir = "x"\ntext = "review"\n[data]\nskip_bad = true',
+            "movies is read as it is: text, skip_bad would change nothing. Leave [data] out.",
+        ),
+        (
+            'corpus = "imdb"\ndata_dir = "x"',
+            "imdb is not a corpus. There are: sst, agnews, evinf, movies, multirc. "
+            "For a file of your own, leave data_dir out.",
+        ),
         (
             'corpus = "a.csv"\nsample = "4"',
             "sample must be a whole number, got the text '4'. Write it without quotation marks.",

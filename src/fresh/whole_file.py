@@ -12,6 +12,10 @@ def written_whole(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        error.filename = error.filename or str(path)  # a full disk does not say for which file
+        raise
     except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
         partial.unlink(missing_ok=True)
         raise

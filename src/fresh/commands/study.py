@@ -1,15 +1,22 @@
 """`fresh study`."""
 
 import argparse
+import errno
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fresh.commands import study_serve
 from fresh.commands.options import check_output
 from fresh.commands.study_people import add_people, check_codes, write_codes
 from fresh.extras import load_extra
+
+if TYPE_CHECKING:
+    from fresh.study.items import Plan
+    from fresh.study.store import Store
 
 SUMMARY = "let people read rationales, and see what they make of them"
 ABOUT = """\
@@ -74,6 +81,11 @@ that is there already counts once.
   fresh study import my-study items-annotated --as potato               the folder that Potato writes, or its export
   fresh study import my-study project-1.json --as label_studio          exported as JSON, JSON-MIN, CSV or TSV
 """
+WAYS_OUT = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "See that you may, or choose another place."),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room there, or choose another place."),
+}
+"""What to do where a file cannot be read or written."""
 FORMS = ("csv", "jsonl", "mturk", "prolific", "potato", "label_studio")
 
 
@@ -129,27 +141,29 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for."""
     load_extra("alembic", "study", "A study")
+    from sqlalchemy.exc import OperationalError
+
     try:
         return int(args.act(args))
-    except PermissionError as error:
+    except OperationalError as error:
+        raise ValueError(f"The database of the study cannot be used: {error.orig}.") from error
+    except OSError as error:
+        way_out = WAYS_OUT.get(error.errno or 0)
+        if way_out is None or error.filename is None:
+            raise
         place = str(error.filename).removesuffix(".partial")
-        raise ValueError(
-            f"{place} cannot be read or written ({error.strerror}). See that you may, or choose another place."
-        ) from error
+        raise ValueError(f"{place} cannot be read or written ({error.strerror}). {way_out}") from error
 
 
 def new(args: argparse.Namespace) -> int:
     """Make a study."""
     from fresh.study.items import Model, make_plan
-    from fresh.study.people import add_annotators
     from fresh.study.settings import read_study
     from fresh.study.source import read_documents
-    from fresh.study.store import create_study
     from fresh.study.wording import plural
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} is there already. Choose another folder.")
-    place = args.out if args.out is not None else args.database
     codes = Path(args.codes or Path(args.out or ".") / "codes.csv")
     if args.out is None or args.codes:
         check_output(str(codes), str(args.file), args.overwrite)
@@ -162,9 +176,7 @@ def new(args: argparse.Namespace) -> int:
 
     study = read_study(args.file)
     plan = make_plan(study, read_documents(study.config, args.file), load)
-    with closing(create_study(place, plan)) as store:
-        made = add_annotators(store, study.config.annotators or store.shape.needed)
-    write_codes(codes, made)
+    store, made = write_study(args, plan, codes)
     shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.conditions), 'condition')}"
     print(f"{shown}, {plural(store.shape.planned, 'answer')} wanted.")
     are, they_are = ("is", "it is") if len(made) == 1 else ("are", "they are")
@@ -176,6 +188,22 @@ def new(args: argparse.Namespace) -> int:
     for remark in plan.remarks:
         print(remark)
     return 0
+
+
+def write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[Store, list[str]]":
+    """Write a study and its codes; if that fails, nothing stays of a folder that was made for it."""
+    from fresh.study.people import add_annotators
+    from fresh.study.store import create_study
+
+    try:
+        with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
+            made = add_annotators(store, plan.study.config.annotators or store.shape.needed)
+        write_codes(codes, made)
+    except BaseException:  # also Ctrl-C: the same command must work again
+        if args.out is not None:
+            shutil.rmtree(args.out, ignore_errors=True)
+        raise
+    return store, made
 
 
 def show_results(args: argparse.Namespace) -> int:

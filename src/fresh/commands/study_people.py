@@ -1,6 +1,7 @@
 """`fresh study`: who takes part, and how they are doing."""
 
 import argparse
+import shlex
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,13 @@ from typing import Protocol
 
 from fresh.commands.options import check_output
 
+STATUS = """\
+Say how far a study is, and how everybody is doing who has begun: answers, median time of an answer (a dash where none
+was measured, as on pages without scripts), failed attention checks.
+
+"look here" marks whoever failed more than one attention check, or their only one, and whoever took less than a second
+for most answers; those who are excluded are not marked any more.
+"""
 PAUSE = """\
 Give no more items out, until `fresh study resume`. Annotators are told to come back later; answers to what they have
 before them are still saved.
@@ -39,7 +47,7 @@ class Action(Protocol):
 
 def add_people(action: Action) -> None:
     """Describe the commands that are about people."""
-    action("status", "how far it is", status)
+    action("status", "how far it is, and whom to look at", status).description = STATUS
     codes = action("codes", "sign-in codes for more annotators", more_codes)
     codes.add_argument("number", type=int, metavar="N", help="how many")
     codes.add_argument("--output", default="-", metavar="FILE", help="write them to a file")
@@ -68,15 +76,24 @@ def status(args: argparse.Namespace) -> int:
     people = plural(len(found.people), "annotator")
     print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.begun)} of {people}.")
     if found.n_more:
-        print(f"{cannot_complete(found.n_more)} Make codes: fresh study codes STUDY {found.n_more}")
+        print(f"{cannot_complete(found.n_more)} Make codes: fresh study codes {named_study(args.study)} {found.n_more}")
     for person in found.begun:
         name = f" ({person.outside})" if person.outside else ""
-        time = "" if person.seconds is None else f", {person.seconds:.1f} s an answer"
+        time = "–" if person.seconds is None else f"{person.seconds:.1f}"
         checks = f", {person.n_failed} of {plural(person.n_checks, 'check')} failed" if person.n_checks else ""
         look = " - look here" if person.flagged else ""
-        done = plural(person.n_answered, "answer")
-        print(f"  annotator {person.id}{name}: {person.standing}, {done}{time}{checks}{look}")
+        done = plural(person.n_answered, "answer") + (f", {time} s an answer" if person.n_answered else "")
+        print(f"  annotator {person.id}{name}: {person.standing}, {done}{checks}{look}")
     return 0
+
+
+def named_study(place: str) -> str:
+    """Write the name of a study as a command takes it, without the password of its database."""
+    from sqlalchemy import make_url
+
+    from fresh.study.store import hidden
+
+    return shlex.quote(hidden(make_url(place)) if "://" in place else place)
 
 
 def more_codes(args: argparse.Namespace) -> int:

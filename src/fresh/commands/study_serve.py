@@ -65,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
     from fresh.web.study.app import StudyServeConfig, create_app
 
     hosts = frozenset(name.lower() for name in args.allow_host)
-    config = StudyServeConfig(args.host, hosts, args.https, args.session_hours)
+    try:
+        config = StudyServeConfig(args.host, hosts, args.https, args.session_hours)
+    except ValueError as error:
+        raise ValueError(str(error).replace("session_hours", "--session-hours")) from error
     with bind(args.host, args.port) as taken, closing(open_study(args.study)) as store:
         told = admin_secret(store, args)
         app = create_app(store, config)
@@ -86,7 +89,7 @@ def admin_secret(store: "Store", args: argparse.Namespace) -> str:
         return f"Its secret is in {path}."
     made = make_admin_secret(store, args.new_admin_secret or path is not None)
     if made is None:
-        return "Its secret was shown before; a new one: --new-admin-secret."
+        return "Its secret was shown, or written to a file, before; a new one: --new-admin-secret."
     if path is None:
         return f"Its secret, shown this once: {made}"
     write_secret(path, made)

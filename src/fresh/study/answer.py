@@ -1,7 +1,8 @@
 """What a person answers about one text, on the paper's scales."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from statistics import median
 
 from fresh.config import refuse
 
@@ -60,3 +61,9 @@ class Answer:
         if type(self.milliseconds) is int and 0 <= self.milliseconds <= LONGEST:
             return None
         return f"milliseconds must be a whole number from 0 to {LONGEST:,} (a week), got {self.milliseconds!r}."
+
+
+def typical_seconds(milliseconds: Iterable[int]) -> float | None:
+    """Compute the median time of answers; a page without scripts measures none, which is saved as 0."""
+    measured = [time for time in milliseconds if time]
+    return median(measured) / 1000 if measured else None

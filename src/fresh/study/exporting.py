@@ -128,9 +128,9 @@ def to_jsonl(store: Store) -> str:
 
 
 def own_rows(store: Store) -> list[dict[str, Any]]:
-    """List all answers, each with the name of the study, by which it knows its own again."""
+    """List all answers, each with the name of the study, by which it knows its own again, and with no time of 0."""
     name = study_name(store)
-    return [{"study": name, **record} for record in records(store)]
+    return [{"study": name, **record, "milliseconds": record["milliseconds"] or None} for record in records(store)]
 
 
 def for_mturk(text: str) -> str:

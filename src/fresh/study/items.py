@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from fresh.document import Document, Example, Mask
-from fresh.rationale import Rationale
+from fresh.rationale import Rationale, Words
 from fresh.resampling import number_texts
 from fresh.seen import Seen
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, StudyError
@@ -148,10 +148,19 @@ def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], mode
         for number, e in enumerate(others)
     ]
     read_as = {label: study.labels.get(label, label) for label in labels}
-    checks = tuple(make_check(number, read_as) for number in range(config.checks))
-    remarks = (*known_texts(models, sampled), *same_texts(ways, real, len(sampled)))
+    n_checks = min(config.checks, config.sample)
+    asked = [with_casing(example.document, config.casing).query for example in unshown(usable, sampled, others)]
+    queries = [asked[int(place)] for place in generator.permutation(len(asked))]
+    checks = tuple(make_check(number, read_as, queries[number % len(queries)]) for number in range(n_checks))
+    remarks = (*even_votes(config.per_item), *known_texts(models, sampled), *same_texts(ways, real, len(sampled)))
     practice, shown_before = tuple(aside[: config.practice]), tuple(aside[config.practice :])
     return Plan(study, read_as, sources_of(sampled), tuple(real), practice, checks, remarks, shown_before)
+
+
+def unshown(usable: Sequence[Example], *shown: Sequence[Example]) -> list[Example]:
+    """List the documents that nobody is shown, or all of them if there are no others."""
+    names = {example.document.id for part in shown for example in part}
+    return [example for example in usable if example.document.id not in names] or list(usable)
 
 
 def sources_of(sampled: Sequence[Example]) -> tuple[Source, ...]:
@@ -243,13 +252,22 @@ def with_casing(document: Document, casing: str) -> Document:
     return Document.from_words(words, [word.lower() for word in document.query])
 
 
-def make_check(number: int, labels: Mapping[str, str]) -> Item:
-    """Make an attention check that asks for certain answers, others each time."""
+def make_check(number: int, labels: Mapping[str, str], query: Words = ()) -> Item:
+    """Make an attention check that asks for certain answers, others each time.
+
+    :param query: That of some document: what asks about nothing would stand out.
+    """
     label = sorted(labels)[number % len(labels)]
     asked = Answer(label, (1, 4, 2, 3)[number % 4], (5, 1, 4, 2, 3)[number % 5])
     steps = {"confidence": CONFIDENCE[asked.confidence - 1], "readability": READABILITY[asked.readability - 1]}
     words = CHECK.format(label=labels[label].lower(), **steps).split()
-    return Item("check", Document.from_words(words).cut(Mask.full(len(words))), label, asked=asked)
+    return Item("check", Document.from_words(words, query).cut(Mask.full(len(words))), label, asked=asked)
+
+
+def even_votes(per_item: int) -> Iterator[str]:
+    """Say that votes may be tied."""
+    if per_item % 2 == 0:
+        yield f"per_item is {per_item}, an even number: votes may be tied, half against half. Choose an odd one."
 
 
 def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:

@@ -10,6 +10,11 @@ from fresh.study.wording import alike, plural, wrong_name
 
 def too_few(n_examples: int, n_usable: int, wanted: int, human: bool, n_practice: int) -> str:
     """Say that there are not enough documents."""
+    if human and n_examples and not n_usable:
+        return (
+            f"No words are marked in any of the {plural(n_examples, 'document')}: there are no human rationales to "
+            "show. Leave the human condition out, or name the column that has them (rationale)."
+        )
     marked = f", of which people marked words in {n_usable:,}" if human else ""
     way_out = "Ask for less (sample, practice)" + (", or leave the human condition out." if human else ".")
     needs = f"{plural(wanted, 'document')} ({wanted - n_practice:,} to be judged and {n_practice:,} to practise)"

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any
 
 from sqlalchemy import Select, func, select
 
+from fresh.study.answer import typical_seconds
 from fresh.study.assignment import checks_due, more_people
 from fresh.study.ratings import Response
 from fresh.study.results import Results, make_results
@@ -17,6 +17,8 @@ from fresh.study.store import Store
 GIVEN = ("label", "confidence", "readability", "milliseconds", "at")
 COLUMNS = ("kind", "annotator", "outside", "item", "document", "condition", "gold", *GIVEN, "counted")
 """What is told of an answer; counted: whether it is part of the results."""
+FASTEST = 1.0
+"""Seconds: nobody reads most texts, and answers three questions, in less."""
 NAMES = ("annotator", "item", "document", "text", "condition", "gold", *GIVEN[:-1])
 
 
@@ -34,7 +36,7 @@ class Person:
     n_failed: int
     """Of these, how many they answered otherwise than asked."""
     seconds: float | None
-    """Median time of their answers."""
+    """Median time of their answers; nothing where none was measured."""
     finished: bool = False
     """Whether they take part and have begun, and nothing is left for them or may yet come."""
 
@@ -47,8 +49,10 @@ class Person:
 
     @property
     def flagged(self) -> bool:
-        """Whether somebody should have a look: they failed more than one check, or their only one."""
-        return self.n_failed > 1 or 0 < self.n_failed == self.n_checks
+        """Whether somebody should have a look: they failed more than one check, or their only one, or are too fast."""
+        failed = self.n_failed > 1 or 0 < self.n_failed == self.n_checks
+        fast = self.seconds is not None and self.seconds < FASTEST
+        return self.state != "excluded" and (failed or fast)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,6 @@ def person_of(row: AnnotatorRow, given: Sequence[dict[str, Any]], checks: dict[i
     real = [record for record in given if record["kind"] == "real"]
     had = [record for record in given if record["kind"] == "check"]
     failed = [one for one in had if (one["label"], one["confidence"], one["readability"]) != checks[one["item"]]]
-    seconds = median(record["milliseconds"] for record in real) / 1000 if real else None
+    seconds = typical_seconds(record["milliseconds"] for record in real)
     begun = row.arrival is not None
     return Person(row.id, row.outside, row.state, begun, len(real), len(had), len(failed), seconds)

@@ -1,6 +1,7 @@
 """The paper's tables, with intervals, agreement and tests."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,13 +11,15 @@ import numpy as np
 from fresh.estimate import Interval, short
 from fresh.sheet import Sheet
 from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
-from fresh.study.answer import StudyError
+from fresh.study.answer import StudyError, typical_seconds
 from fresh.study.differences import Difference, compare_conditions
 from fresh.study.ratings import MEASURES, Response, by_item, item_values, majority
 from fresh.study.wording import plural
 from fresh.uncertainty import mean_interval
 
 TIES = "A tied vote is worth what drawing lots among the tied labels gets on average."
+MARKUP = re.compile(r"[\\`*_\[\]<>&#|~]")
+"""What Markdown takes for something else than text."""
 HEADS = ("condition", "items", "accuracy", "confidence (1-4)", "SD", "readability (1-5)", "SD")
 AGREEMENT_HEADS = ("condition", "raw", "by chance", "kappa", "alpha", "alpha confidence", "alpha readability")
 PAIR_HEADS = ("pair", "measure", "documents", "difference", "p texts", "p people", "p (Holm)")
@@ -59,8 +62,8 @@ class Row:
     """Of majority votes."""
     confidence: Scale
     readability: Scale
-    seconds: float
-    """Median time an answer took."""
+    seconds: float | None
+    """Median time an answer took; nothing where none was measured."""
     agreement: Agreement
 
 
@@ -124,7 +127,7 @@ class Results:
                 one.measure,
                 str(one.n_documents),
                 str(one.difference),
-                *(known(p) for p in (one.p_documents, one.p_annotators, one.adjusted)),
+                *(probability(p) for p in (one.p_documents, one.p_annotators, one.adjusted)),
             )
             for one in self.differences
         ]
@@ -137,7 +140,8 @@ class Results:
     def to_markdown(self) -> str:
         """Write all tables."""
         sheets = [self.table(), self.agreement_table(), *([self.pairs_table()] if self.differences else [])]
-        return f"# {self.title}\n\n" + "\n".join(sheet.to_markdown() for sheet in sheets)
+        title = MARKUP.sub(r"\\\g<0>", self.title)
+        return f"# {title}\n\n" + "\n".join(sheet.to_markdown() for sheet in sheets)
 
     def to_json(self) -> str:
         """Write everything for machines."""
@@ -173,7 +177,7 @@ def row_of(name: str, responses: Sequence[Response], labels: Sequence[str], per_
         Scale(means[m], float(np.std(columns[m], ddof=1)) if len(groups) > 1 else None) for m in MEASURES[1:]
     )
     n_ties = sum(len(majority([response.label for response in group])) > 1 for group in groups.values())
-    seconds = float(np.median([response.milliseconds for response in responses])) / 1000
+    seconds = typical_seconds(response.milliseconds for response in responses)
     agreement = agreement_of(list(groups.values()), labels, per_item)
     return Row(
         name, len(groups), len(responses), n_ties, means["accuracy"], confidence, readability, seconds, agreement
@@ -214,6 +218,11 @@ def sd(value: float | None) -> str:
 def known(value: float | None) -> str:
     """Write a figure, if it is known."""
     return "–" if value is None else short(value)
+
+
+def probability(p: float | None) -> str:
+    """Write how likely something is by chance, if it is known; never as nothing."""
+    return "<.001" if p is not None and p < 0.001 else known(p)
 
 
 def flat(record: dict[str, object], prefix: str = "") -> dict[str, object]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from fresh.config import (
     ConfigError,
@@ -15,6 +15,7 @@ from fresh.config import (
     read_toml,
     refuse,
     settings_of,
+    to_mapping,
     unknown,
 )
 from fresh.corpora import CORPORA
@@ -51,16 +52,16 @@ class Texts:
     """What people read before and beside the items."""
 
     consent: str = (
-        "You will read short texts and say what you make of them. Taking part is voluntary: you can stop at any time "
+        "You will read texts and say what you make of them. Taking part is voluntary: you can stop at any time "
         "without giving a reason. We keep your answers and how long each of them took, and nothing that says who you "
         "are. The answers are used for research and may be published. If you agree, go on."
     )
     """What somebody agrees to before anything is asked."""
     instructions: str = (
-        "Each page shows words that were taken out of a longer text; words between them may be missing. Decide from "
-        "these words alone which label fits, say how confident you are, and how easy the words are to read and "
-        "understand. If you cannot tell, choose the label that seems more likely, and say that you are not confident."
-        f"{ON_OUR_PAGES}"
+        "Each page shows a text, or only some words of one: then words before, between and behind them are missing. "
+        "Decide from what is shown alone which label fits, say how confident you are, and how easy the words are to "
+        "read and understand. If you cannot tell, choose the label that seems more likely, and say that you are not "
+        f"confident.{ON_OUR_PAGES}"
     )
     """What people are told to do."""
     question: str | None = None
@@ -100,7 +101,7 @@ class StudyConfig:
     examples: int = 2
     """Examples in the instructions, with their labels; of other documents again, fewer if there are not as many."""
     checks: int = 3
-    """Attention checks that each annotator gets."""
+    """Attention checks that each annotator gets; not more than there are documents."""
     hours: float = 24.0
     """After so many hours without an answer an item is given to somebody else."""
     casing: Literal["lower", "kept"] = "lower"
@@ -130,6 +131,10 @@ class StudyConfig:
             return unknown(self.corpus, "a corpus", CORPORA) + " For a file of your own, leave data_dir out."
         if self.corpus in CORPORA and not self.data_dir:
             return f"{self.corpus} is the name of a corpus. Say where its files are: data_dir = FOLDER."
+        given, usual = to_mapping(self.data), to_mapping(DataConfig())
+        unused = [name for name in given if given[name] != usual[name]]
+        if self.corpus in CORPORA and unused:
+            return f"{self.corpus} is read as it is: {', '.join(unused)} would change nothing. Leave [data] out."
         return None
 
 
@@ -190,6 +195,8 @@ def read_study(path: Path) -> Study:
         conditions += read_conditions(tables["conditions"], path.parent, problems)
     labels = tables["labels"] if is_table(tables["labels"]) else {}
     problems += wrong_labels(labels)
+    if config is not None and "checks" in given and config.checks > config.sample:
+        problems.append(f"checks must be at most sample, which is {config.sample:,}, got {config.checks}.")
     if problems or config is None:
         raise ConfigError("\n".join(f"In {path}: {problem}" for problem in problems))
     usual = SHOWN.get(config.corpus, {})
@@ -239,6 +246,9 @@ def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]
             continue
         if unfit := list(wrong_name("A condition's name", name)):
             problems += unfit
+            continue
+        if (kind := table.get("kind", "model")) not in get_args(Kind):  # what it needs beside it cannot be told
+            problems.append(f"conditions.{name}: kind must be {describe(Kind)}, got {kind!r}.")
             continue
         try:
             found[name] = from_mapping(Condition, {**placed(table, folder, ("model",)), "name": name})

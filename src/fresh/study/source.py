@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from fresh.config import settings_of
-from fresh.corpora import find_corpus
+from fresh.corpora import CORPORA, find_corpus
 from fresh.data import DataError, read_examples
 from fresh.data_config import DataConfig
 from fresh.document import Example
@@ -18,6 +18,12 @@ def read_documents(config: StudyConfig, file: Path) -> list[Example]:
 
     :param file: Where the settings stand, for errors.
     """
+    place = Path(config.corpus)
+    if not (config.data_dir or place.suffix or place.exists()):
+        raise DataError(
+            f"{place} does not exist, and {place.name} is not the name of a corpus. There are: {', '.join(CORPORA)}, "
+            f"each with data_dir in {file}. Else name a file."
+        )
     try:
         if config.data_dir:
             return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)

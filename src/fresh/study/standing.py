@@ -1,8 +1,8 @@
 """How the conditions of a study stand while it runs: answers, time, agreement."""
 
 from dataclasses import dataclass
-from statistics import median
 
+from fresh.study.answer import typical_seconds
 from fresh.study.ratings import by_item
 from fresh.study.records import counted
 from fresh.study.results import Agreement, agreement_of
@@ -17,7 +17,7 @@ class Standing:
     n_answered: int
     n_planned: int
     seconds: float | None
-    """Median time of an answer; nothing while there is none."""
+    """Median time of an answer; nothing while none is measured."""
     agreement: Agreement | None
 
 
@@ -31,7 +31,7 @@ def standings(store: Store) -> list[Standing]:
         if not own:
             found.append(Standing(name, 0, n_planned, None, None))
             continue
-        seconds = median(response.milliseconds for response in own) / 1000
+        seconds = typical_seconds(response.milliseconds for response in own)
         agreement = agreement_of(list(by_item(own).values()), labels, store.shape.per_item)
         found.append(Standing(name, len(own), n_planned, seconds, agreement))
     return found

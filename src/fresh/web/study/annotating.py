@@ -169,9 +169,15 @@ class Annotating:
         """Let somebody leave the study for good."""
         session = self.site.visits.posted(request, ROLE, form)
         leave(self.site.store, session.who)
-        response = self.site.page("left.html", session)
+        response = go("/left")
         self.site.visits.forget(response, ROLE)
         return response
+
+    def left(self, request: Request) -> Response:
+        """Thank whoever has left; whoever is still here goes on."""
+        if self.site.visits.find(request, ROLE) is not None:
+            return go("/")
+        return self.site.page("left.html", self.site.visits.visitor(request))
 
 
 def read_answer(given: dict[str, str], milliseconds: str) -> Answer:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from fastapi import FastAPI
-from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import update
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
@@ -70,6 +70,7 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
     given = {"lifespan": lifespan, "openapi_url": None}
     app = make_app("fresh study", fresh.__version__, rules, assets, Measures(), site.teller(), **given)
     app.add_exception_handler(StudyError, site.refused)
+    app.add_exception_handler(OperationalError, site.away)
     add_routes(app, site)
     return app
 
@@ -90,6 +91,7 @@ def add_routes(app: FastAPI, site: Site) -> None:
         "/item": people.item,
         "/practice/{ticket}": people.practice,
         "/leave": people.ask_to_leave,
+        "/left": people.left,
         "/admin": admin.start,
         "/admin/person/{annotator}/{action}": admin.ask,
         "/admin/results": admin.results,
@@ -113,10 +115,10 @@ def add_routes(app: FastAPI, site: Site) -> None:
 
     @app.get("/health")
     def health() -> Response:
-        """Say whether the database answers."""
+        """Say whether the database takes what is written to it: on a full disk it still answers."""
         try:
-            with site.store.reading() as session:
-                session.execute(select(StudyRow.id)).one()
+            with site.store.writing() as session:
+                session.execute(update(StudyRow).values(paused=StudyRow.paused))
         except SQLAlchemyError:
-            return JSONResponse({"status": "broken", "database": "does not answer"}, 503)
+            return JSONResponse({"status": "broken", "database": "cannot be written to"}, 503)
         return JSONResponse({"status": "ok", "database": "ready"})

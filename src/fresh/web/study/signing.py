@@ -16,7 +16,8 @@ from fresh.web.study.tries import Tries
 Field = Annotated[str, Form()]
 WRONG = {
     "annotator": "This code is not known here. Write it just as you were given it.",
-    "admin": "This is not the secret of the admin page. It was shown when the study was served for the first time.",
+    "admin": "This is not the secret of the admin page. It was shown, or written to a file, when the study was served "
+    "for the first time.",
 }
 START = {"annotator": "/", "admin": "/admin"}
 

@@ -1,5 +1,6 @@
 """What the pages of a study share: how they are filled, and how they tell what went wrong."""
 
+import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,6 +25,7 @@ from fresh.web.study.sessions import Session
 from fresh.web.study.tries import Tries
 from fresh.web.study.visits import Visits
 
+LOG = logging.getLogger(__name__)
 PACKAGE = "fresh.web.study"
 SHARED = ("page.css", "explorer.css", "controls.css")
 AT_ONCE = 4
@@ -47,7 +49,14 @@ HEADINGS = {
     503: "The study is paused",
 }
 ENDED = "Your part has ended"
-LINKS = {PAUSED: "Try again", **dict.fromkeys(NOT_HERE.values(), "")}
+AWAY = {
+    "GET": "The database of the study cannot be used at the moment. Try again; if that does not help, tell whoever "
+    "runs the study.",
+    "POST": "What you sent was not saved: the database of the study cannot be written to at the moment. Go back to the "
+    "page before and send it again; if that does not help, tell whoever runs the study.",
+}
+"""What is said while the database is away, or its disk is full."""
+LINKS = {PAUSED: "Try again", AWAY["GET"]: "Try again", **dict.fromkeys(NOT_HERE.values(), "")}
 """What leads on from some pages; nothing does where somebody's part has ended."""
 REPEATED = "This was done already"
 STATUS: tuple[tuple[type[StudyError], int], ...] = (
@@ -108,7 +117,7 @@ class Site:
         with suppress(SQLAlchemyError):  # a database that is away must not keep us from saying so
             here = self.visits.find(request, "annotator")
         link = (
-            "Back to the admin page" if admin else "Sign in" if here is None else LINKS.get(told, "Back to the study")
+            "Back to the admin page" if admin else LINKS.get(told, "Sign in" if here is None else "Back to the study")
         )
         response = self.page(
             "notice.html",
@@ -128,11 +137,19 @@ class Site:
         status = next((status for kind, status in STATUS if isinstance(error, kind)), 422)
         return self.notice(request.scope, status, str(error), {"Retry-After": "600"} if status == 503 else None)
 
+    def away(self, request: Request, error: Exception) -> Response:
+        """Tell that the database cannot be used; why stands in the log alone."""
+        LOG.error("The database cannot be used.", exc_info=error)
+        told = AWAY["POST" if request.method == "POST" else "GET"]
+        return self.notice(request.scope, 503, told, {"Retry-After": "60"})
+
 
 def heading_of(status: int, told: str, admin: bool) -> str:
     """Choose what stands above a page that tells something."""
     if told in NOT_HERE.values():
         return ENDED
+    if told in AWAY.values():
+        return HEADINGS[500]
     return REPEATED if admin and status == 409 else HEADINGS.get(status, HEADINGS[403])
 
 

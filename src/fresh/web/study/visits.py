@@ -16,6 +16,9 @@ from fresh.web.study.sessions import HOUR, Role, Session, Signer, same
 RENEWED_AFTER = HOUR // 12
 NOT_SIGNED_IN = "You are not signed in. Sign in first."
 OVER = "Your session has ended, since nothing came for {hours:g} hours. Sign in again: you go on where you left."
+UNSAVED = " What you sent just now was not saved."
+LINGERS = 30 * 24 * HOUR
+"""A browser keeps a session that is over for so long: else it could not be told from none."""
 FOREIGN_FORM = (
     "This form is of another visit, or your browser keeps no cookies. Load the page again, and do it once more."
 )
@@ -57,10 +60,11 @@ class Visits:
         return session is not None and self.signer.is_over(session, self.clock())
 
     def need(self, request: Request, role: Role) -> Session:
-        """Find somebody's session, or refuse."""
+        """Find somebody's session, or refuse; whoever sent something is told that it is lost."""
         session = self.find(request, role)
         if session is None:
-            raise Problem(401, self.over if self.has_ended(request, role) else NOT_SIGNED_IN)
+            told = self.over if self.has_ended(request, role) else NOT_SIGNED_IN
+            raise Problem(401, told + (UNSAVED if request.method == "POST" else ""))
         return session
 
     @property
@@ -84,11 +88,11 @@ class Visits:
         return session
 
     def keep(self, request: Request, response: Response, session: Session) -> None:
-        """Have a browser keep a session; scripts cannot read it, and no other site can use it."""
+        """Have a browser keep a session, also when it is over; scripts cannot read it, and no other site can use it."""
         response.set_cookie(
             self.name(session.role),
             self.signer.write(session, self.mark(session.role, session.who)),
-            max_age=int(self.signer.hours * HOUR / 1000),
+            max_age=int(self.signer.hours * HOUR + LINGERS) // 1000,
             httponly=True,
             samesite="strict",
             secure=self.https or request.url.scheme == "https",

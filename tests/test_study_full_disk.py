@@ -1,0 +1,129 @@
+"""A study on a disk without room: nothing is said to be saved that is not, and nothing half-made stays."""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+from starlette.testclient import TestClient
+
+import fresh.study.store
+from fresh.cli import main
+from fresh.study.people import add_annotators
+from fresh.study.records import records
+from fresh.study.store import Store, create_study, prepare
+from fresh.web.study.app import create_app
+from fresh.whole_file import write_text
+from studies import plan, two_ways
+from visitors import strip_practice, visitor
+
+NO_ROOM = "PRAGMA max_page_count = 1"
+"""Lets SQLite say that the disk is full as soon as it wants one page more."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = create_study(tmp_path / "s", plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))
+    yield made
+    made.close()
+
+
+def close_for_writing(store: Store) -> None:
+    """Have the database refuse all that is written from now on, as a full disk does."""
+
+    def refuse(connection: Any, *_given: Any) -> None:
+        connection.execute("PRAGMA query_only = ON")
+
+    store.engine.dispose()
+    event.listen(store.engine, "connect", refuse)
+
+
+def test_an_answer_that_is_not_saved_is_told_so(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    app = create_app(store)
+    person = strip_practice(visitor(app).enter(add_annotators(store, 1)[0]))
+    close_for_writing(store)
+    answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
+    person.post("/answer", **answer)
+    assert person.status == 503
+    assert person.told == [
+        "What you sent was not saved: the database of the study cannot be written to at the moment. Go back to the "
+        "page before and send it again; if that does not help, tell whoever runs the study."
+    ]
+    assert "<h1>Something went wrong</h1>" in person.page
+    assert "Back to the study" in person.page
+    assert person.answer.headers["retry-after"] == "60"
+    assert "attempt to write a readonly database" in caplog.text
+    assert [one["kind"] for one in records(store)] == ["practice"]
+
+
+def test_a_database_that_is_away_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = strip_practice(visitor(create_app(store)).enter(add_annotators(store, 1)[0]))
+
+    def away(*_given: Any) -> None:
+        raise OperationalError("", {}, Exception("a secret"))
+
+    monkeypatch.setattr(Store, "reading", away)
+    assert person.get("/item").told == [
+        "The database of the study cannot be used at the moment. Try again; if that does not help, tell whoever runs "
+        "the study."
+    ]
+    assert person.status == 503
+    assert "a secret" not in person.page
+    assert ">Try again</a>" in person.page
+
+
+def test_a_study_that_takes_no_answers_is_not_ready(store: Store) -> None:
+    with TestClient(create_app(store), base_url="http://127.0.0.1") as client:
+        assert client.get("/health").json() == {"status": "ok", "database": "ready"}
+        close_for_writing(store)
+        answer = client.get("/health")
+    assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})
+
+
+def test_a_study_that_finds_no_room_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("films.csv").write_text("text,label\na good film,pos\na bad film,neg\n", encoding="utf-8")
+    settings = "corpus = 'films.csv'\nsample = 1\npractice = 0\n[conditions.all]\nkind = 'full_text'\n"
+    Path("s.toml").write_text(settings, encoding="utf-8")
+
+    def full(connection: Any, record: Any) -> None:
+        prepare(connection, record)
+        connection.execute(NO_ROOM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fresh.study.store, "prepare", full)
+        assert main(["study", "new", "s.toml", "--out", "x"]) == 1
+        assert capsys.readouterr().err == (
+            "fresh study: The database sqlite:///x/study.db cannot be used: database or disk is full.\n"
+        )
+    assert not Path("x").exists()
+    assert main(["study", "new", "s.toml", "--out", "x"]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(fresh.study.store, "prepare", full)
+    assert main(["study", "codes", "x", "500"]) == 1
+    assert capsys.readouterr().err == (
+        "fresh study: The database of the study cannot be used: database or disk is full.\n"
+    )
+
+
+def test_a_file_that_finds_no_room_is_named(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_given: Any, **_more: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "write_text", full)
+    assert main(["study", "export", "s", "--as", "csv", "--output", "answers.csv"]) == 1
+    assert capsys.readouterr().err == (
+        "fresh study: answers.csv cannot be read or written (No space left on device). Make room there, or choose "
+        "another place.\n"
+    )
+    with pytest.raises(OSError, match=r"No space left on device: 'notes\.txt'$"):
+        write_text(Path("notes.txt"), "text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
