@@ -123,18 +123,21 @@ def settle(session: Session, person: AnnotatorRow, one: Foreign) -> str:
     )
     if held is None:
         at = now() if one.at is None else one.at
-        held = AssignmentRow(annotator=person.id, item=item.id, document=item.document, state="released", at=at)
+        held = AssignmentRow(annotator=person.id, item=item.id, document=item.document, state="seen", at=at)
         session.add(held)
         session.flush()
+    answered = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
+    if held.item != item.id and held.state == "released" and not answered:
+        held.state = "seen"  # so that it is not given to them again
     if one.answer is None:
         return one.why
     if held.item != item.id:
         return f"{one.person} has seen the document of item {one.item} otherwise cut."
-    if session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id)):
+    if answered:
         return REPEATED
     if person.state == "excluded":
         return f"{one.person} is excluded."
-    if held.state == "released" and not take(session, item.id):
+    if held.state != "open" and not take(session, item.id):
         return f"item {one.item} has all the answers that it needs."
     held.state = "answered"
     given = columns_of(one.answer)
