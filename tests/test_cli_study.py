@@ -84,7 +84,7 @@ def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixtur
     assert Path("r.png").exists()
     assert main(["study", "export", "a-study", "--as", "csv", "--output", "answers.csv"]) == 0
     assert main(["study", "import", "a-study", "answers.csv", "--as", "csv"]) == 0
-    assert "0 new, 16 there already, 0 left out." in capsys.readouterr().out
+    assert "0 new, 24 there already, 0 left out." in capsys.readouterr().out
     assert main(["study", "codes", "a-study", "2", "--output", "more.csv"]) == 0
     assert len(Path("more.csv").read_text(encoding="utf-8").splitlines()) == 3
     assert main(["study", "codes", "a-study", "1"]) == 0

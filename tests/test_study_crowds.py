@@ -14,6 +14,7 @@ from fresh.study.exporting import FORMS, export_study, for_mturk
 from fresh.study.importing import import_study
 from fresh.study.records import overview
 from fresh.study.store import Store
+from fresh.study.tickets import tickets_of
 
 BATCH = (
     "HITId,HITTypeId,Title,Description,Keywords,Reward,CreationTime,MaxAssignments,RequesterAnnotation,"
@@ -58,9 +59,24 @@ def test_pages_of_crowd_elements_are_read(store: Store, tmp_path: Path) -> None:
     one, two, three, *_ = items(store)
     rows = [assignment(one), assignment(two, "neg"), assignment(three, Reject="too fast")]
     file = results(tmp_path / "Batch_1_batch_results.csv", *rows)
-    assert told(import_study(store, "mturk", file)) == (2, 0, [])
+    left = ["Batch_1_batch_results.csv, line 4: the answer of A2 was rejected there."]
+    assert told(import_study(store, "mturk", file)) == (2, 0, left)
     assert answers(store) == [(one, Answer("pos", 3, 4, 61_000)), (two, Answer("neg", 3, 4, 61_000))]
-    assert told(import_study(store, "mturk", file)) == (0, 2, [])
+    assert told(import_study(store, "mturk", file)) == (0, 2, left)
+
+
+def test_what_is_left_out_is_named_as_in_the_file(store: Store, tmp_path: Path) -> None:
+    """Whoever looks for it finds only tickets there."""
+    one, *_, two = items(store)[:5]  # one document
+    names = tickets_of(store)
+    rows = [assignment(one, WorkerId=who) | {"Input.item": names[one]} for who in "abc"]
+    rows.append(assignment(two, WorkerId="a") | {"Input.item": names[two]})
+    rows.append(assignment(one, "neg", WorkerId="a") | {"Input.item": names[one]})
+    assert told(import_study(store, "mturk", results(tmp_path / "r.csv", *rows)))[2] == [
+        f"r.csv, line 4: item {names[one]} has all the answers that it needs.",
+        f"r.csv, line 5: a has seen the document of item {names[two]} otherwise cut.",
+        f"r.csv, line 6: a has answered item {names[one]} before, and otherwise. The first answer stands.",
+    ]
 
 
 def test_broken_cells_of_mechanical_turk_are_named(store: Store, tmp_path: Path) -> None:

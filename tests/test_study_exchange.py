@@ -2,6 +2,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,7 +19,7 @@ from fresh.study.importing import import_study
 from fresh.study.people import add_annotators, consent, enrol, exclude, sign_in
 from fresh.study.records import counted, overview, records, results_of
 from fresh.study.store import Store, create_study
-from fresh.study.tickets import study_name
+from fresh.study.tickets import database_name, study_name
 from studies import plan, two_ways
 
 
@@ -85,15 +86,17 @@ def test_answers_are_exported_and_imported_as_they_were(store: Store, tmp_path: 
     rows = list(csv.DictReader(io.StringIO(to_csv(store))))
     lines = [json.loads(line) for line in to_jsonl(store).splitlines()]
     known = [{**record, "milliseconds": record["milliseconds"] or None} for record in records(store)]
-    assert [{key: line[key] for key in line if key != "study"} for line in lines] == known
+    assert [{key: line[key] for key in line if key not in ("study", "database")} for line in lines] == known
     assert {line["study"] for line in lines} == {study_name(store)} == {row["study"] for row in rows}
+    assert {line["database"] for line in lines} == {database_name(store)} == {row["database"] for row in rows}
     assert len(rows) == len(lines) == 16 + 8
     assert {row["counted"] for row in rows if row["kind"] != "real"} == {"False"}
     for form in ("csv", "jsonl"):
         [file] = export_study(store, form, tmp_path / f"answers.{form}")
-        assert import_study(store, form, file).n_repeated == 16
+        assert import_study(store, form, file).n_repeated == 16 + 8
         other = create_study(tmp_path / f"copy-{form}", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
-        assert import_study(other, form, file).n_new == 16
+        assert import_study(other, form, file).n_new == 16 + 8
+        assert overview(other).begun == [replace(one, begun=False) for one in overview(store).begun]
         assert results_of(other).rows == results_of(store).rows
         other.close()
 
@@ -138,6 +141,7 @@ def test_results_of_mechanical_turk_are_read(store: Store, tmp_path: Path) -> No
     assert done.left_out == [
         f"results.csv, line 4: W1 has seen the document of item {second} otherwise cut.",
         f"results.csv, line 6: item {first} has all the answers that it needs.",
+        "results.csv, line 7: the answer of W4 was rejected there.",
     ]
     [one, _] = counted(store)
     assert (one.label, one.confidence, one.readability, one.milliseconds) == ("pos", 2, 4, 12_000)
@@ -191,12 +195,13 @@ def test_answers_come_back_to_their_own_study_once(store: Store, tmp_path: Path)
         save(store, person.id, task.item, Answer("neg", 1, 5, 1200))
     [file] = export_study(store, "csv", tmp_path / "answers.csv")
     done = import_study(store, "csv", file)
-    assert (done.n_new, done.n_repeated, done.left_out) == (0, len(counted(store)), [])
+    assert (done.n_new, done.n_repeated, done.left_out) == (0, len(records(store)), [])
     assert len(overview(store).people) == 1
     other = create_study(tmp_path / "copy", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
-    assert import_study(other, "csv", file).n_new == len(counted(store)) == len(counted(other))
+    assert import_study(other, "csv", file).n_new == len(records(store)) == len(records(other))
+    assert len(counted(store)) == len(counted(other))
     assert overview(other).people[0].outside == "annotator 1"
-    kept = [record["at"] for record in records(store) if record["kind"] == "real"]
+    kept = [record["at"] for record in records(store)]
     assert [record["at"] for record in records(other)] == kept
     other.close()
 

@@ -101,7 +101,10 @@ def test_what_was_skipped_rejected_or_not_finished_was_seen(store: Store, tmp_pa
     assert told(import_study(store, "label_studio", skipped)) == (
         0,
         0,
-        [seen.format(place="a.json, row 1, annotation 5", item=others[1])],
+        [
+            "a.json, row 2, annotation 1: the answer of ann was skipped there.",
+            seen.format(place="a.json, row 1, annotation 5", item=others[1]),
+        ],
     )
     answers = {f"Answer.{name}": value for name, value in FLAT.items()}
     worked = {"WorkerId": "ann", **answers}
@@ -111,7 +114,10 @@ def test_what_was_skipped_rejected_or_not_finished_was_seen(store: Store, tmp_pa
         {**worked, "Input.item": others[2], "SubmitTime": at[0]},
         {**worked, "Input.item": two, "SubmitTime": at[1], "Reject": "too fast"},
     )
-    left = [seen.format(place="b.jsonl, line 1", item=others[2])]
+    left = [
+        "b.jsonl, line 2: the answer of ann was rejected there.",
+        seen.format(place="b.jsonl, line 1", item=others[2]),
+    ]
     assert told(import_study(store, "mturk", rejected)) == (0, 0, left)
     labels = {"label": {"Good": "Good"}}
     begun = lines(tmp_path / "c.jsonl", {"instance_id": three, "user_id": "ann", "labels": labels})

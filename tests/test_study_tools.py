@@ -174,8 +174,13 @@ def test_tasks_of_label_studio_are_read(store: Store, tmp_path: Path) -> None:
         task(four),
     ]
     file = write(tmp_path / "project-83.json", tasks)
-    left = [f"project-83.json, row 1, annotation 3: item {one} has all the answers that it needs."]
-    assert told(import_study(store, "label_studio", file)) == (3, 1, left)
+    left = [
+        f"project-83.json, row 1, annotation 3: item {one} has all the answers that it needs.",
+        f"project-83.json, row 2, annotation 5: Label Studio 7 has answered item {two} before, and otherwise. The "
+        "first answer stands.",
+        "project-83.json, row 3, annotation 6: the answer of Label Studio 7 was skipped there.",
+    ]
+    assert told(import_study(store, "label_studio", file)) == (3, 0, left)
     good = Answer("pos", 3, 4, 4288)
     assert answers(store) == [(one, good), (one, Answer("neg", 3, 4, 4288)), (two, good)]
     assert [one.outside for one in overview(store).people] == ["Label Studio 7", "ann@x.org", "Label Studio 9"]

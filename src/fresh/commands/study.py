@@ -248,6 +248,6 @@ def import_file(args: argparse.Namespace) -> int:
     with closing(open_study(args.study)) as store:
         done = import_study(store, args.form, args.file)
     print(f"{done.n_new:,} new, {done.n_repeated:,} there already, {len(done.left_out):,} left out.")
-    for line in done.left_out:
+    for line in (*done.notes, *done.left_out):
         print(line, file=sys.stderr)
     return 0

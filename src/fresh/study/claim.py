@@ -31,7 +31,15 @@ class Claim:
     """When it was answered, in milliseconds since 1970, where the file says so."""
     whole: bool = True
     """Whether the tool keeps only answers to all questions; else some may not be finished."""
-    void: bool = False
-    """Whether it was skipped or rejected: somebody has seen the item, and that is all."""
+    void: str = ""
+    """Skipped or rejected, if it was: somebody has seen the item, and that is all."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the file says of the item, to be compared with the study."""
+    kind: str = "real"
+    """real, practice or check."""
+    counted: Any = None
+    """Whether it was part of the results, where our own export says so."""
+    database: Any = None
+    """Which database our own export comes from."""
+    annotator: Any = None
+    """The number that somebody has there."""

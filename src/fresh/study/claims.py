@@ -31,19 +31,27 @@ SPENT = re.compile(r"(\d+)d (\d+)h (\d+)m (\d+)s")
 
 
 def own_claims(row: Row) -> Iterator[Claim]:
-    """Read a row as `fresh study export` writes it; practice and checks are passed over."""
+    """Read a row as `fresh study export` writes it."""
     values = {name: as_it_was(value) for name, value in row.values.items()}
     kind = values.get("kind", "real")
     if kind not in KINDS:
         raise StudyError(f"{row.place}: {unknown(f'{kind!r:.60}', 'a kind of answer', KINDS)}")
-    if kind == "real":
-        number = values.get("annotator")
-        person = values.get("outside") or (annotator_name(number) if number else None)
-        answers = {name: values.get(name) for name in ASKED}
-        spent, about = values.get("milliseconds"), {name: values.get(name) for name in OWN}
-        yield Claim(
-            row.place, person, values.get("item"), answers, spent, "milliseconds", 1000, values.get("at"), about=about
-        )
+    number = values.get("annotator")
+    yield Claim(
+        row.place,
+        values.get("outside") or (annotator_name(number) if number else None),
+        values.get("item"),
+        {name: values.get(name) for name in ASKED},
+        values.get("milliseconds"),
+        "milliseconds",
+        1000,
+        values.get("at"),
+        about={name: values.get(name) for name in OWN},
+        kind=kind,
+        counted=values.get("counted"),
+        database=values.get("database"),
+        annotator=number,
+    )
 
 
 def as_it_was(value: Any) -> Any:
@@ -70,7 +78,7 @@ def mturk_claims(row: Row) -> Iterator[Claim]:
         values.get("WorkTimeInSeconds"),
         "WorkTimeInSeconds",
         at=moment(values.get("SubmitTime")),
-        void=rejected,
+        void="rejected" if rejected else "",
         about={name: values.get(f"Input.{name}") for name in SHOWN},
     )
 
@@ -214,7 +222,7 @@ def timed_claim(
         annotation.get("lead_time"),
         "lead_time",
         at=moment(annotation.get("created_at")),
-        void=bool(annotation.get("was_cancelled")),
+        void="skipped" if annotation.get("was_cancelled") else "",
         about=shown_in(data),
     )
 

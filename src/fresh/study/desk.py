@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Select, false, func, select, update
 from sqlalchemy.orm import Session
 
 from fresh.config import unknown
@@ -62,7 +62,7 @@ def next_task(store: Store, annotator: int) -> Task | None:
         if session.scalar(select(StudyRow.paused)):
             raise PausedError(PAUSED)
         item = practice_of(session, annotator) or held_by(session, annotator) or check_of(store, session, person)
-        item = item or give(store, session, person)
+        item = item or give_again(session, annotator) or give(store, session, person)
         return None if item is None else task_of(item)
 
 
@@ -107,6 +107,22 @@ def count(session: Session, annotator: int, state: str) -> int:
     """Count what somebody has in some state."""
     these = select(func.count()).where(AssignmentRow.annotator == annotator, AssignmentRow.state == state)
     return session.scalar(these) or 0
+
+
+def lost_by(annotator: int) -> Select[AssignmentRow]:
+    """Select what somebody was given here and gave back without an answer, the first first."""
+    answered = select(AnswerRow.assignment)
+    mine = (AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
+    return select(AssignmentRow).where(*mine, AssignmentRow.id.not_in(answered)).order_by(AssignmentRow.id)
+
+
+def give_again(session: Session, annotator: int) -> ItemRow | None:
+    """Give somebody what they gave back, if nobody else has taken the place: it is the only cut that they have seen."""
+    for assignment in session.scalars(lost_by(annotator)).all():
+        if take(session, assignment.item):
+            assignment.state, assignment.at = "open", now()
+            return session.get(ItemRow, assignment.item, populate_existing=True)
+    return None
 
 
 def give(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
@@ -252,5 +268,7 @@ def may_get_more(store: Store, annotator: int) -> bool:
     mine = AssignmentRow.annotator == annotator
     with store.reading() as session:
         seen = session.scalars(select(AssignmentRow.document).where(mine)).all()
-        others = select(func.count()).where(~mine, AssignmentRow.state == "open", AssignmentRow.document.not_in(seen))
-        return len(seen) < store.shape.share and bool(session.scalar(others))
+        lost = [assignment.item for assignment in session.scalars(lost_by(annotator))]
+        new = AssignmentRow.document.not_in(seen) if len(seen) < store.shape.share else false()
+        held = select(func.count()).where(~mine, AssignmentRow.state == "open")
+        return bool(session.scalar(held.where(new | AssignmentRow.item.in_(lost))))

@@ -27,7 +27,7 @@ from fresh.study.records import COLUMNS, overview, records
 from fresh.study.schema import ItemRow
 from fresh.study.settings import ON_OUR_PAGES
 from fresh.study.store import Store
-from fresh.study.tickets import study_name, tickets_of
+from fresh.study.tickets import database_name, study_name, tickets_of
 from fresh.whole_file import write_text
 
 FORM = """\
@@ -119,7 +119,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 
 def to_csv(store: Store) -> str:
     """Write all answers as a table."""
-    return table(own_rows(store), ("study", *COLUMNS))
+    return table(own_rows(store), ("study", "database", *COLUMNS))
 
 
 def to_jsonl(store: Store) -> str:
@@ -128,9 +128,12 @@ def to_jsonl(store: Store) -> str:
 
 
 def own_rows(store: Store) -> list[dict[str, Any]]:
-    """List all answers, each with the name of the study, by which it knows its own again, and with no time of 0."""
-    name = study_name(store)
-    return [{"study": name, **record, "milliseconds": record["milliseconds"] or None} for record in records(store)]
+    """List all answers, each with the names of the study and its database, by which it knows its own again.
+
+    A time of 0, which was not measured, is left empty.
+    """
+    names = {"study": study_name(store), "database": database_name(store)}
+    return [{**names, **record, "milliseconds": record["milliseconds"] or None} for record in records(store)]
 
 
 def for_mturk(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, select
 
 from fresh.study.answer import typical_seconds
 from fresh.study.assignment import checks_due, more_people
@@ -151,7 +151,7 @@ def overview(store: Store) -> Overview:
     places = places_of(store)
     arrivals = {row.id: row.arrival for row in people}
     done = (replace(one, finished=is_finished(one, arrivals[one.id], places, store)) for one in found)
-    readers = [places.seen.get(one.id, set()) for one in found if one.state == "active"]
+    readers = [places.closed_to(one.id) for one in found if one.state == "active"]
     n_more = more_people(places.missing, readers, store.shape.share)
     return Overview(n_answered, store.shape.planned, paused, tuple(done), n_more)
 
@@ -160,30 +160,42 @@ def overview(store: Store) -> Overview:
 class Places:
     """What is left to be answered, and who has seen what."""
 
-    missing: dict[int, int]
+    missing: Counter[int]
     """Places at each document that nobody has."""
-    held: dict[int, int]
-    """Document that somebody has before them, by its annotator."""
+    free: set[int]
+    """Items with such places."""
+    held: dict[int, tuple[int, int]]
+    """Item that somebody has before them, and its document, by annotator."""
     seen: dict[int, set[int]]
     """Documents that somebody has seen, by annotator."""
+    lost: dict[int, dict[int, int]]
+    """Items that somebody gave back without an answer, with their documents, by annotator."""
     n_answered: Counter[int]
     """Answers that count, by annotator."""
+
+    def closed_to(self, annotator: int) -> set[int]:
+        """List the documents that somebody cannot be given now: all they have seen, but what they get again."""
+        again = {document for item, document in self.lost.get(annotator, {}).items() if item in self.free}
+        return self.seen.get(annotator, set()) - again
 
 
 def places_of(store: Store) -> Places:
     """Read which places are taken."""
-    left = func.sum(ItemRow.wanted - ItemRow.taken)
-    by_document = select(ItemRow.document, left).where(ItemRow.kind == "real").group_by(ItemRow.document)
-    given = select(AssignmentRow.annotator, AssignmentRow.document, AssignmentRow.state)
-    held: dict[int, int] = {}
-    seen: dict[int, set[int]] = {}
-    n_answered: Counter[int] = Counter()
-    for annotator, document, state in read_all(store, given):
-        seen.setdefault(annotator, set()).add(document)
-        n_answered[annotator] += state == "answered"
+    left = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
+    about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
+    given = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
+    places = Places(Counter(), set(), {}, {}, {}, Counter())
+    for item, document, n in read_all(store, left):
+        places.missing[document] += n
+        places.free.update([item] if n else [])
+    for annotator, item, document, state, answer in read_all(store, given):
+        places.seen.setdefault(annotator, set()).add(document)
+        places.n_answered[annotator] += state == "answered"
         if state == "open":
-            held[annotator] = document
-    return Places({document: int(n) for document, n in read_all(store, by_document)}, held, seen, n_answered)
+            places.held[annotator] = (item, document)
+        elif state == "released" and answer is None:
+            places.lost.setdefault(annotator, {})[item] = document
+    return places
 
 
 def is_finished(person: Person, arrival: int | None, places: Places, store: Store) -> bool:
@@ -192,9 +204,11 @@ def is_finished(person: Person, arrival: int | None, places: Places, store: Stor
         return False
     n_checks, n_answered = store.about["n_checks"], places.n_answered[person.id]
     due = 0 if arrival is None else checks_due(store.shape, n_checks, arrival, n_answered)
-    seen = places.seen.get(person.id, set())
-    may_come = {document for document, n in places.missing.items() if n} | set(places.held.values())
-    return person.n_checks >= due and (len(seen) >= store.shape.share or may_come <= seen)
+    seen, lost = places.seen.get(person.id, set()), places.lost.get(person.id, {})
+    may_come = {document for document, n in places.missing.items() if n} | {one for _, one in places.held.values()}
+    may_return = lost.keys() & (places.free | {item for item, _ in places.held.values()})
+    done = not may_return and (len(seen) >= store.shape.share or may_come <= seen)
+    return person.n_checks >= due and done
 
 
 def person_of(row: AnnotatorRow, given: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]) -> Person:

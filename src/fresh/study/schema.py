@@ -92,7 +92,8 @@ class AssignmentRow(Table):
     item: Mapped[int] = mapped_column(ForeignKey("items.id"), index=True)
     document: Mapped[int] = mapped_column(ForeignKey("documents.id"))
     state: Mapped[str] = mapped_column(String(10))
-    """open, answered, or released: somebody else may have it."""
+    """open; answered; released: somebody else may have it, else they get it again; or seen: elsewhere, and that is
+    all."""
     at: Mapped[int] = mapped_column(BigInteger)
 
 

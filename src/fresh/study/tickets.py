@@ -30,6 +30,11 @@ def tickets_of(store: Store) -> dict[int, str]:
     return dict(sorted(made.items(), key=lambda pair: pair[1]))
 
 
+def database_name(store: Store) -> str:
+    """Name the database of a study: made again from the same settings, it has another name, and other annotators."""
+    return hmac.new(signing_key(store), b"exported database", "sha256").hexdigest()[:SHORT].translate(LETTERS)
+
+
 def study_name(store: Store) -> str:
     """Name a study by its items: made again from the same settings, it has the same name."""
     columns = (ItemRow.id, DocumentRow.name, ItemRow.condition, ItemRow.label, ItemRow.words, ItemRow.query)

@@ -11,18 +11,20 @@ from sqlalchemy import select
 from fresh.config import unknown
 from fresh.study.answer import LONGEST, Answer, StudyError
 from fresh.study.claim import ASKED, Claim
-from fresh.study.claims import as_it_was
+from fresh.study.claims import KINDS, annotator_name, as_it_was
 from fresh.study.exporting import for_mturk, questions_of
 from fresh.study.moments import LATEST
 from fresh.study.queries import spelt
-from fresh.study.schema import DocumentRow, ItemRow
+from fresh.study.schema import AnnotatorRow, DocumentRow, ItemRow
 from fresh.study.store import Store
-from fresh.study.tickets import study_name, tickets_of
+from fresh.study.tickets import database_name, study_name, tickets_of
 from fresh.study.wording import plural
 
 LONGEST_NAME = 200
 DIGITS = 20
 """A whole number with more of them is none that a file of answers needs."""
+COUNTED = {"true": True, "false": False, "": True, "none": True}
+"""Files that do not say whether an answer was part of the results bring answers that can be."""
 ELSEWHERE = "The file is of another study: import it into the one that it was exported from."
 
 
@@ -37,19 +39,28 @@ class Foreign:
     answer: Answer | None
     at: int | None = None
     why: str = ""
-    """Why there is no answer; empty for one that was skipped or rejected there."""
+    """Why there is no answer, if there is none."""
+    called: str = ""
+    """What the file calls the item."""
+    kind: str = "real"
+    counted: bool = True
+    annotator: int | None = None
+    """Their number, for who is known to be an annotator of this very study."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What a study knows, to understand answers by."""
 
-    items: Mapping[int, Mapping[str, Sequence[str]]]
-    """For each item, what a file may tell of it, in all ways in which it was ever exported."""
+    items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
+    """For each item of each kind, what a file may tell of it, in all ways in which it was ever exported."""
     tickets: Mapping[str, int]
     """Items by the names that they have in files for others."""
     meanings: Mapping[str, Mapping[str, str]]
     """For each question, what may stand in a file, and which answer it is."""
+    database: str
+    people: Mapping[int, str]
+    """Annotators by their numbers, with the names that files have for them."""
 
 
 def known_to(store: Store, form: str) -> Known:
@@ -60,19 +71,24 @@ def known_to(store: Store, form: str) -> Known:
         stands = {value: value for value in answers}
         meanings[name] = {**stands, **read} if form == "potato" else {**read, **stands}
     tickets = {ticket: number for number, ticket in tickets_of(store).items()}
-    return Known(items_of(store), tickets, meanings)
-
-
-def items_of(store: Store) -> dict[int, dict[str, tuple[str, ...]]]:
-    """List the real items with all that files tell of them."""
-    study, found = study_name(store), dict[int, dict[str, tuple[str, ...]]]()
-    columns = (ItemRow.id, DocumentRow.name, ItemRow.condition, ItemRow.label, ItemRow.words, ItemRow.query)
-    query = select(*columns).join(DocumentRow, DocumentRow.id == ItemRow.document).where(ItemRow.kind == "real")
     with store.reading() as session:
-        for item, document, condition, gold, words, asked in session.execute(query).tuples():
-            told = {"study": study, "document": document, "condition": store.conditions[condition or 0], "gold": gold}
-            ways = {name: (value,) for name, value in (told | {"text": " ".join(words)}).items()}
-            found[item] = ways | {"query": (spelt(asked, store.about["corpus"]), " ".join(asked))}
+        rows = session.execute(select(AnnotatorRow.id, AnnotatorRow.outside)).tuples()
+        people = {number: outside or annotator_name(number) for number, outside in rows}
+    return Known(items_of(store), tickets, meanings, database_name(store), people)
+
+
+def items_of(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
+    """List the items that people answer, by kind, with all that files tell of them."""
+    found: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
+    study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
+    with store.reading() as session:
+        rows = session.execute(query.outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)).tuples()
+        for item, document in rows:
+            condition = None if item.condition is None else store.conditions[item.condition]
+            told = {"study": study, "document": document, "condition": condition, "gold": item.label}
+            ways = {name: () if value is None else (value,) for name, value in told.items()}
+            shown = (spelt(item.query, store.about["corpus"]), " ".join(item.query))
+            found[item.kind][item.id] = ways | {"text": (" ".join(item.words),), "query": shown}
     return found
 
 
@@ -86,7 +102,7 @@ def foreign(claim: Claim, known: Known) -> Foreign:
     if missing:
         raise StudyError(f"{claim.place}: there is no {', no '.join(missing)}, or more than one.")
     person, item, answer = str(claim.person).strip(), item_of(claim.item, known), None
-    problems = [*wrong_item(claim, item, known), *wrong_name(person), *wrong_moment(claim.at)]
+    problems = [*wrong_item(claim, item, known), *wrong_name(person), *wrong_moment(claim.at), *wrong_own(claim, known)]
     if not seen_only:
         try:
             answer = answer_of(claim, told, known)
@@ -94,8 +110,21 @@ def foreign(claim: Claim, known: Known) -> Foreign:
             problems += str(error).splitlines()
     if problems:
         raise StudyError("\n".join(f"{claim.place}: {problem}" for problem in problems))
-    why = f"{person} has not answered {' and '.join(unfinished)}." if seen_only and not claim.void else ""
-    return Foreign(claim.place, person, item, answer, None if claim.at in (None, "") else whole(claim.at), why)
+    number = whole(claim.annotator) if is_own(claim, known) else None
+    person = person if number is None else known.people[number]
+    unanswered = f"{person} has not answered {' and '.join(unfinished)}."
+    return Foreign(
+        claim.place,
+        person,
+        item,
+        answer,
+        None if claim.at in (None, "") else whole(claim.at),
+        why=f"the answer of {person} was {claim.void} there." if claim.void else unanswered,
+        called=str(claim.item).strip() if str(claim.item).strip() in known.tickets else str(item),
+        kind=claim.kind,
+        counted=COUNTED[str(claim.counted).strip().lower()],
+        annotator=number,
+    )
 
 
 def answer_of(claim: Claim, told: Mapping[str, Any], known: Known) -> Answer:
@@ -122,13 +151,12 @@ def wrong_item(claim: Claim, item: Any, known: Known) -> Iterator[str]:
     """Say that there is no such item, or that a file tells something else of it than the study."""
     if type(item) is not int:
         yield f"its item is none of this study. {ELSEWHERE}"
-    elif item not in known.items:
+    elif item not in known.items[claim.kind]:
         yield f"there is no item {item} in this study."
     else:
+        ways = known.items[claim.kind][item]
         given = {name: value for name, value in claim.about.items() if value not in (None, "")}
-        other = [
-            name for name, value in given.items() if not any(is_same(value, own) for own in known.items[item][name])
-        ]
+        other = [name for name, value in given.items() if not any(is_same(value, own) for own in ways[name])]
         if other:
             yield f"the item has another {' and another '.join(other)} in this study. {ELSEWHERE}"
 
@@ -151,6 +179,20 @@ def wrong_name(person: str) -> Iterator[str]:
         yield f"a person's name must have no NUL in it, got {person!r:.60}."
     if len(person) > LONGEST_NAME:
         yield f"a person's name must have at most {LONGEST_NAME} characters, got {len(person):,}."
+
+
+def is_own(claim: Claim, known: Known) -> bool:
+    """Tell whether a row names an annotator of this very study."""
+    return claim.database == known.database and claim.annotator not in (None, "")
+
+
+def wrong_own(claim: Claim, known: Known) -> Iterator[str]:
+    """Say what our own export would not say."""
+    number = whole(claim.annotator)
+    if is_own(claim, known) and not (type(number) is int and number in known.people):
+        yield f"there is no annotator {claim.annotator!s:.60} in this study."
+    if str(claim.counted).strip().lower() not in COUNTED:
+        yield f"counted must be true or false, got {claim.counted!r:.60}."
 
 
 def wrong_moment(at: Any) -> Iterator[str]:
