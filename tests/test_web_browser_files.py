@@ -98,7 +98,8 @@ def test_a_job_is_found_again_when_the_page_was_closed(page: Page, address: str)
     for id in kept(again):
         httpx.delete(f"{address}v1/jobs/{id}")
     again.reload()
-    again.wait_for_function("localStorage.getItem('fresh-jobs') === ''")  # asked about one by one
+    while kept(again):  # they are asked about one by one
+        again.wait_for_timeout(50)
     expect(again.get_by_role("tab", name="A file", exact=True)).to_be_visible()
 
 
