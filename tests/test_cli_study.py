@@ -2,6 +2,7 @@ import csv
 import stat
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,10 +10,13 @@ import small
 from fresh.cli import main
 from fresh.data import Splits
 from fresh.discretize import TopK
+from fresh.document import Example
 from fresh.predictor import Predictor
+from fresh.study import source
 from fresh.study.answer import Answer
 from fresh.study.desk import next_task, save
 from fresh.study.people import consent, sign_in
+from fresh.study.source import read_documents
 from fresh.study.store import open_study
 from fresh.support import Support
 
@@ -106,6 +110,20 @@ def test_a_folder_that_is_there_is_left_alone(folder: Path, capsys: pytest.Captu
     assert main(["study", "new", "study.toml", "--out", "model"]) == 1
     assert capsys.readouterr().err == "fresh study: model is there already. Choose another folder.\n"
     assert not (folder / "model" / "study.db").exists()
+
+
+def test_a_folder_that_somebody_makes_meanwhile_is_left_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(*given: Any) -> list[Example]:
+        (folder / "a-study").mkdir()
+        (folder / "a-study" / "theirs").touch()
+        return read_documents(*given)
+
+    monkeypatch.setattr(source, "read_documents", meanwhile)
+    assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 1
+    assert capsys.readouterr().err == "fresh study: a-study is there already. Choose another folder.\n"
+    assert [path.name for path in (folder / "a-study").iterdir()] == ["theirs"]
 
 
 def test_a_study_lives_in_a_database_of_its_own(

@@ -193,8 +193,10 @@ def new(args: argparse.Namespace) -> int:
 def write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[Store, list[str]]":
     """Write a study and its codes; if that fails, nothing stays of a folder that was made for it."""
     from fresh.study.people import add_annotators
-    from fresh.study.store import create_study
+    from fresh.study.store import claim_folder, create_study
 
+    if args.out is not None:
+        claim_folder(Path(args.out))  # only what this very command has made is ever removed
     try:
         with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
             made = add_annotators(store, plan.study.config.annotators or store.shape.needed)

@@ -250,15 +250,27 @@ def create_study(place: str | Path, plan: Plan) -> Store:
         return store
 
 
+def claim_folder(folder: Path) -> None:
+    """Make a folder for a study; refuse one that is there, also if somebody else made it just now."""
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        there = f"{folder} is there already. Choose another folder."
+        raise StudyError(there if isinstance(error, FileExistsError) else no_room(folder, error)) from error
+
+
 def make_room(folder: Path) -> None:
     """Make the folder of a study, and an empty file for its database."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).touch(0o600)  # it holds the key that sessions are signed with
     except OSError as error:
-        raise StudyError(
-            f"The study cannot be written to {folder} ({error.strerror}). Choose a folder that you may write to."
-        ) from error
+        raise StudyError(no_room(folder, error)) from error
+
+
+def no_room(folder: Path, error: OSError) -> str:
+    """Say why a study cannot be written to a folder."""
+    return f"The study cannot be written to {folder} ({error.strerror}). Choose a folder that you may write to."
 
 
 def about_of(plan: Plan) -> dict[str, Any]:
