@@ -91,6 +91,29 @@ def test_the_piece_that_was_taken_learns_and_no_other() -> None:
     assert hidden.grad.flatten().tolist() == [0, 0, 1, 0, 0, 1, 0]
 
 
+@given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9))
+def test_pieces_learn_what_they_learn_by_torchs_own_largest_values(texts: list[list[int]], seed: int) -> None:
+    layout = layout_of(texts)
+    hidden = numbers(*layout.mask.shape, WIDE, seed=seed).double().requires_grad_()
+    weights = numbers(*hidden.shape, seed=seed + 1).double()
+    words, _ = pool_words(hidden, layout)
+    expected = torch.zeros_like(hidden)
+    for row, text in enumerate(texts):
+        for word in set(text) - {NO_WORD}:
+            places = torch.tensor([place for place, owner in enumerate(text) if owner == word])
+            best = places[hidden[row, places].argmax(0)]
+            expected[row, best, torch.arange(WIDE)] = weights[row, word]
+    (found,) = torch.autograd.grad((words * weights).sum(), hidden)
+    assert torch.equal(found, expected)
+
+
+def test_of_pieces_that_are_equally_large_the_first_learns() -> None:
+    hidden = torch.tensor([[[1.0], [2.0], [2.0], [2.0]]], requires_grad=True)
+    words, _ = pool_words(hidden, layout_of([[0, 0, 0, 1]]))
+    (found,) = torch.autograd.grad(words.sum(), hidden)
+    assert found.flatten().tolist() == [0, 1, 0, 1]
+
+
 def test_words_are_where_they_are() -> None:
     assert there_are(torch.tensor([2, 0, 3]), 3).tolist() == [[True, True, False], [False] * 3, [True] * 3]
 

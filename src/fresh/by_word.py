@@ -1,14 +1,15 @@
 """Vectors of words: from those of their pieces, read in order by a recurrent layer, and weighed."""
 
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fresh.chain import Chain
-from fresh.dropout import QuickDropout
 from fresh.pieces import NO_WORD, Layout
+from fresh.quick import QuickDropout
 
 RECURRENT = 128
 """Width of the recurrent layer, in each direction."""
@@ -22,11 +23,40 @@ def pool_words(hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
     :param hidden: Vectors of pieces. Shape: (texts, pieces, wide).
     :return: Vectors of words, 0 where there is none (texts, pieces, wide), and how many words there are (texts,).
     """
-    n_texts, n_pieces, wide = hidden.shape
-    places = torch.where(layout.word_of == NO_WORD, n_pieces, layout.word_of)
-    pooled = hidden.new_zeros(n_texts, n_pieces + 1, wide)
-    pooled = pooled.scatter_reduce(1, places.unsqueeze(-1).expand_as(hidden), hidden, "amax", include_self=False)
-    return pooled[:, :n_pieces], layout.word_of.amax(1) + 1
+    places = torch.where(layout.word_of == NO_WORD, hidden.shape[1], layout.word_of)
+    pooled: Tensor = Largest.apply(hidden, places)  # type: ignore[no-untyped-call]
+    return pooled, layout.word_of.amax(1) + 1
+
+
+class Largest(torch.autograd.Function):
+    """The largest values of the pieces that belong together; where several pieces have one, the first learns.
+
+    Torch's own gradient counts them, and a GPU that is to count repeatably has to sort all values for that.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, places: Tensor) -> Tensor:
+        """Take the largest values of the pieces at each place. Shape: (texts, pieces, wide).
+
+        :param hidden: Vectors of pieces. Shape: (texts, pieces, wide).
+        :param places: Where each piece belongs; at the place after the last one, what belongs nowhere.
+        """
+        n_texts, n_pieces, wide = hidden.shape
+        where = places.unsqueeze(-1).expand_as(hidden)
+        pooled = hidden.new_zeros(n_texts, n_pieces + 1, wide)
+        pooled = pooled.scatter_reduce(1, where, hidden, "amax", include_self=False)
+        steps = torch.arange(n_pieces, dtype=torch.int32, device=hidden.device)[:, None]
+        has_it = torch.where(hidden == pooled.gather(1, where), steps, n_pieces)
+        first = has_it.new_full(pooled.shape, n_pieces).scatter_reduce(1, where, has_it, "amin")
+        ctx.save_for_backward(where, first.gather(1, where) == steps)
+        return pooled[:, :n_pieces]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """Hand the gradient of each value to the piece that it is from."""
+        where, is_taken = ctx.saved_tensors
+        return functional.pad(gradient, (0, 0, 0, 1)).gather(1, where) * is_taken, None
 
 
 def there_are(n_words: Tensor, width: int) -> Tensor:

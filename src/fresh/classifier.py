@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fresh.by_word import WeighingHead
-from fresh.dropout import QuickDropout
 from fresh.encoder import Encoder, quiet
 from fresh.encoding import Text
 from fresh.network import Network, load_parts
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Ints, Layout, PieceTable
 from fresh.progress import SILENT, Progress
+from fresh.quick import QuickDropout
 from fresh.rationale import Prediction
 from fresh.train_config import TrainConfig
 from fresh.training import choose_device

@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh.dropout import quicken
 from fresh.encoder import Encoder, load_encoder, quiet
 from fresh.encoding import Text, WordEncoder
 from fresh.frozen import read_all
 from fresh.halves import extras, halve
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
+from fresh.quick import quicken
 from fresh.windows import Windows
 
 

@@ -224,7 +224,7 @@ def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig
 
 
 def without(batch: Batch, kept: Tensor, words: WordEncoder) -> Batch:
-    """Take the words out of texts that are not kept, and close the gaps; nothing of this has to wait for the GPU.
+    """Take the words out of texts that are not kept, and close the gaps.
 
     :param kept: One flag a word. Shape: (texts, words).
     """
@@ -233,7 +233,7 @@ def without(batch: Batch, kept: Tensor, words: WordEncoder) -> Batch:
     stays = batch.mask.bool() & (~own | kept.gather(1, place))
     order = torch.argsort((~stays).to(torch.int8), dim=1, stable=True)  # what stays comes first, in its order
     n_left = stays.sum(1, keepdim=True)
-    if order.device.type == "cpu":  # elsewhere, asking how long the longest is would take longer than it saves
+    if not (order.is_cuda and torch.cuda.is_current_stream_capturing()):  # a step that is recorded has a fixed width
         order = order[:, : int(n_left.max())]
     steps = torch.arange(order.shape[1], device=order.device)
     mask = steps < n_left

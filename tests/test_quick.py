@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from fresh.dropout import QuickDropout, quicken
+from fresh.quick import FEW, QuickDropout, QuickEmbedding, quicken, rows_by_product
 
 
 @pytest.mark.parametrize("p", [0.1, 0.2, 0.5, 0.9])
@@ -59,3 +59,28 @@ def test_all_dropout_of_a_network_is_quickened_and_nothing_else() -> None:
     kinds = [type(part) for part in (network[0], network[1], inner[0], inner[1])]
     assert kinds == [nn.Linear, QuickDropout, QuickDropout, nn.Dropout1d]
     assert [network[1].p, inner[0].p] == [0.3, 0.1]
+
+
+@pytest.mark.parametrize("precise", [torch.float32, torch.bfloat16])
+def test_rows_of_a_table_by_a_product_are_the_same_and_learn_the_same(precise: torch.dtype) -> None:
+    torch.manual_seed(0)
+    table, numbers = torch.randn(3, 5).to(precise).requires_grad_(), torch.tensor([[0, 2, 2], [1, 0, 2]])
+    weights = torch.randn(2, 3, 5).to(precise)
+    with torch.autocast("cpu", torch.bfloat16):  # which must not round what a table holds
+        found = rows_by_product(numbers, table)
+    expected = nn.functional.embedding(numbers, table)
+    assert torch.equal(found, expected)
+    assert found.dtype == precise
+    ours, theirs = (torch.autograd.grad((rows * weights).sum(), table)[0] for rows in (found, expected))
+    assert torch.allclose(ours, theirs, atol=1e-6 if precise is torch.float32 else 0.05)
+
+
+def test_tables_of_few_rows_are_quickened_and_no_others() -> None:
+    tables = [nn.Embedding(2, 4), nn.Embedding(FEW + 1, 4), nn.Embedding(2, 4, padding_idx=0)]
+    weights = [table.weight.detach().clone() for table in tables]
+    network = nn.Sequential(*tables)
+    quicken(network)
+    assert [type(table) for table in network] == [QuickEmbedding, nn.Embedding, nn.Embedding]
+    assert all(torch.equal(now, before) for now, before in zip(network.parameters(), weights, strict=True))
+    assert torch.equal(network[0](torch.tensor([1, 0])), weights[0][[1, 0]])
+    assert network[0].weight.requires_grad
