@@ -19,6 +19,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from fresh.classifier import Classifier
+from fresh.compiling import compiled
 from fresh.config import from_mapping
 from fresh.encoding import Text
 from fresh.learning import Lesson, prepare
@@ -92,12 +93,9 @@ def waited() -> Iterator[None]:
 
 def measure(classifier: Classifier, job: Job, way: Way) -> dict[str, float]:
     """Make two epochs and time the second."""
-    if way.compiled:
-        for layer in classifier.encoder.layers:
-            layer.compile(dynamic=True)
     update, seconds = update_of(job, way), []
     classifier.train()
-    with without_padding(classifier, way.ragged):
+    with without_padding(classifier, way.ragged), compiled(classifier, way.compiled):
         for epoch in range(2):
             started = time.perf_counter()
             with waited():

@@ -124,6 +124,10 @@ class Inline:
     def __init__(self, out: Path, data_dir: Path | None = None) -> None:
         self.worker = Worker(Runs(out), data_dir)
         self.tasks: list[Task] = []
+        self.n_expected = 0
+
+    def get_ready(self, n_tasks: int) -> None:
+        self.n_expected = n_tasks
 
     def start(self, task: Task) -> None:
         self.tasks.append(task)

@@ -250,7 +250,7 @@ def test_keys_of_single_changes_all_differ() -> None:
 
 
 def test_a_key_does_not_depend_on_where_a_run_is_done_or_how_its_row_is_called() -> None:
-    free = {"device": "cpu", "frozen": "memory", "frozen_gb": 3.0, "recording": False}
+    free = {"device": "cpu", "frozen": "memory", "frozen_gb": 3.0, "recording": False, "compiled": True}
     assert {*free, "frozen_folder"} == set(FREE)
     for name, value in free.items():
         assert key_of(settings={name: value}) == key_of()

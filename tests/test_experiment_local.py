@@ -87,6 +87,16 @@ def test_processes_do_tasks_and_may_die(local: Local, tasks: list[Task], tmp_pat
     assert local.hands == []
 
 
+def test_processes_begin_before_their_tasks_are_known_but_never_more_than_needed(local: Local) -> None:
+    local.get_ready(1)
+    [first] = local.hands
+    local.get_ready(5)
+    assert [hand.task for hand in local.hands] == [None, None]
+    assert local.hands[0] is first
+    local.close()
+    assert not first.process.is_alive()
+
+
 def test_the_process_that_knows_the_corpus_is_asked_first(tasks: list[Task], tmp_path: Path) -> None:
     local = Local(tmp_path / "runs", None, 2)
     first, second = local.hire(), local.hire()

@@ -57,6 +57,9 @@ class Made:
         told = f"{task.key} broke" if fate in ("failed", "crowded") else ""
         return Ended(task, None if fate == "died" else Outcome(fate, told, where="there"))
 
+    def get_ready(self, n_tasks: int) -> None:
+        raise AssertionError("a schedule has its tasks")
+
     def make_room(self) -> None:
         assert not self.at
         self.n_cleared += 1

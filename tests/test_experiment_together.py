@@ -45,7 +45,9 @@ def test_what_several_grids_need_is_done_once(
 
     monkeypatch.setattr(Support, "train_many", train_many)
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
-    assert run_grids(paths, out, engine=Inline(out)) == [Done("first", 1, {}), Done("second", 2, {})]
+    engine = Inline(out)
+    assert run_grids(paths, out, engine=engine) == [Done("first", 1, {}), Done("second", 2, {})]
+    assert engine.n_expected == 3
     assert len(reports(out)) == 2
     kept = Runs(out)
     assert [result.row for result in read_results(kept, "first")] == ["ours"]

@@ -17,6 +17,7 @@ SIZES = {
     "human": 8 * 2 * 5,
     "search": 21 * 5,
     "global": 8 * 5 * 5,
+    "evinf": 12 * 3,
 }
 
 

@@ -77,7 +77,13 @@ def wrong(query: Tensor, *given: Any, **others: Any) -> list[Tensor]:
 @pytest.mark.parametrize(("kernel", "expected"), [(flash_by_hand, True), (broken, False), (wrong, False)])
 def test_a_kernel_must_prove_itself(kernel: Any, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", kernel)
-    assert ragged.is_proven.__wrapped__(torch.device("cpu"), torch.bfloat16, 8) is expected
+    monkeypatch.setattr(ragged, "PROVEN", {})
+    kind = torch.device("cpu"), torch.bfloat16, 8
+    assert ragged.is_proven(*kind) is expected
+    assert list(ragged.PROVEN.items()) == [(kind, expected)]
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", broken)
+    assert ragged.is_proven(*kind) is expected  # it is tried once
+    assert not ragged.is_proven(torch.device("cpu"), torch.bfloat16, 12)  # not of a size that there are kernels for
 
 
 @pytest.mark.parametrize("filling", [0, 3])

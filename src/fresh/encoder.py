@@ -53,11 +53,10 @@ class Encoder:
     @property
     def layers(self) -> nn.ModuleList:
         """Its transformer layers, from the bottom to the top."""
-        n_layers = self.model.config.num_hidden_layers
-        for module in self.model.modules():
-            if isinstance(module, nn.ModuleList) and len(module) == n_layers:
-                return module
-        raise EncoderError(f"The layers of {self.name} could not be told apart. Train all of it: layers=all.")
+        found = layers_of(self.model)
+        if found is None:
+            raise EncoderError(f"The layers of {self.name} could not be told apart. Train all of it: layers=all.")
+        return found
 
     @property
     def word_embeddings(self) -> nn.Embedding:
@@ -78,6 +77,13 @@ class Encoder:
         if not -n_layers <= layer < n_layers:
             raise ValueError(f"layer must lie between {-n_layers} and {n_layers - 1} for this encoder, got {layer}.")
         return self.layers[layer % n_layers - 1] if layer % n_layers else self.embeddings
+
+
+def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
+    """Find the transformer layers of a network, if they can be told apart."""
+    n_layers = model.config.num_hidden_layers
+    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
+    return next((module for module in lists if len(module) == n_layers), None)
 
 
 def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") -> Encoder:

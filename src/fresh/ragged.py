@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +13,8 @@ from transformers.masking_utils import AttentionMaskInterface
 from fresh.distances import give_back, take_over
 
 NAME = "fresh_ragged"
+PROVEN: dict[tuple[torch.device, torch.dtype, int], bool] = {}
+"""Where the kernel was tried, for which numbers and sizes of heads, and whether it can be relied upon."""
 KNOWN = ("bert", "distilbert", "electra", "roberta")
 """Kinds of encoders that leave attention to a function and look at the whole text in every layer."""
 
@@ -60,11 +61,18 @@ def can_flash(query: Tensor) -> bool:
     """Say whether there is a kernel that reads sequences of all lengths."""
     if not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
         return False
-    return query.shape[-1] % 8 == 0 and is_proven(query.device, query.dtype, query.shape[-1])
+    return is_proven(query.device, query.dtype, query.shape[-1])
 
 
-@cache
 def is_proven(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+    """Say whether the kernel can be relied upon; it is tried once."""
+    kind = device, dtype, size
+    if kind not in PROVEN:
+        PROVEN[kind] = size % 8 == 0 and is_right(*kind)
+    return PROVEN[kind]
+
+
+def is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Try the kernel on a few pieces, there and back: it must find what a mask finds."""
     width, mask = 8, torch.tensor([[1] * 5 + [0] * 3, [1] * 8], device=device)
     numbers = torch.linspace(-1, 1, 3 * 2 * width * size, device=device).sin().to(dtype)

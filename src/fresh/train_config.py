@@ -24,6 +24,9 @@ class EngineConfig:
     """Folder to keep it in for later runs; nothing outlives the run if not given."""
     recording: bool = True
     """Record the work of a training step on a GPU and replay it, which spares the launching."""
+    compiled: bool = False
+    """Compile the layers of encoders before they are trained on a GPU: half a minute or more at first, shorter steps
+    then. It needs a C compiler."""
 
     def __post_init__(self) -> None:
         folder = self.frozen_folder

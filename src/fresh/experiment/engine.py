@@ -31,6 +31,10 @@ class Engine(Protocol):
         """How many tasks it does at once."""
         ...
 
+    def get_ready(self, n_tasks: int) -> None:
+        """Have workers begin now, where that takes a while, since so many tasks will come at most."""
+        ...
+
     def start(self, task: Task) -> None:
         """Have a task done by a worker that is free."""
         ...

@@ -51,13 +51,14 @@ def run_grids(
     """
     grids, runs = [read_grid(path, overrides, documents) for path in paths], Runs(out)
     check_names(grids, paths)
-    plans = {grid.name: plan(grid, data_dir, runs) for grid in grids}
-    tasks = {task.key: task for planned in plans.values() for task in planned}
-    if retry:
-        for key in tasks:
-            runs.forget_failure(key)
     workers = engine or Local(out, data_dir)
     try:
+        workers.get_ready(sum(len(grid.cells) for grid in grids))
+        plans = {grid.name: plan(grid, data_dir, runs) for grid in grids}
+        tasks = {task.key: task for planned in plans.values() for task in planned}
+        if retry:
+            for key in tasks:
+                runs.forget_failure(key)
         with LiveView(runs, list(plans), len(tasks), workers.n_workers) as view:
             failed = Schedule(runs, workers, view).carry_out(list(tasks.values()))
     finally:

@@ -80,6 +80,11 @@ class Local:
         """How many tasks it does at once."""
         return self._n_workers
 
+    def get_ready(self, n_tasks: int) -> None:
+        """Begin processes now: before one can do anything, it loads libraries for some seconds."""
+        while len(self.hands) < min(n_tasks, self._n_workers):
+            self.hire()
+
     def start(self, task: Task) -> None:
         """Have a task done, by the free process that was last at the same corpus if there is one."""
         free = [hand for hand in self.hands if hand.task is None]

@@ -76,6 +76,9 @@ class OnRay:
         room = sum(site.n_workers for site in self.sites.open.values())
         return room if self.most is None else min(room, self.most)
 
+    def get_ready(self, n_tasks: int) -> None:
+        """Do nothing: workers begin on the nodes that are there when tasks come."""
+
     def start(self, task: Task) -> None:
         """Have a task done, by a free worker that was last at the same corpus if there is one."""
         free = [hand for hand in self.hands if hand.task is None and hand.site.node.id in self.sites.open]
