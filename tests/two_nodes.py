@@ -18,8 +18,10 @@ def two_nodes() -> Iterator[Any]:
     """Start two nodes of one core each, and see to it that nothing of them stays."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.pop("RAY_ADDRESS", None)
+    from ray._common.utils import get_ray_address_file
     from ray.cluster_utils import Cluster
 
+    Path(get_ray_address_file(None)).parent.mkdir(exist_ok=True)  # Ray notes there which cluster it began last
     # The names of Ray's sockets must be short, and memory that is shared may be scarce.
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as place:
         own: dict[str, Any] = {"temp_dir": place, "plasma_directory": place}
