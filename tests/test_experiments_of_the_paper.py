@@ -15,7 +15,7 @@ SIZES = {
     "mpnet": 15 * 5 * 3,
     "lengths": 20 * 5 * 5,
     "human": 8 * 2 * 5,
-    "search": 21 * 5,
+    "search": 21 * 3,
     "global": 8 * 5 * 5,
     "evinf": 12 * 3,
 }
