@@ -1,18 +1,23 @@
 """What a training step costs on a GPU: with and without 16-bit weights, padding, recording and compiled layers.
 
-    python benchmarks/steps.py ENCODER [--texts 32] [--pieces 32 512] [--steps 100] [--kernels 20]
+    python benchmarks/steps.py ENCODER [--texts 32] [--pieces 32 512] [--steps 100] [--kernels 20] [--at-once 10]
 
 Texts are of random words and of lengths from a half of the longest on. Times are of the device, in milliseconds a step.
---kernels lists what it spends them on, for the engine as it is.
+--kernels lists what it spends them on, for the engine as it is. --at-once has so many processes make the same steps, as
+the workers of a grid do that share a card (under NVIDIA's MPS if that runs), and counts how many they make together.
+--ways takes only some of the ways, by their numbers from 0.
 """
 
 import argparse
 import itertools
 import json
+import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 
 import numpy as np
 import torch
@@ -91,17 +96,45 @@ def waited() -> Iterator[None]:
         torch.cuda.synchronize()
 
 
-def measure(classifier: Classifier, job: Job, way: Way) -> dict[str, float]:
-    """Make two epochs and time the second."""
+def measure(classifier: Classifier, job: Job, way: Way, ready: Callable[[], object] = int) -> dict[str, float]:
+    """Make two epochs and time the second.
+
+    :param ready: Called before each; waits for others.
+    """
     update, seconds = update_of(job, way), []
     classifier.train()
     with without_padding(classifier, way.ragged), compiled(classifier, way.compiled):
         for epoch in range(2):
+            ready()
             started = time.perf_counter()
             with waited():
                 n_steps = sum(1 for _ in run_epoch(update, job.deal(0), job.config, epoch, job.on))
             seconds.append(time.perf_counter() - started)
     return {"first epoch, s": seconds[0], "ms a step": 1000 * seconds[1] / n_steps}
+
+
+def measure_one(wire: Connection, barrier: Barrier, shape: tuple[str, int, int, int], way: Way) -> None:
+    """Measure beside others, and tell over the wire."""
+    wire.send(measure(*prepared(*shape), way, barrier.wait))
+
+
+def measure_many(n_processes: int, shape: tuple[str, int, int, int], way: Way) -> dict[str, float]:
+    """Have several processes make the same steps at the same time."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(n_processes)
+    wires = [context.Pipe(duplex=False) for _ in range(n_processes)]
+    processes = [
+        context.Process(target=measure_one, args=(ours, barrier, shape, way), daemon=True) for _, ours in wires
+    ]
+    for process in processes:
+        process.start()
+    for _, ours in wires:
+        ours.close()  # so that the wire of a process that dies is cut
+    found = [wire.recv() for wire, _ in wires]
+    for process in processes:
+        process.join()
+    first, each = (sum(item[name] for item in found) / n_processes for name in ("first epoch, s", "ms a step"))
+    return {"first epoch, s": first, "ms a step": each, "steps a second": 1000 * n_processes / each}
 
 
 def kernels(classifier: Classifier, job: Job, n_most: int) -> Iterator[str]:
@@ -128,11 +161,14 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, nargs="+", default=[32, 512])
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--kernels", type=int, default=0)
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--ways", type=int, nargs="+", choices=range(len(WAYS)), default=list(range(len(WAYS))))
     args = parser.parse_args()
-    for n_pieces, way in itertools.product(args.pieces, WAYS):
-        shape = {"texts": args.texts, "pieces": n_pieces}
+    for n_pieces, way in itertools.product(args.pieces, [WAYS[number] for number in args.ways]):
+        shape = {"texts": args.texts, "pieces": n_pieces, "at once": args.at_once}
+        given = (args.encoder, args.texts, n_pieces, args.steps)
         try:
-            found = measure(*prepared(args.encoder, args.texts, n_pieces, args.steps), way)
+            found = measure(*prepared(*given), way) if args.at_once == 1 else measure_many(args.at_once, given, way)
         except Exception as error:  # noqa: BLE001 - one way may fail here, the others go on
             print(json.dumps({"way": str(way), **shape, "error": str(error)[:300]}), flush=True)
             continue
