@@ -178,6 +178,10 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "ratio": ({"ratio": "halfx"}, "ratio must be a number, two as in 0.05:0.5, or one as in 0.5x, got 'halfx'."),
     "seed": ({"seed": "one"}, "seed must be a whole number of at least 0, got 'one'."),
     "negative seed": ({"seed": -1}, "seed must be a whole number of at least 0, got -1."),
+    "free": (
+        {"compiled": [False, True]},
+        "compiled decides on how fast a run is, not on what comes out, so it cannot be a list.",
+    ),
     "empty": ({"scorer": []}, "scorer = [] stands for no run at all. List something, or leave scorer out."),
     "draw": (
         {"draw": "lambda_1"},

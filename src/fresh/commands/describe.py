@@ -18,7 +18,7 @@ Count documents, classes and words, what people marked, and what is in an earlie
 
   fresh describe reviews.csv --text review --label sentiment
   fresh describe sst agnews evinf movies multirc --data-dir DATA
-  fresh describe sst movies --data-dir DATA --format latex --output data.tex
+  fresh describe sst movies --data-dir DATA --as latex --output data.tex
 
 What `fresh train` reads can be described; a file without splits is described as a whole.
 """

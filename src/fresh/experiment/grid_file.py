@@ -14,7 +14,7 @@ import numpy as np
 from fresh.config import ConfigError, attempt, flatten, read_toml
 from fresh.corpora import CORPORA
 from fresh.experiment.figure_check import wrong_figure
-from fresh.experiment.grid import Cell, Grid, Reads
+from fresh.experiment.grid import FREE, Cell, Grid, Reads
 from fresh.experiment.grid_check import Row, corpora_of, namesakes, rows_of, wrong_corpora, wrong_tables, wrong_values
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
@@ -99,6 +99,8 @@ def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mappin
     for name, several in lists.items():
         if not several:
             raise ConfigError(f"{name} = [] stands for no run at all. List something, or leave {name} out.")
+        if name in FREE and len(several) > 1:
+            raise ConfigError(f"{name} decides on how fast a run is, not on what comes out, so it cannot be a list.")
     return lists
 
 
