@@ -31,6 +31,22 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 @pytest.mark.usefixtures("inline")
+def test_the_command_says_so_when_a_table_loses_runs(
+    grid: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "runs")
+    path = grid({"method": "full_text", "seed": [0, 1, 2]}, name="main")
+    few = ("--documents", "12", "--set", "epochs=1")
+    assert run(capsys, path, "--out", out, *few)[1] == f"3 of 3 runs are done. Table: fresh table {out} main\n"
+    assert run(capsys, path, "--out", out, *few, "--set", "seed=1")[1] == (
+        f"1 of 1 runs are done. Table: fresh table {out} main\n"
+        "Done, but no longer in the plan of main and its table: 2 of an earlier plan. "
+        "The command that planned them brings them back.\n"
+    )
+    assert run(capsys, path, "--out", out, *few)[1] == f"3 of 3 runs are done. Table: fresh table {out} main\n"
+
+
+@pytest.mark.usefixtures("inline")
 def test_the_command_does_all_runs_and_says_where_the_table_is(
     grid: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

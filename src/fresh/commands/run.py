@@ -86,6 +86,11 @@ def run(args: argparse.Namespace) -> int:
     for done in ended:
         n_done = done.n_runs - len(done.failures)
         print(f"{n_done} of {done.n_runs} runs are done. Table: fresh table {args.out} {done.name}")
+        if done.n_dropped:
+            print(
+                f"Done, but no longer in the plan of {done.name} and its table: {done.n_dropped} of an earlier plan. "
+                "The command that planned them brings them back."
+            )
     failures = {cell: reason for done in ended for cell, reason in done.failures.items()}
     for cell, reason in failures.items():
         print(f"failed: {cell}: {reason}", file=sys.stderr)

@@ -21,6 +21,8 @@ class Done(NamedTuple):
     n_runs: int
     failures: dict[str, str]
     """Why each run that failed did, by what it is."""
+    n_dropped: int = 0
+    """Runs that are done and were in an earlier plan of that name, but are not in this one."""
 
 
 def run_grid(path: Path, out: Path, **how: Any) -> Done:
@@ -54,6 +56,7 @@ def run_grids(
     workers = engine or Local(out, data_dir)
     try:
         workers.get_ready(sum(len(grid.cells) for grid in grids))
+        earlier = {grid.name: runs.planned(grid.name) for grid in grids}
         plans = {grid.name: plan(grid, data_dir, runs) for grid in grids}
         tasks = {task.key: task for planned in plans.values() for task in planned}
         if retry:
@@ -63,7 +66,9 @@ def run_grids(
             failed = Schedule(runs, workers, view).carry_out(list(tasks.values()))
     finally:
         workers.close()
-    return [done_of(name, planned, failed) for name, planned in plans.items()]
+    dropped = {name: keys - {task.key for task in plans[name]} for name, keys in earlier.items()}
+    n_dropped = {name: sum(runs.report(key) is not None for key in keys) for name, keys in dropped.items()}
+    return [done_of(name, planned, failed, n_dropped[name]) for name, planned in plans.items()]
 
 
 def check_names(grids: Sequence[Grid], paths: Sequence[Path]) -> None:
@@ -77,7 +82,7 @@ def check_names(grids: Sequence[Grid], paths: Sequence[Path]) -> None:
         named[grid.name] = path
 
 
-def done_of(name: str, tasks: Sequence[Task], failed: Mapping[str, str]) -> Done:
+def done_of(name: str, tasks: Sequence[Task], failed: Mapping[str, str], n_dropped: int) -> Done:
     """Say how one experiment ended."""
     runs = [task for task in tasks if task.kind == "run"]
-    return Done(name, len(runs), {str(task): failed[task.key] for task in runs if task.key in failed})
+    return Done(name, len(runs), {str(task): failed[task.key] for task in runs if task.key in failed}, n_dropped)

@@ -95,6 +95,11 @@ class Runs:
         with self.claimed(f"{PLAN}-{name}", patient=True):
             write_text(place, json.dumps(told, indent=1))
 
+    def planned(self, name: str) -> set[str]:
+        """List the keys of the runs that are planned, as far as the plan can be read."""
+        listed = (read_record(self.path / PLAN / f"{name}.json") or {}).get("runs")
+        return {str(run.get("key")) for run in listed if isinstance(run, dict)} if isinstance(listed, list) else set()
+
     def plans(self) -> list[str]:
         """List the experiments that are here."""
         return sorted(place.stem for place in (self.path / PLAN).glob("*.json"))
