@@ -99,4 +99,7 @@ def test_data_that_changes_in_the_middle_is_noticed(grid: Callable[..., Path], t
     write_toy(tmp_path / "toy", toy, 40)
     for task in tasks:
         outcome = Worker(Runs(tmp_path / "runs"), None).perform(task)
-        assert outcome.error == "DataError: The data of toy has changed since the experiment began. Begin it again."
+        assert (
+            outcome.error
+            == "DataError: The data of toy or its encoder has changed since the experiment began. Begin it again."
+        )

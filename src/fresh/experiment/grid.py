@@ -10,6 +10,7 @@ from typing import Any, Literal
 from fresh.config import ConfigError, flatten, to_mapping
 from fresh.corpora import find_corpus
 from fresh.data import DataError
+from fresh.experiment.identity import identity_of
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig
@@ -65,7 +66,7 @@ class Cell:
         :param digest: Digest of the corpus.
         """
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
-        return short_hash({**about, "method": self.method, "settings": lasting(run)})
+        return short_hash({**about, "method": self.method, "settings": deciding(run)})
 
     def told(self, run: Run) -> dict[str, Any]:
         """Write down the settings that the grid gives, as they were understood, and those that every table needs."""
@@ -91,6 +92,11 @@ class Grid:
 def lasting(run: Run) -> dict[str, Any]:
     """List the settings of a run that decide on what comes out."""
     return {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
+
+
+def deciding(run: Run) -> dict[str, Any]:
+    """List the same with what an encoder is in the place of where it is."""
+    return {**lasting(run), "network.encoder": identity_of(run.method.network.encoder)}
 
 
 def short_hash(about: Any) -> str:

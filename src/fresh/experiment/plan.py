@@ -11,8 +11,8 @@ from fresh.experiment.grid import (
     Cell,
     Grid,
     checked,
+    deciding,
     impossible,
-    lasting,
     shares_gate,
     shares_scores,
     shares_support,
@@ -89,13 +89,13 @@ def tasks_of(cell: Cell, run: Run, digest: str) -> Iterable[Task]:
 
 def gate_key(cell: Cell, run: Run, digest: str) -> str:
     """Name a gate by all that decides on it: how it is cut does not."""
-    learnt = {name: value for name, value in lasting(run).items() if name != "discretizer"}
+    learnt = {name: value for name, value in deciding(run).items() if name != "discretizer"}
     return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, learnt])
 
 
 def support_key(cell: Cell, run: Run, digest: str) -> str:
     """Name a support model by all that decides on it."""
-    classifier = {name: value for name, value in lasting(run).items() if name.startswith(("network.", "train."))}
+    classifier = {name: value for name, value in deciding(run).items() if name.startswith(("network.", "train."))}
     return "support-" + short_hash([cell.corpus, digest, cell.documents, classifier])
 
 

@@ -93,7 +93,9 @@ class Worker:
         run = task.cell.resolve(self.data_dir)
         digest = self.sources.about(task.cell, run).digest
         if task.key not in {planned.key for planned in tasks_of(task.cell, run, digest)}:
-            raise DataError(f"The data of {task.cell.corpus} has changed since the experiment began. Begin it again.")
+            raise DataError(
+                f"The data of {task.cell.corpus} or its encoder has changed since the experiment began. Begin it again."
+            )
         if task.kind == "support":
             return self.do_support(task.cell, run, digest)
         if task.kind == "gate":
