@@ -109,6 +109,27 @@ def refused(planned: Callable[..., list[Task]], tmp_path: Path, *rows: dict[str,
     return str(caught.value).splitlines()
 
 
+def test_encoders_that_cannot_be_had_and_layers_that_they_lack_are_refused(
+    planned: Callable[..., list[Task]], encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        planned(
+            {"scorer": ["attention", "gradient"], "layers": 9},
+            {"name": "none", "method": "lei", "encoder": str(tmp_path / "empty")},
+        )
+    *before, reason, last = str(caught.value).splitlines()
+    assert before == [
+        "3 runs of the grid cannot be, so none was begun:",
+        f"layers must be at most 2 for the encoder {encoders['bert']}, or all, got 9.",
+        "  toy, fresh, attention, layers 9, seed 0",
+        "  toy, fresh, gradient, layers 9, seed 0",
+    ]
+    assert reason.startswith(f"The folder {tmp_path / 'empty'} holds no encoder that can be loaded: ")
+    assert last == "  toy, none, seed 0"
+    assert not (tmp_path / "runs" / "plans").exists()
+
+
 def test_all_cells_that_cannot_be_are_named(planned: Callable[..., list[Task]], tmp_path: Path) -> None:
     told = refused(
         planned,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fresh.config import to_mapping
+from fresh.config import ConfigError, to_mapping
+from fresh.encoder import EncoderError, load_encoder
 from fresh.experiment.folder import Runs
 from fresh.experiment.grid import (
     Cell,
@@ -25,6 +26,7 @@ from fresh.methods.fresh import check_ready
 from fresh.methods.human import only_marked
 from fresh.methods.marking import check_rationales, cut_in_parts
 from fresh.methods.settings import FreshConfig
+from fresh.network_config import NetworkConfig
 from fresh.progress import SILENT
 from fresh.recipe import Run
 from fresh.scorers import settings_of_scorer
@@ -118,15 +120,35 @@ SHARED: tuple[tuple[Kind, Callable[[Run], bool], Callable[[Cell, Run, str], str]
 def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
     """Refuse a grid with runs that their corpora, or what is installed here, do not allow."""
     wrong: dict[str, list[str]] = {}
+    depths: dict[str, int | str] = {}
     in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
     for cell, run in in_order:
         try:
+            check_layers(run.method.network, depths)
             sources.about(cell, run)
             check_one(cell, run, sources)
         except (ValueError, OSError, MissingExtraError) as error:
             wrong.setdefault(str(error), []).append(str(cell))
     if wrong:
         raise impossible(wrong)
+
+
+def check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:
+    """Refuse an encoder that cannot be had, or has fewer layers than are to learn.
+
+    :param depths: How many layers encoders have, or why they cannot be had, of those that were looked at.
+    """
+    name, n_layers = network.encoder, network.layers
+    if name not in depths:
+        try:
+            depths[name] = int(load_encoder(name).model.config.num_hidden_layers)
+        except EncoderError as error:
+            depths[name] = str(error)
+    found = depths[name]
+    if isinstance(found, str):
+        raise ConfigError(found)
+    if n_layers != "all" and n_layers > found:
+        raise ConfigError(f"layers must be at most {found} for the encoder {name}, or all, got {n_layers}.")
 
 
 def check_one(cell: Cell, run: Run, sources: Sources) -> None:
