@@ -58,5 +58,6 @@ MEASURE = """([least, leastControl]) => {
 
 def faint(page: Page) -> tuple[list[Any], int]:
     """List what is too faint, with its contrast, and count the texts that were measured."""
+    page.wait_for_load_state()  # what was pressed just before may lead elsewhere
     found = page.evaluate(MEASURE, [TEXT, CONTROL])
     return found["faint"], found["seen"]

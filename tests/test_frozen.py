@@ -92,6 +92,10 @@ def reseeded(given: Lesson, seed: int, **others: Any) -> Lesson:
 # Training from the store equals training without it
 
 
+KEY_BIASES = (".key.bias", ".k_lin.bias", ".k.bias")
+"""Attention does not depend on these, so that what they learn is how gradients of 0 were rounded."""
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_training_from_the_store_equals_training_without_it(
     architecture: str, toy_pairs: Splits, encoders: dict[str, Path], losses: list[float]
@@ -107,7 +111,8 @@ def test_training_from_the_store_equals_training_without_it(
     for place in ("memory", "file"):
         np.testing.assert_allclose(found[place][0], plain, atol=1e-5)
         for name, weight in weights.items():
-            torch.testing.assert_close(found[place][1][name], weight, atol=1e-4, rtol=1e-4)
+            if not name.endswith(KEY_BIASES):
+                torch.testing.assert_close(found[place][1][name], weight, atol=1e-4, rtol=1e-4)
 
 
 def test_dropout_matters_in_these_trainings(toy_pairs: Splits, encoders: dict[str, Path], losses: list[float]) -> None:
