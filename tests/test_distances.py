@@ -5,17 +5,26 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import MPNetModel
+from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
-from fresh.distances import attend, give_back, take_over
+from fresh import distances
+from fresh.config import from_mapping
+from fresh.distances import attend, give_back, hold_still, take_over
 from fresh.encoder import load_encoder
+from fresh.learning import build
+from fresh.methods.settings import FreshConfig
 from fresh.ragged import without_padding
 from test_ragged import filled_up
 
 LENGTHS = [7, 4, 5]
 
 
-def mpnet(encoders: dict[str, Path]) -> nn.Module:
-    return load_encoder(str(encoders["mpnet"])).model
+def mpnet(encoders: dict[str, Path]) -> MPNetModel:
+    model = load_encoder(str(encoders["mpnet"])).model
+    assert isinstance(model, MPNetModel)
+    hold_still(model)
+    return model
 
 
 def outcome(model: nn.Module) -> list[Tensor]:
@@ -34,21 +43,71 @@ def test_it_finds_the_same_there_and_back(encoders: dict[str, Path]) -> None:
     expected = outcome(model)
     with without_padding(model):
         [first, *_] = [vars(module)["forward"] for module in model.modules() if "forward" in vars(module)]
-        assert first.__func__ is attend
+        assert first.func is attend
         found = outcome(model)
     assert len(found) == len(expected) > 20
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_what_distances_are_worth_is_learnt(encoders: dict[str, Path]) -> None:
+def test_nothing_filled_up_needs_no_mask(encoders: dict[str, Path]) -> None:
     model = mpnet(encoders).eval()
-    table = next(weight for name, weight in model.named_parameters() if "relative_attention_bias" in name)
+    ids = torch.arange(27).view(3, 9) + 3
+    with torch.inference_mode():
+        expected = model(ids).last_hidden_state
+        with without_padding(model):
+            torch.testing.assert_close(model(ids).last_hidden_state, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_each_reading_has_its_own_mask_and_precision(encoders: dict[str, Path]) -> None:
+    model = mpnet(encoders).eval()
+    masks = [filled_up(lengths, 7) for lengths in (LENGTHS, [3, 7, 6])]
+    with torch.inference_mode():
+        expected = [model(mask + 3, attention_mask=mask).last_hidden_state for mask in masks]
+        with without_padding(model):
+            for mask, wanted in zip(masks, expected, strict=True):
+                found = model(mask + 3, attention_mask=mask).last_hidden_state
+                torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+                with torch.autocast("cpu", torch.bfloat16):
+                    coarse = model(mask + 3, attention_mask=mask).last_hidden_state
+                torch.testing.assert_close(coarse.float(), wanted, rtol=0.1, atol=0.1)
+
+
+def test_all_layers_share_what_is_added(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, made = mpnet(encoders).eval(), []
+    usual = distances.together
+
+    def counted(worth: Tensor, there: Tensor | None, dtype: torch.dtype) -> Tensor:
+        made.append(usual(worth, there, dtype))
+        return made[-1]
+
+    monkeypatch.setattr(distances, "together", counted)
     mask = filled_up(LENGTHS, 7)
     with without_padding(model):
-        model(mask + 3, attention_mask=mask).last_hidden_state.square().sum().backward()
-    assert table.grad is not None
-    assert float(table.grad.abs().max()) > 0
+        model(mask + 3, attention_mask=mask)
+        model(mask + 3, attention_mask=mask)
+    assert len(list(model.encoder.layer)) > 1
+    assert len(made) == 2
+    assert all(added.stride(-2) % 16 == 0 for added in made)
+
+
+@pytest.mark.parametrize("n_pieces", [1, 2, 9, 150])
+def test_distances_are_worth_what_they_were(encoders: dict[str, Path], n_pieces: int) -> None:
+    encoder = mpnet(encoders).encoder
+    hidden = torch.zeros(2, n_pieces, 4)
+    expected = type(encoder).compute_position_bias(encoder, hidden)
+    assert torch.equal(encoder.compute_position_bias(hidden), expected)
+    assert expected.shape == (2, expected.shape[1], n_pieces, n_pieces)
+
+
+@pytest.mark.parametrize("layers", ["all", 1])
+def test_what_distances_are_worth_is_held_still(encoders: dict[str, Path], layers: int | str) -> None:
+    config = from_mapping(FreshConfig, {"encoder": str(encoders["mpnet"]), "layers": layers}).classifier
+    classifier = build(["one", "other"], config)
+    weights = dict(classifier.named_parameters())
+    still = [name for name, weight in weights.items() if "relative_attention_bias" in name and not weight.requires_grad]
+    assert len(still) == 1
+    assert any(weight.requires_grad for name, weight in weights.items() if "attn" in name)
 
 
 def test_weights_that_are_asked_for_are_there(encoders: dict[str, Path]) -> None:
@@ -67,7 +126,8 @@ def test_dropout_is_drawn_in_training_only(encoders: dict[str, Path]) -> None:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    [first, *_] = taken = take_over(model)
+    take_over(model)
+    first = next(module for module in model.modules() if isinstance(module, MPNetSelfAttention))
     assert isinstance(first.dropout, nn.Dropout)
     first.dropout.p = 0.5
     mask = filled_up(LENGTHS, 7)
@@ -81,7 +141,7 @@ def test_dropout_is_drawn_in_training_only(encoders: dict[str, Path]) -> None:
     assert not torch.equal(read(), read())
     model.eval()
     assert torch.equal(read(), read())
-    give_back(taken)
+    give_back(model)
 
 
 def test_it_ends_with_the_block_however_that_ends(encoders: dict[str, Path]) -> None:
@@ -89,5 +149,6 @@ def test_it_ends_with_the_block_however_that_ends(encoders: dict[str, Path]) -> 
     with pytest.raises(KeyError), without_padding(model):
         raise KeyError
     assert not any("forward" in vars(module) for module in model.modules())
+    assert model.config._attn_implementation == "eager"
     with without_padding(model, wanted=False):
         assert not any("forward" in vars(module) for module in model.modules())

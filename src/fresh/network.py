@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from fresh.distances import hold_still
 from fresh.encoder import Encoder, load_encoder, quiet
 from fresh.encoding import Text, WordEncoder
 from fresh.frozen import read_all
@@ -58,6 +59,7 @@ class Network(nn.Module):
         self.body.requires_grad_(self.config.layers == "all")
         for module in self.learning():
             module.requires_grad_(True)
+        hold_still(self.body)
 
     def learning(self) -> list[nn.Module]:
         """List the modules that are trained when not all are."""

@@ -120,11 +120,12 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     for body in usual:
         prove(body)
         body.config._attn_implementation = NAME
-    taken = take_over(network) if wanted else []
+    if wanted:
+        take_over(network)
     try:
         yield
     finally:
-        give_back(taken)
+        give_back(network)
         for body in usual:
             body.config._attn_implementation = "sdpa"
 
