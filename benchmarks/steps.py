@@ -1,4 +1,4 @@
-"""What a training step costs on a GPU: with and without 16-bit weights, padding, recording and compiled layers.
+"""What a training step costs on a GPU: with and without 16-bit weights, padding and recording.
 
     python benchmarks/steps.py ENCODER [--texts 32] [--pieces 32 512] [--steps 100] [--kernels 20] [--at-once 10]
 
@@ -24,7 +24,6 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from fresh.classifier import Classifier
-from fresh.compiling import compiled
 from fresh.config import from_mapping
 from fresh.encoding import Text
 from fresh.learning import Lesson, prepare
@@ -47,11 +46,10 @@ class Way:
     rounded: bool = True
     ragged: bool = True
     recorded: bool = True
-    compiled: bool = False
 
     def __str__(self) -> str:
         named = {"16-bit weights": self.rounded, "no padding": self.ragged, "recorded": self.recorded}
-        return ", ".join([name for name, on in named.items() if on] + ["compiled"] * self.compiled) or "plain"
+        return ", ".join(name for name, on in named.items() if on) or "plain"
 
 
 WAYS = (
@@ -60,7 +58,6 @@ WAYS = (
     Way(ragged=False),
     Way(rounded=False, ragged=False),
     Way(recorded=False),
-    Way(compiled=True),
 )
 
 
@@ -103,7 +100,7 @@ def measure(classifier: Classifier, job: Job, way: Way, ready: Callable[[], obje
     """
     update, seconds = update_of(job, way), []
     classifier.train()
-    with without_padding(classifier, way.ragged), compiled(classifier, way.compiled):
+    with without_padding(classifier, way.ragged):
         for epoch in range(2):
             ready()
             started = time.perf_counter()

@@ -179,8 +179,8 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "seed": ({"seed": "one"}, "seed must be a whole number of at least 0, got 'one'."),
     "negative seed": ({"seed": -1}, "seed must be a whole number of at least 0, got -1."),
     "free": (
-        {"compiled": [False, True]},
-        "compiled decides on how fast a run is, not on what comes out, so it cannot be a list.",
+        {"recording": [False, True]},
+        "recording decides on how fast a run is, not on what comes out, so it cannot be a list.",
     ),
     "empty": ({"scorer": []}, "scorer = [] stands for no run at all. List something, or leave scorer out."),
     "draw": (
@@ -254,7 +254,7 @@ def test_keys_of_single_changes_all_differ() -> None:
 
 
 def test_a_key_does_not_depend_on_where_a_run_is_done_or_how_its_row_is_called() -> None:
-    free = {"device": "cpu", "frozen": "memory", "frozen_gb": 3.0, "recording": False, "compiled": True}
+    free = {"device": "cpu", "frozen": "memory", "frozen_gb": 3.0, "recording": False}
     assert {*free, "frozen_folder"} == set(FREE)
     for name, value in free.items():
         assert key_of(settings={name: value}) == key_of()

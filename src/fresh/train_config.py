@@ -24,9 +24,6 @@ class EngineConfig:
     """Folder to keep it in for later runs; nothing outlives the run if not given."""
     recording: bool = True
     """Record the work of a training step on a GPU and replay it, which spares the launching."""
-    compiled: bool = False
-    """Compile the layers of encoders before they are trained, which takes half a minute or more at first and is meant
-    to make steps on a GPU shorter. It needs a compiler for C and C++."""
 
     def __post_init__(self) -> None:
         folder = self.frozen_folder

@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 from fresh.batching import Dealt, deal, padding_share
-from fresh.compiling import compiled
 from fresh.kept import Best, Over, best_state, keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
@@ -160,7 +159,7 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)
-            with without_padding(job.model, half), compiled(job.model, config.engine.compiled):
+            with without_padding(job.model, half):
                 for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
                     yield 1, ""
             job.model.eval()

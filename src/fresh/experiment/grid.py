@@ -18,7 +18,7 @@ from fresh.recipe import Run, resolve
 
 Reads = Literal["rationale", "complement"]
 """What the predictor of a run reads: what was kept, or what was dropped."""
-FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording", "compiled")
+FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that say where and how fast a run is done, not what comes out."""
 
 
