@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import test_corpora
 from fresh import batching
-from fresh.batching import Dealt, batches_by_budget, deal, padding_share, rung, work_through
+from fresh.batching import WELL, Dealt, batches_by_budget, deal, padding_share, rung, work_through
 from fresh.corpora import CORPORA
 from fresh.encoder import load_encoder
 from fresh.encoding import WordEncoder
@@ -177,7 +177,7 @@ def test_padding_is_under_a_twentieth_on_every_corpus(name: str, data: Path) -> 
 # Working through
 
 OUT_OF_MEMORY = (
-    "Out of GPU memory: from here on, fewer pieces are read at once. "
+    "Out of GPU memory: fewer pieces are read at once for a while. "
     "The result is the same; a smaller batch_size would be faster in training."
 )
 
@@ -247,6 +247,33 @@ def test_a_process_stays_careful_after_memory_ran_out_once(warned: list[warnings
     assert later.done == [[0, 1], [2, 3], [4, 5], [6, 7]]
     work_through([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 1))
     assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
+
+
+def test_what_went_well_for_long_is_tried_with_more_again(warned: list[warnings.WarningMessage]) -> None:
+    calls: list[int] = []
+
+    def work(numbers: Ints) -> None:
+        calls.append(len(numbers))
+        if len(calls) <= 3:  # as where another process takes up the card for a while
+            raise torch.OutOfMemoryError("full")
+
+    for _ in range(2):
+        work_through([10] * 600, 160, 100_000, work)
+    found = [(size, len(list(group))) for size, group in itertools.groupby(calls)]
+    assert found == [(16, 1), (8, 1), (4, 1), (2, WELL), (4, WELL), (8, WELL), (16, 19)]
+    assert len(warned) == 1
+
+
+@given(LENGTHS, st.lists(st.booleans(), max_size=30))
+def test_memory_that_runs_out_now_and_then_costs_no_text(lengths: list[int], short: list[bool]) -> None:
+    tries = iter(short)
+    work = Worker(lambda numbers: len(numbers) == 1 or not next(tries, False))
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batching, "ROOM", batching.Room())
+        patch.setattr(batching, "WELL", 2)
+        warnings.simplefilter("ignore")
+        work_through(lengths, 300, 10_000, work)
+    assert work.visited() == list(range(len(lengths)))
 
 
 def test_a_text_that_does_not_fit_alone_is_an_error(warned: list[warnings.WarningMessage]) -> None:

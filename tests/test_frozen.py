@@ -16,7 +16,7 @@ from fresh.data import Splits
 from fresh.document import Example
 from fresh.encoder import load_encoder
 from fresh.encoding import Text
-from fresh.frozen import Frozen, Reading
+from fresh.frozen import Frozen, Reading, part_for
 from fresh.learning import Lesson, train_classifiers
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Ints
@@ -284,3 +284,11 @@ def test_without_room_on_the_disk_nothing_is_begun(
     assert str(caught.value) == cannot_keep(folder, f"{n_pieces * 64 / 1000:.3g} kB", "1 kB are free there")
     assert [path.name for path in tmp_path.iterdir()] == ["frozen"]
     assert list(folder.iterdir()) == []
+
+
+def test_a_gpu_reads_fewer_pieces_at_once_with_a_larger_encoder(encoders: dict[str, Path]) -> None:
+    encoder, gpu = load_encoder(str(encoders["bert"])), torch.device("cuda")
+    assert part_for(encoder, gpu) == 1.0
+    encoder.model.config.update({"num_hidden_layers": 12, "hidden_size": 768})
+    assert part_for(encoder, gpu) == 0.25
+    assert part_for(encoder, torch.device("cpu")) == 1.0

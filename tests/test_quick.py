@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from fresh.quick import FEW, QuickDropout, QuickEmbedding, quicken, rows_by_product
+from fresh.quick import FEW, QuickDropout, QuickEmbedding, QuickLinear, quicken, rows_by_product, with_bias
 
 
 @pytest.mark.parametrize("p", [0.1, 0.2, 0.5, 0.9])
@@ -57,7 +57,7 @@ def test_all_dropout_of_a_network_is_quickened_and_nothing_else() -> None:
     inner = network[2]
     assert isinstance(inner, nn.Sequential)
     kinds = [type(part) for part in (network[0], network[1], inner[0], inner[1])]
-    assert kinds == [nn.Linear, QuickDropout, QuickDropout, nn.Dropout1d]
+    assert kinds == [QuickLinear, QuickDropout, QuickDropout, nn.Dropout1d]
     assert [network[1].p, inner[0].p] == [0.3, 0.1]
 
 
@@ -73,6 +73,30 @@ def test_rows_of_a_table_by_a_product_are_the_same_and_learn_the_same(precise: t
     assert found.dtype == precise
     ours, theirs = (torch.autograd.grad((rows * weights).sum(), table)[0] for rows in (found, expected))
     assert torch.allclose(ours, theirs, atol=1e-6 if precise is torch.float32 else 0.05)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 5, 3)])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_a_bias_that_learns_by_a_product_learns_the_same(shape: tuple[int, ...], coarse: bool) -> None:
+    torch.manual_seed(0)
+    layer, values = nn.Linear(3, 7), torch.randn(shape, requires_grad=True)
+    learning = (values, layer.weight, layer.bias)
+    with torch.autocast("cpu", torch.bfloat16, enabled=coarse):
+        found, expected = with_bias(*learning), layer(values)
+    assert torch.equal(found, expected)
+    weights = torch.randn(expected.shape)
+    ours, theirs = (torch.autograd.grad((out.float() * weights).sum(), learning) for out in (found, expected))
+    near = 0.05 if coarse else 1e-5
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=near, atol=near)
+
+
+def test_linear_layers_do_as_before_where_there_is_no_gpu() -> None:
+    layer, values = nn.Linear(3, 7), torch.randn(4, 3)
+    network = nn.Sequential(layer)
+    quicken(network)
+    assert torch.equal(network.train()(values), nn.functional.linear(values, layer.weight, layer.bias))
+    assert list(network.state_dict()) == ["0.weight", "0.bias"]
 
 
 def test_tables_of_few_rows_are_quickened_and_no_others() -> None:

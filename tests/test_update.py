@@ -14,7 +14,7 @@ from fresh.team import Team
 from fresh.update import Loss, Tally, Update
 
 OUT_OF_MEMORY = (
-    "Out of GPU memory: from here on, fewer pieces are read at once. "
+    "Out of GPU memory: fewer pieces are read at once for a while. "
     "The result is the same; a smaller batch_size would be faster in training."
 )
 INPUTS = torch.randn(24, 3, generator=torch.Generator().manual_seed(0))
@@ -155,6 +155,17 @@ def test_where_memory_runs_out_a_batch_is_read_in_parts(most: int, warned: list[
     read = [call for call in loss.calls if len(call) <= most]
     assert sorted(number for call in read for number in call) == sorted(n for size in SIZES for n in range(size))
     assert len(loss.calls) - len(read) <= 4  # a lesson is learnt once
+
+
+def test_an_epoch_tries_whole_batches_again(warned: list[warnings.WarningMessage]) -> None:
+    model = network()
+    loss = Limited(model, 4)
+    update = step_through(model, loss, [8])
+    assert update.n_parts == 2
+    loss.most = 8  # another process has left the card
+    update.begin()
+    update(dealt(range(8)), torch.arange(8), 1 / 8, 3)
+    assert [len(call) for call in loss.calls] == [8, 4, 4, 8]
 
 
 def test_parts_are_halved_until_they_fit(warned: list[warnings.WarningMessage]) -> None:

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from fresh.encoder import Encoder, EncoderError
 from fresh.encoding import positions_of
+from fresh.quick import QuickLinear
 
 Rows = Literal["start", "all"]
 
@@ -203,9 +204,8 @@ def first(values: Tensor, rows: Rows) -> Tensor:
 
 def distances(scores: Tensor) -> Tensor:
     """Count how far each piece comes after each row. Shape: (rows, pieces)."""
-    n_rows, n_pieces = scores.shape[-2:]
-    places = torch.arange(n_pieces, device=scores.device)
-    return places - places[:n_rows, None]
+    places = torch.arange(scores.shape[-1], device=scores.device)
+    return places - places[: scores.shape[-2], None]
 
 
 def turned(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -231,7 +231,7 @@ def open_layer(encoder: Encoder, layer: int) -> OpenLayer | None:
     size = encoder.width // int(encoder.model.config.num_attention_heads)
     for kind in (OpenLayer, OpenDistilBert, OpenMPNet, OpenModernBert):
         # Plain matrices only: one that was wrapped may compute more than its weights say.
-        if all(type(parts.get(f"{kind.place}.{name}")) is nn.Linear for name in kind.linears):
+        if all(type(parts.get(f"{kind.place}.{name}")) in (nn.Linear, QuickLinear) for name in kind.linears):
             found = kind(encoder.model, module, size)
             with suppress(AttributeError, LookupError, RuntimeError, TypeError, ValueError):
                 return found if agrees(found, encoder) else None

@@ -14,6 +14,8 @@ JITTER = 0.03
 """How far texts move in the order of lengths, so that other texts meet in each epoch."""
 SHORT = 128
 """Pieces up to which a text is short, and filling it up costs little."""
+WELL = 64
+"""Batches that must go well before larger ones are tried again."""
 MOST_TEXTS = 4
 """Times the batch size: how many short texts make a batch at most."""
 
@@ -96,10 +98,28 @@ def batches_by_budget(lengths: Sequence[int] | Ints, budget: int, squared: int) 
 
 @dataclass(slots=True)
 class Room:
-    """How far the budgets of this process were cut since GPU memory ran out, and whether that was said."""
+    """How far the budgets of this process are cut since GPU memory ran out, and whether that was said.
+
+    Memory may be short for a while only, where several processes share a card: what went well for long is doubled.
+    """
 
     smaller: int = 1
+    n_well: int = 0
+    """Batches since then, or since budgets were doubled."""
     said: bool = False
+
+    def shrink(self) -> None:
+        """Halve the budgets."""
+        self.smaller, self.n_well = 2 * self.smaller, 0
+        self.warn()
+
+    def grows(self) -> bool:
+        """Count a batch that went well; after many of them budgets are doubled again, up to what they were."""
+        self.n_well += 1
+        if self.smaller == 1 or self.n_well < WELL:
+            return False
+        self.smaller, self.n_well = self.smaller // 2, 0
+        return True
 
     def warn(self) -> None:
         """Say once that memory ran out."""
@@ -110,28 +130,30 @@ class Room:
 
 ROOM = Room()
 OUT_OF_MEMORY = (
-    "Out of GPU memory: from here on, fewer pieces are read at once. "
+    "Out of GPU memory: fewer pieces are read at once for a while. "
     "The result is the same; a smaller batch_size would be faster in training."
 )
 
 
 def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work: Callable[[Ints], None]) -> None:
-    """Have texts worked on in batches within two budgets; where GPU memory runs out, the budgets are halved.
+    """Have texts worked on in batches within two budgets; where GPU memory runs out, these are halved for a while.
 
     :param work: Does what is to be done with some texts, given by their numbers.
     """
     sizes = np.asarray(lengths, dtype=np.int64)
     waiting = [np.arange(len(sizes))]
     while waiting:
-        part, smaller = waiting.pop(), ROOM.smaller
-        groups = [part[group] for group in batches_by_budget(sizes[part], budget // smaller, squared // smaller)]
+        part, cut = waiting.pop(), ROOM.smaller
+        groups = [part[group] for group in batches_by_budget(sizes[part], budget // cut, squared // cut)]
         for place, numbers in enumerate(groups):
             try:
                 work(numbers)
             except torch.OutOfMemoryError:
                 if len(numbers) == 1:
                     raise
-                ROOM.smaller = 2 * smaller
-                ROOM.warn()
+                ROOM.shrink()
                 waiting.append(np.concatenate(groups[place:]))
+                break
+            if ROOM.grows() and place + 1 < len(groups):
+                waiting.append(np.concatenate(groups[place + 1 :]))
                 break

@@ -153,7 +153,7 @@ def read_again(classifier: Classifier, table: PieceTable, reading: Reading, whic
         found[places] = classifier(batch).logits.double().softmax(-1).cpu().numpy()
 
     with torch.inference_mode():
-        read_all(lengths, classifier.device, work)
+        read_all(lengths, classifier.device, work, classifier.part)
     return found
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fresh.distances import hold_still
 from fresh.encoder import Encoder, load_encoder, quiet
 from fresh.encoding import Text, WordEncoder
-from fresh.frozen import read_all
+from fresh.frozen import part_for, read_all
 from fresh.halves import extras, halve
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
@@ -130,13 +130,18 @@ class Network(nn.Module):
         table = table_of(list(pieces))
         return Gather(table, self.device, self.padding)(np.arange(len(table)))
 
+    @property
+    def part(self) -> float:
+        """Share of the usual size of batches that there is room for."""
+        return part_for(self.encoder, self.device)
+
     def work_through(self, table: PieceTable, work: Callable[[Ints, Batch], None], part: float = 1) -> None:
         """Have encoded texts worked on in batches of like length, smaller ones where memory runs out.
 
         :param part: Share of the usual size of batches.
         """
         gather = Gather(table, self.device, self.padding)
-        read_all(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part)
+        read_all(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part * self.part)
 
     def write_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
         """Write everything needed to have it again.

@@ -103,7 +103,7 @@ def score_table(
             found[number] = Saliency(whole, "", documents[number].id, n_read)
 
     with torch.no_grad():
-        read_all(table.lengths, network.device, work)
+        read_all(table.lengths, network.device, work, network.part)
     return [found[number] for number in range(len(documents))]
 
 

@@ -141,7 +141,8 @@ class Update:
         return norm
 
     def begin(self) -> None:
-        """Count the steps of an epoch anew."""
+        """Count the steps of an epoch anew, and try again whether whole batches fit."""
+        self.n_parts = 1
         self.step.zero_()
         self.broken.zero_()
 

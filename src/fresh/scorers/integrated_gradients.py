@@ -41,7 +41,8 @@ class IntegratedGradients:
             end = words(batch.ids)  # (batch, pieces, width)
             way = end - words(masked(classifier, batch))
         total = torch.zeros(batch.ids.shape, dtype=torch.float64, device=way.device)
-        n_at_once = max(1, int(PART * pieces_at_once(classifier.device)) // batch.ids.numel())
+        room = int(PART * classifier.part * pieces_at_once(classifier.device))
+        n_at_once = max(1, room // batch.ids.numel())
         shares = (np.arange(self.steps) + 0.5) / self.steps
         for some in np.array_split(shares, -(-self.steps // n_at_once)):
             total += self.slopes(batch, end, way, targets, torch.from_numpy(some).to(way)).double()
