@@ -9,9 +9,11 @@ from transformers import MPNetModel
 from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
 from fresh import distances
+from fresh.classifier import eager_attention
 from fresh.config import from_mapping
 from fresh.distances import attend, give_back, hold_still, take_over
 from fresh.encoder import load_encoder
+from fresh.encoding import Text
 from fresh.learning import build
 from fresh.methods.settings import FreshConfig
 from fresh.ragged import without_padding
@@ -119,6 +121,21 @@ def test_weights_that_are_asked_for_are_there(encoders: dict[str, Path]) -> None
             found = model(mask + 3, attention_mask=mask, output_attentions=True)
     for one, other in zip(found.attentions, expected.attentions, strict=True):
         assert torch.equal(one, other)
+
+
+def test_attention_can_be_asked_for_eagerly_in_between(encoders: dict[str, Path]) -> None:
+    config = from_mapping(FreshConfig, {"encoder": str(encoders["mpnet"]), "layers": "all"}).classifier
+    classifier = build(["one", "other"], config).eval()
+    batch = classifier.collate(classifier.words([Text(("a", "b", "a")), Text(("a",))]))
+    with torch.inference_mode():
+        with eager_attention(classifier):
+            expected = classifier.show_attention(batch).attentions
+        with without_padding(classifier):
+            with eager_attention(classifier):
+                found = classifier.show_attention(batch).attentions
+            assert classifier.body.config._attn_implementation == distances.NAME
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_dropout_is_drawn_in_training_only(encoders: dict[str, Path]) -> None:

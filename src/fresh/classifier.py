@@ -146,4 +146,4 @@ def eager_attention(classifier: Classifier) -> Iterator[None]:
     try:
         yield
     finally:
-        classifier.body.set_attn_implementation(before)
+        classifier.body.config._attn_implementation = before  # also one that is our own

@@ -61,8 +61,14 @@ def attend(
     """Do what the module does, without ever having all weights at once, unless they are asked for.
 
     :param attention_mask: Where there are pieces; None if nothing is filled up. Shape: (texts, pieces).
+        Where eager attention is asked for, it is what that adds to scores.
     :param position_bias: What distances are worth. Shape: (texts, heads, pieces, pieces).
     """
+    if attention_mask is not None and attention_mask.is_floating_point():
+        eager: tuple[Tensor, ...] = MPNetSelfAttention.forward(
+            module, hidden_states, attention_mask, position_bias, output_attentions, **others
+        )
+        return eager
     if output_attentions:
         both = added(position_bias, attention_mask, position_bias.dtype)
         whole: tuple[Tensor, ...] = MPNetSelfAttention.forward(module, hidden_states, None, both, True, **others)
