@@ -72,7 +72,8 @@ def test_only_the_top_is_trained(architecture: str, layers: int, encoders: dict[
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_all_of_it_can_be_trained(architecture: str, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], layers="all")
-    assert trainable(classifier) == {name for name, _ in classifier.named_parameters()}
+    still = {"body.encoder.relative_attention_bias.weight"} if architecture == "mpnet" else set()  # see distances.py
+    assert trainable(classifier) == {name for name, _ in classifier.named_parameters()} - still
 
 
 def test_a_pooler_that_is_not_used_is_not_trained(encoders: dict[str, Path]) -> None:
