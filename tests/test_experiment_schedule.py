@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,13 +38,15 @@ class Made:
     order: st.DataObject | None = None
     at: list[Task] = field(default_factory=list)
     most: int = 0
+    beside: list[int] = field(default_factory=list)
     starts: list[str] = field(default_factory=list)
-    crowded: set[str] = field(default_factory=set)
+    crowds: Counter[str] = field(default_factory=Counter)
     n_cleared: int = 0
 
     def start(self, task: Task) -> None:
-        assert not self.crowded.intersection(other.key for other in self.at)
-        assert task.key not in self.crowded or not self.at
+        assert not any(self.crowds[other.key] > 1 for other in self.at)
+        assert self.crowds[task.key] < 2 or not self.at
+        self.beside.append(len(self.at))
         self.at.append(task)
         self.starts.append(task.key)
         self.most = max(self.most, len(self.at))
@@ -53,7 +56,7 @@ class Made:
         task = self.at.pop(place)
         fates = self.fates.get(task.key, [])
         fate: Fate = fates.pop(0) if fates else "done"
-        self.crowded |= {task.key} if fate == "crowded" else set()
+        self.crowds[task.key] += fate == "crowded"
         told = f"{task.key} broke" if fate in ("failed", "crowded") else ""
         return Ended(task, None if fate == "died" else Outcome(fate, told, where="there"))
 
@@ -94,7 +97,7 @@ def ends_badly(fates: list[Fate]) -> bool:
     for fate in fates:
         deaths += fate == "died"
         crowds += fate == "crowded"
-        if fate == "failed" or deaths == N_TRIES or crowds == 2:
+        if fate == "failed" or deaths == N_TRIES or crowds == 3:
             return True
         if fate == "done":
             return False
@@ -165,20 +168,28 @@ def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
     assert Runs(tmp_path / "b").failure("t0") == failed["t0"]
 
 
-def test_a_task_without_room_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
+def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) -> None:
+    tasks = [Task("run", key, CELL) for key in "abcdefghijk"]
+    failed, engine = carry_out(tasks, tmp_path, 3, c=["crowded"])
+    assert (failed, engine.most, engine.n_cleared) == ({}, 3, 0)
+    assert engine.beside == [0, 1, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2]
+    assert engine.starts[-1] == "c"
+
+
+def test_a_task_without_room_twice_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
     tasks = [*chain("support", "run"), Task("run", "a", CELL), Task("run", "b", CELL)]
-    failed, engine = carry_out(tasks, tmp_path, 2, t0=["crowded"], a=["crowded", "busy", "died"])
+    failed, engine = carry_out(tasks, tmp_path, 2, t0=["crowded"] * 2, a=["crowded", "crowded", "busy", "died"])
     assert (failed, engine.most) == ({}, 2)
-    assert engine.starts == ["t0", "a", "b", "t0", "t1", "a", "a", "a"]
+    assert engine.starts == ["t0", "a", "b", "t0", "a", "t0", "t1", "a", "a", "a"]
     assert engine.n_cleared == 4
 
 
 def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded", "crowded"])
+    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * 3)
     told = "toy, support model, seed 0: t0 broke (Also with no other task beside it.)"
     assert failed == {"t0": told, "t1": told}
-    assert engine.starts == ["t0", "t0"]
-    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded", "crowded"])
+    assert engine.starts == ["t0"] * 3
+    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * 3)
     record = json.loads((Runs(tmp_path / "b").of("t0") / FAILED).read_text(encoding="utf-8"))
     assert record == {"error": failed["t0"], "where": "there"}
 

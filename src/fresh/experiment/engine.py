@@ -12,6 +12,8 @@ from fresh.experiment.work import Outcome
 
 N_TRIES = 3
 """How often a task is begun whose worker dies under it."""
+WELL = 2
+"""Times the number of tasks at once: how many must be done until one more is tried after a card was full."""
 PAUSE = 0.2
 """Seconds until the next look at what others work on."""
 
@@ -80,8 +82,13 @@ class Schedule:
     engine: Engine
     view: View
     waiting: list[Task] = field(default_factory=list)
+    most: int | None = None
+    """How many tasks are done at once since a card was full; as many as there are workers if it never was."""
+    n_well: int = 0
+    """Tasks done since then, or since one more was tried."""
+    once_crowded: set[str] = field(default_factory=set)
     crowded: list[Task] = field(default_factory=list)
-    """Tasks that found no room on a card while others were running, which are tried again alone, in the end."""
+    """Tasks that found no room on a card twice while others were running, which are tried again alone, in the end."""
     alone: bool = False
     """Whether what is running was put off, and has no other task beside it now."""
     running: set[str] = field(default_factory=set)
@@ -126,7 +133,7 @@ class Schedule:
     def start_ready(self) -> None:
         """Give work to all workers that are free, as far as there is any that can be done now, in its order."""
         for task in list(self.waiting):
-            if len(self.running) >= self.engine.n_workers:
+            if len(self.running) >= min(self.engine.n_workers, self.most or self.engine.n_workers):
                 return
             lost = next((need for need in task.needs if need in self.failed), None)
             if lost is not None:
@@ -166,14 +173,30 @@ class Schedule:
             self.view.put_off(task)
             time.sleep(PAUSE)
         elif outcome.status == "crowded" and not alone:
-            self.crowded.append(task)
-            self.view.put_off(task)
+            self.put_off_crowded(task)
         elif outcome.status == "done":
             self.done.add(task.key)
+            self.try_more()
             self.view.ended(task, outcome)
         else:
             also = " (Also with no other task beside it.)" if alone else ""
             self.give_up(task, outcome.error + also, f"{task}: ", outcome.where)
+
+    def put_off_crowded(self, task: Task) -> None:
+        """Have a task wait that found no room, until fewer are running; the second time, until no other is left."""
+        if task.key in self.once_crowded:
+            self.crowded.append(task)
+        else:
+            self.once_crowded.add(task.key)
+            self.waiting.append(task)
+            self.most, self.n_well = max(1, len(self.running)), 0
+        self.view.put_off(task)
+
+    def try_more(self) -> None:
+        """Count a task that is done; after some of them, one more is done at once than since a card was full."""
+        self.n_well += 1
+        if self.most is not None and self.n_well >= WELL * self.most:
+            self.most, self.n_well = self.most + 1, 0
 
     def give_up(self, task: Task, error: str, whose: str = "", where: str = "") -> None:
         """Leave a task, and so those that need it, undone.
