@@ -43,6 +43,8 @@ def test_the_command_says_so_when_a_table_loses_runs(
         "Done, but no longer in the plan of main and its table: 2 of an earlier plan. "
         "The command that planned them brings them back.\n"
     )
+    two = run(capsys, path, "--out", out, *few, "--set", "seed=1,2")
+    assert two == (0, f"2 of 2 runs are done. Table: fresh table {out} main\n", [])
     assert run(capsys, path, "--out", out, *few)[1] == f"3 of 3 runs are done. Table: fresh table {out} main\n"
 
 

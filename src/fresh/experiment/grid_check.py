@@ -73,14 +73,18 @@ def own_corpora(given: Mapping[str, Any]) -> list[str]:
 def corpora_of(row: Mapping[str, Any], given: Mapping[str, Any]) -> list[Any]:
     """List the corpora of a row: as it says, as the grid says, all that the file declares, or all of the paper's."""
     usual = given.get("grid", {}).get("corpus", own_corpora(given) or list(CORPORA))
-    corpora = row.get("corpus", usual)
-    return corpora if isinstance(corpora, list) else [corpora]
+    return as_list(row.get("corpus", usual))
+
+
+def as_list(values: Any) -> list[Any]:
+    """Take a list, or make one of a single value."""
+    return values if isinstance(values, list) else [values]
 
 
 def wrong_corpora(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
     """Name corpora that nobody knows, or, if there are none, tables that are of no use."""
     tables, known = given.get("corpora", {}), (*own_corpora(given), *CORPORA)
-    asked = [overrides["corpus"]] if "corpus" in overrides else []
+    asked = as_list(overrides.get("corpus", []))
     listed = [*(name for row in rows_of(given) for name in corpora_of(row, given)), *asked]
     used = list(dict.fromkeys(map(str, listed)))
     strange = [name for name in used if name not in known]

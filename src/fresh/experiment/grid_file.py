@@ -15,7 +15,16 @@ from fresh.config import ConfigError, attempt, flatten, read_toml
 from fresh.corpora import CORPORA
 from fresh.experiment.figure_check import wrong_figure
 from fresh.experiment.grid import FREE, Cell, Grid, Reads
-from fresh.experiment.grid_check import Row, corpora_of, namesakes, rows_of, wrong_corpora, wrong_tables, wrong_values
+from fresh.experiment.grid_check import (
+    Row,
+    as_list,
+    corpora_of,
+    namesakes,
+    rows_of,
+    wrong_corpora,
+    wrong_tables,
+    wrong_values,
+)
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 from fresh.run_config import RunConfig
@@ -31,7 +40,7 @@ N_TRIALS = 20
 def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents: int | None = None) -> Grid:
     """Read a grid file.
 
-    :param overrides: Settings that go before those of the file; each stands for one run, whatever the file lists.
+    :param overrides: Settings that go before those of the file, whatever it lists; a list stands for one run each.
     :param documents: How many documents of each split to use, at most, in place of what the file says.
     """
     given, asked = read_toml(path), short_names(overrides or {})
@@ -95,7 +104,7 @@ def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mappin
     """List the values of all that a row, the grid or the user gives; one value is a list of one."""
     own = short_names({name: value for name, value in row.items() if name not in OWN or name == "corpus"})
     values = {"corpus": corpora_of(row, given), **short_names(given.get("grid", {})), **own, **overrides}
-    lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    lists = {name: as_list(value) for name, value in values.items()}
     for name, several in lists.items():
         if not several:
             raise ConfigError(f"{name} = [] stands for no run at all. List something, or leave {name} out.")
@@ -152,8 +161,8 @@ def told(settings: Mapping[str, Any]) -> list[str]:
 
 
 def is_word(value: Any) -> bool:
-    """Say whether a value speaks for itself, as a number does not."""
-    return isinstance(value, str) and value[:1].isalpha()
+    """Say whether a value speaks for itself, as numbers, yes and no do not."""
+    return isinstance(value, str) and value[:1].isalpha() and value not in ("true", "false")
 
 
 def ratio_of(corpus: str, about: Mapping[str, Any]) -> float | None:
