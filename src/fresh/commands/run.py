@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
                 f"Done, but no longer in the plan of {done.name} and its table: {done.n_dropped} of an earlier plan. "
                 "The command that planned them brings them back."
             )
-    failures = {cell: reason for done in ended for cell, reason in done.failures.items()}
-    for cell, reason in failures.items():
+    failures = dict.fromkeys((cell, reason) for done in ended for cell, reason in done.failures.items())
+    for cell, reason in failures:
         print(f"failed: {cell}: {reason}", file=sys.stderr)
     if failures:
         print("Try again what failed: the same command with --retry.", file=sys.stderr)

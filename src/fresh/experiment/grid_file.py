@@ -25,6 +25,7 @@ from fresh.experiment.grid_check import (
     wrong_tables,
     wrong_values,
 )
+from fresh.experiment.naming import told
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 from fresh.run_config import RunConfig
@@ -153,16 +154,6 @@ def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[st
         return ", ".join([str(row["name"]), *told(varying)])
     own = {name: value for name, value in shown.items() if name in varying or name in short_names(row)}
     return ", ".join([str(chosen.get("method", "fresh")), *told(own), *([reads] if reads != "rationale" else [])])
-
-
-def told(settings: Mapping[str, Any]) -> list[str]:
-    """Write settings in a few words."""
-    return [value if is_word(value) else f"{name} {value}" for name, value in settings.items()]
-
-
-def is_word(value: Any) -> bool:
-    """Say whether a value speaks for itself, as numbers, yes and no do not."""
-    return isinstance(value, str) and value[:1].isalpha() and value not in ("true", "false")
 
 
 def ratio_of(corpus: str, about: Mapping[str, Any]) -> float | None:
