@@ -52,8 +52,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"x": "scorer"},
-        "scorer is 'attention' in ours, ratio 0.1, which is no number. Choose another setting with --x, or leave such "
-        "runs out with --where.",
+        "scorer is 'attention' in ours, ratio 0.1, which is no number. Choose another setting with x, or leave such "
+        "runs out with where.",
     ),
     (
         {"kind": "evp"},

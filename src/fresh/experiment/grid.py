@@ -11,6 +11,7 @@ from fresh.config import ConfigError, flatten, to_mapping
 from fresh.corpora import find_corpus
 from fresh.data import DataError
 from fresh.experiment.identity import identity_of
+from fresh.experiment.wording import for_grids
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig
@@ -146,7 +147,10 @@ def shares_gate(run: Run) -> bool:
 
 def impossible(wrong: Mapping[str, Sequence[str]]) -> ConfigError:
     """Name all cells that cannot be, by what is wrong with them."""
-    told = [f"{reason}\n" + "\n".join(f"  {cell}" for cell in dict.fromkeys(cells)) for reason, cells in wrong.items()]
+    told = [
+        f"{for_grids(reason)}\n" + "\n".join(f"  {cell}" for cell in dict.fromkeys(cells))
+        for reason, cells in wrong.items()
+    ]
     n_cells = len({cell for cells in wrong.values() for cell in cells})
     counted = "1 run" if n_cells == 1 else f"{n_cells} runs"
     return ConfigError(f"{counted} of the grid cannot be, so none was begun:\n" + "\n".join(told))
