@@ -11,7 +11,7 @@ from fresh.data import Splits
 from fresh.experiment.wording import WHERE, for_grids
 
 TOLD = {
-    "Mend the row, or leave such rows out with --skip-bad.": "Mend the row, or leave such rows out with skip_bad = true.",
+    "leave such rows out with --skip-bad.": "leave such rows out with skip_bad = true.",
     "Name the right one with --text.": "Name the right one with text.",
     "look at the column that --label names.": "look at the column that label names.",
     "Say --format doccano, or leave --format out.": "Say format = 'doccano', or leave format out.",
