@@ -20,8 +20,8 @@ from fresh.experiment.grid_check import (
     as_list,
     corpora_of,
     namesakes,
-    rows_of,
     wrong_corpora,
+    wrong_rows,
     wrong_tables,
     wrong_values,
 )
@@ -46,7 +46,7 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     """
     given, asked = read_toml(path), short_names(overrides or {})
     given |= {} if documents is None else {"documents": documents}
-    problems = [*wrong_tables(given), *wrong_values(given)]
+    problems = [*wrong_tables(given), *wrong_values(given)] or list(wrong_rows(given))
     problems = problems or list(wrong_corpora(given, asked))
     cells: list[Cell] = []
     if not problems:
@@ -63,7 +63,7 @@ def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Pat
     """Expand all rows, and say what is wrong with them."""
     rows: list[Row] = []
     problems: list[str] = []
-    for row in rows_of(given):
+    for row in given["rows"]:
         try:
             cells = tuple(cells_of(row, given, overrides, folder))
             spans = {name: span for name, span in short_names(row.get("draw", {})).items() if name not in overrides}
