@@ -217,6 +217,21 @@ def test_data_that_cannot_be_read_and_folds_that_cannot_be_cut(
     ]
 
 
+def test_rows_that_differ_only_in_how_fast_they_are_would_be_one_run(
+    planned: Callable[..., list[Task]], tmp_path: Path
+) -> None:
+    slow, fast = {"name": "slow", "method": "full_text"}, {"name": "fast", "method": "full_text", "compiled": True}
+    assert refused(planned, tmp_path, slow, {**fast, "frozen": "off"}, grid={"seed": [0, 1]}) == [
+        "2 runs of the grid cannot be, so none was begun:",
+        "The rows slow and fast differ only in frozen, compiled: that decides on how fast a run is, not on what comes "
+        "out, so they would be one run. Leave one of them out.",
+        "  toy, fast, seed 0",
+        "  toy, fast, seed 1",
+    ]
+    usual = {"name": "usual", "method": "full_text", "pooling": "auto"}
+    assert len([task for task in planned(slow, usual, {**fast, "epochs": 9}) if task.kind == "run"]) == 2
+
+
 def test_a_corpus_of_the_paper_needs_its_folder(planned: Callable[..., list[Task]], tmp_path: Path) -> None:
     told = refused(planned, tmp_path, {"corpus": ["sst", "toy"]})
     assert told[1:] == [

@@ -95,6 +95,12 @@ def lasting(run: Run) -> dict[str, Any]:
     return {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
 
 
+def free(run: Run) -> dict[str, Any]:
+    """List the settings of a run that do not."""
+    settings = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+    return {name: settings[name] for name in FREE}
+
+
 def deciding(run: Run) -> dict[str, Any]:
     """List the same with what an encoder is in the place of where it is."""
     return {**lasting(run), "network.encoder": identity_of(run.method.network.encoder)}

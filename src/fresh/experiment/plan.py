@@ -13,6 +13,7 @@ from fresh.experiment.grid import (
     Grid,
     checked,
     deciding,
+    free,
     impossible,
     lasting,
     shares_gate,
@@ -70,6 +71,7 @@ def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
     pairs = checked(grid, data_dir)
     places = memory.recall(pairs, sources)
     check_all(pairs, sources)
+    check_twins(pairs, sources)
     memory.keep(sources.known, places)
     tasks: dict[str, Task] = {}
     n_words: dict[str, int] = {}
@@ -185,6 +187,22 @@ def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
             check_one(cell, run, sources)
         except (ValueError, OSError, MissingExtraError) as error:
             wrong.setdefault(str(error), []).append(str(cell))
+    if wrong:
+        raise impossible(wrong)
+
+
+def check_twins(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
+    """Refuse rows that would be one run, since they differ only in how fast it is."""
+    wrong: dict[str, list[str]] = {}
+    firsts: dict[str, tuple[Cell, dict[str, Any]]] = {}
+    for cell, run in pairs:
+        own = free(run)
+        first, others = firsts.setdefault(cell.key(run, sources.about(cell, run).digest), (cell, own))
+        names = [name for name in own if own[name] != others[name]]
+        if names:
+            told = f"The rows {first.row} and {cell.row} differ only in {', '.join(names)}: that decides on how fast a "
+            told += "run is, not on what comes out, so they would be one run. Leave one of them out."
+            wrong.setdefault(told, []).append(str(cell))
     if wrong:
         raise impossible(wrong)
 
