@@ -21,7 +21,7 @@ from fresh.experiment.results import (
     where,
     written,
 )
-from fresh.experiment.table import counted, differing
+from fresh.experiment.table import broken, counted, differing
 
 TRIAL = re.compile(r", trial \d+$")
 
@@ -183,6 +183,7 @@ def remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:
         if mixed:
             yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with --where, or --by."
     yield counted(runs)
+    yield from broken(runs)
 
 
 def mixed_in(runs: Sequence[Result], config: FigureConfig) -> Iterable[str]:

@@ -13,6 +13,8 @@ from fresh.whole_file import write_text
 
 REPORT, FAILED, PLAN = "report.json", "failed.json", "plans"
 SECONDS = "seconds.json"
+TIMES = ("seconds", "shared seconds")
+"""What a report says of the time that a run took."""
 VERSION = 1
 """Of the form of reports; those of another are done again."""
 
@@ -54,8 +56,13 @@ class Runs:
     def report(self, key: str) -> dict[str, Any] | None:
         """Read the report of a run that is done."""
         found = read_record(self.of(key) / REPORT)
-        whole = found is not None and found.get("version") == VERSION and isinstance(found.get("figures"), dict)
-        return found if whole else None
+        return found if found is not None and found.get("version") == VERSION and has_figures(found) else None
+
+    def broken(self, key: str) -> Path | None:
+        """Name the report of a run if it is there, but not one; those of other versions are none of these."""
+        place = self.of(key) / REPORT
+        found = read_record(place) or {}
+        return place if place.exists() and found.get("version", VERSION) == VERSION and not has_figures(found) else None
 
     def failure(self, key: str) -> str | None:
         """Read why a run failed, if it did."""
@@ -113,6 +120,15 @@ class Runs:
             known = ", ".join(self.plans()) or "none yet; `fresh run` makes one"
             raise ConfigError(f"{self.path} holds no experiment {name}. There are: {known}.")
         return found
+
+
+def has_figures(report: Mapping[str, Any]) -> bool:
+    """Say whether a report has figures, and numbers wherever there must be one."""
+    figures = report.get("figures")
+    if not isinstance(figures, dict) or not figures:
+        return False
+    numbers = (*figures.values(), *(report[name] for name in TIMES if name in report))
+    return all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
 
 
 def read_record(path: Path) -> dict[str, Any] | None:

@@ -29,6 +29,8 @@ class Result:
     failure: str | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
     """The whole report of the run."""
+    broken: str = ""
+    """Where its report is, if that cannot be read."""
 
     def about(self, name: str) -> Any:
         """Look up a setting, or the row, corpus or seed."""
@@ -51,7 +53,10 @@ def result_of(runs: Runs, planned: Mapping[str, Any]) -> Result:
     figures = dict(report.get("figures", {}))
     if SECONDS in report:
         figures[SECONDS] = report[SECONDS] + report.get("shared seconds", 0.0)
-    return Result(**{name: planned[name] for name in own}, figures=figures, failure=failure, report=report)
+    broken = "" if report else str(runs.broken(planned["key"]) or "")
+    return Result(
+        **{name: planned[name] for name in own}, figures=figures, failure=failure, report=report, broken=broken
+    )
 
 
 def where(results: Sequence[Result], conditions: Mapping[str, str]) -> list[Result]:
