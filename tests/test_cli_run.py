@@ -140,6 +140,18 @@ def test_a_file_that_is_no_grid(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert told.startswith(f"fresh run: {tmp_path / 'bad.toml'} is not a TOML file: ")
 
 
+@pytest.mark.parametrize("place", ["here", "here/runs"])
+def test_a_file_in_the_place_of_the_folder_is_named(
+    place: str, grid: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "here").write_text("mine", encoding="utf-8")
+    out = str(tmp_path / place)
+    told = f"{out} cannot be a folder of runs, since {tmp_path / 'here'} is a file. Choose another folder."
+    assert run(capsys, grid({"method": "full_text"}), "--out", out) == (1, "", [f"fresh run: {told}"])
+    assert main(["table", out]) == 1
+    assert capsys.readouterr().err == f"fresh table: {told}\n"
+
+
 def test_a_full_disk_is_named(
     grid: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,8 +75,10 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
     from fresh.experiment.experiment import run_grids
+    from fresh.experiment.folder import check_place
 
     check_engine(args)
+    check_place(args.out)
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:

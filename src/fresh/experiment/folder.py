@@ -122,6 +122,13 @@ class Runs:
         return found
 
 
+def check_place(path: Path) -> None:
+    """Refuse a folder of runs where a file is, or inside one."""
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if not there.is_dir():
+        raise ConfigError(f"{path} cannot be a folder of runs, since {there} is a file. Choose another folder.")
+
+
 def has_figures(report: Mapping[str, Any]) -> bool:
     """Say whether a report has figures, and numbers wherever there must be one."""
     figures = report.get("figures")

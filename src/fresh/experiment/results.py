@@ -6,7 +6,7 @@ from typing import Any
 
 from fresh.config import ConfigError, unknown
 from fresh.estimate import short
-from fresh.experiment.folder import Runs
+from fresh.experiment.folder import Runs, check_place
 
 MAIN = "macro-F1"
 """The figure that is shown where no other is asked for."""
@@ -39,6 +39,7 @@ class Result:
 
 def read_results(runs: Runs, experiment: str | None) -> list[Result]:
     """Read the runs of one experiment, or of all of them; a run that is in two rows is listed in both."""
+    check_place(runs.path)
     names = [experiment] if experiment is not None else runs.plans()
     if not names:
         raise ConfigError(f"{runs.path} holds no experiment. Make one first: fresh run GRID.toml --out {runs.path}.")
