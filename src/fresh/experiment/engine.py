@@ -79,6 +79,8 @@ class Schedule:
     runs: Runs
     engine: Engine
     view: View
+    plans: Sequence[str] = ()
+    """Experiments whose plans must stay in the folder of runs for as long as tasks are done."""
     waiting: list[Task] = field(default_factory=list)
     crowded: list[Task] = field(default_factory=list)
     """Tasks that found no room on a card while others were running, which are tried again alone, in the end."""
@@ -95,6 +97,7 @@ class Schedule:
 
         :param tasks: What is needed stands before what needs it.
         :return: Why each task that failed did, by its key.
+        :raises GoneError: If the folder of runs is deleted meanwhile.
         """
         assert {need for task in tasks for need in task.needs} <= {task.key for task in tasks}
         self.waiting = self.left(tasks)
@@ -104,7 +107,9 @@ class Schedule:
             if self.crowded and not self.running:
                 self.start_alone()
             if self.running:
-                self.note(self.engine.wait())
+                ended = self.engine.wait()
+                self.runs.check_there(self.plans)
+                self.note(ended)
         return self.failed
 
     def left(self, tasks: Sequence[Task]) -> list[Task]:

@@ -63,7 +63,7 @@ def run_grids(
             for task in tasks:
                 runs.forget_failure(task.key)
         with LiveView(runs, list(plans), len(tasks), workers.n_workers) as view:
-            failed = Schedule(runs, workers, view).carry_out(tasks)
+            failed = Schedule(runs, workers, view, list(plans)).carry_out(tasks)
     finally:
         workers.close()
     dropped = {name: keys - {task.key for task in plans[name]} for name, keys in earlier.items()}

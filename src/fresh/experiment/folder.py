@@ -19,6 +19,10 @@ VERSION = 1
 """Of the form of reports; those of another are done again."""
 
 
+class GoneError(ValueError):
+    """The folder of runs was deleted."""
+
+
 class BusyError(Exception):
     """Somebody else works on it just now."""
 
@@ -101,6 +105,18 @@ class Runs:
         told = {"name": name, "about": about, "figure": figure, "runs": list(planned)}
         with self.claimed(f"{PLAN}-{name}", patient=True):
             write_text(place, json.dumps(told, indent=1))
+
+    def check_there(self, names: Sequence[str]) -> None:
+        """Make sure that plans which were written are still there.
+
+        :raises GoneError: If one is not, and so, most likely, much else.
+        """
+        lost = [name for name in names if not (self.path / PLAN / f"{name}.json").exists()]
+        if lost:
+            raise GoneError(
+                f"{self.path} was deleted, or moved, while runs were being done: the plan of {', '.join(lost)} is not "
+                "there any more. What was under way is broken off. Give the same command again to begin anew."
+            )
 
     def planned(self, name: str) -> set[str]:
         """List the keys of the runs that are planned, as far as the plan can be read."""
