@@ -106,8 +106,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "setting": (
         ["--set", "epohcs=1"],
-        "1 run of the grid cannot be, so none was begun:\nepohcs is not a setting. Did you mean epochs?\n"
-        "  toy, full_text, seed 0",
+        "In GRID: --set: epohcs is not a setting. Did you mean epochs?",
     ),
     "seed": (["--set", "seed=x"], "In GRID: seed must be a whole number of at least 0, got 'x'."),
     "corpus": (
@@ -128,6 +127,21 @@ def test_what_cannot_be_is_refused_before_anything_is_begun(
     status, said, lines = run(capsys, path, "--out", str(tmp_path / "runs"), *options)
     assert (status, said, "\n".join(lines)) == (1, "", f"fresh run: {told.replace('GRID', path)}")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--epochs", "It is a setting of all runs: --set epochs=VALUE."),
+        ("--learning-rate=1", "It is a setting of all runs: --set learning_rate=VALUE."),
+        ("--document", "Did you mean --documents?"),
+    ],
+)
+def test_a_setting_is_no_option(option: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "grid.toml", "--out", str(tmp_path), option, "3"])
+    name = option.partition("=")[0]
+    assert capsys.readouterr().err == f"fresh run: {name} is not an option. {told}\nSee: fresh run --help\n"
 
 
 def test_a_file_that_is_no_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

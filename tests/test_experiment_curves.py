@@ -122,7 +122,9 @@ def test_wrong_names_are_refused() -> None:
     refused("x must be trials or seconds for the kind evp, got 'ratio'.", LENGTHS, kind="evp", x="ratio")
     refused("where must be a table of settings, as in { method = 'lei' }, got 'lei'.", LENGTHS, where="lei")
     refused("kind must be 'lines' or 'scatter' or 'evp', got 'pie'.", LENGTHS, kind="pie")
-    refused("ex is not a setting. Did you mean x?", LENGTHS, ex="ratio")
+    refused("ex is not a setting of a figure. Did you mean x?", LENGTHS, ex="ratio")
+    told = "colour is not a setting of a figure. There are: kind, x, y, by, panels, where, against."
+    refused(told, LENGTHS, colour="red")
 
 
 def test_a_setting_that_is_no_number_is_refused() -> None:

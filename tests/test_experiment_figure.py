@@ -32,7 +32,7 @@ def problem(
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "pie"}, "kind must be 'lines' or 'scatter' or 'evp', got 'pie'."),
-    ({"ex": "ratio"}, "ex is not a setting. Did you mean x?"),
+    ({"ex": "ratio"}, "ex is not a setting of a figure. Did you mean x?"),
     ({"x": "ration"}, "ration is not a setting of these runs. Did you mean ratio?"),
     ({"by": "method,scorr"}, "scorr is not a setting of these runs. Did you mean scorer?"),
     ({"panels": "corpuss"}, "corpuss is not a setting of these runs. Did you mean corpus?"),

@@ -139,7 +139,7 @@ def test_all_cells_that_cannot_be_are_named(planned: Callable[..., list[Task]], 
         {"name": "b", "scorer": ["atention", "gradient"]},
         {"name": "c", "method": "lei", "reads": "complement"},
         {"name": "d", "scorer": "attention", "ratio": 2},
-        {"name": "e", "epoch": 2},
+        {"name": "e", "epochs": 0},
         grid={"seed": [0, 1]},
     )
     complement = "reads = 'complement' is for the method fresh with a scorer, without a tagger or folds."
@@ -155,7 +155,7 @@ def test_all_cells_that_cannot_be_are_named(planned: Callable[..., list[Task]], 
         *("  toy, c, seed 0", "  toy, c, seed 1"),
         "ratio must be above 0 and at most 1, got 2.0.",
         *("  toy, d, seed 0", "  toy, d, seed 1"),
-        "epoch is not a setting. Did you mean epochs?",
+        "epochs must be at least 1, got 0.",
         *("  toy, e, seed 0", "  toy, e, seed 1"),
     ]
 

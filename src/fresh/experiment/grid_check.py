@@ -8,6 +8,7 @@ from typing import Any
 from fresh.config import unknown
 from fresh.corpora import CORPORA
 from fresh.experiment.grid import Cell
+from fresh.experiment.grid_keys import wrong_part
 
 TABLES = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
 
@@ -30,7 +31,7 @@ def wrong_tables(given: Mapping[str, Any]) -> Iterator[str]:
     """Name the parts of a file that are unknown, or not of the form they must have."""
     for name in given:
         if name not in TABLES:
-            yield unknown(name, "a part of a grid", TABLES)
+            yield wrong_part(name, TABLES)
     rows = given.get("rows", [{}])
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows) or not rows:
         yield "rows must be tables, each under its own [[rows]]."

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import ConfigError, attempt, flatten, read_toml
+from fresh.config import ConfigError, attempt, read_toml
 from fresh.corpora import CORPORA
 from fresh.experiment.figure_check import wrong_figure
 from fresh.experiment.grid import FREE, Cell, Grid, Reads
@@ -25,14 +25,13 @@ from fresh.experiment.grid_check import (
     wrong_tables,
     wrong_values,
 )
+from fresh.experiment.grid_keys import OWN, short_names, wrong_names
 from fresh.experiment.naming import told
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 from fresh.run_config import RunConfig
 from fresh.search import Span, read_span
 
-OWN = ("name", "corpus", "reads", "draw", "trials")
-"""What a row says beside settings of `fresh train`."""
 PLACES = ("dev", "test")
 """Settings of a corpus that name a file."""
 N_TRIALS = 20
@@ -47,7 +46,7 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     given, asked = read_toml(path), short_names(overrides or {})
     given |= {} if documents is None else {"documents": documents}
     problems = [*wrong_tables(given), *wrong_values(given)] or list(wrong_rows(given))
-    problems = problems or list(wrong_corpora(given, asked))
+    problems = problems or [*wrong_corpora(given, asked), *wrong_names(given, asked)]
     cells: list[Cell] = []
     if not problems:
         cells, problems = expanded(given, asked, path.parent)
@@ -112,18 +111,6 @@ def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mappin
         if name in FREE and len(several) > 1:
             raise ConfigError(f"{name} decides on how fast a run is, not on what comes out, so it cannot be a list.")
     return lists
-
-
-def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Name settings by the end of their paths, so that each has one name."""
-    return {short_name(name): value for name, value in flatten(values)}
-
-
-@functools.cache
-def short_name(name: str) -> str:
-    """Take the end of a setting's path, or all of a name that is none."""
-    kinds: list[type] = [RunConfig, *CONFIGS.values()]
-    return name.rpartition(".")[2] if any(owns(kind, name) for kind in kinds) else name
 
 
 @functools.cache
