@@ -91,6 +91,30 @@ def test_what_cannot_be_shown_is_refused(runs: str, tmp_path: Path, capsys: pyte
     refused(["plot", runs, "--output", "a.gif"], "a.gif must end in .png, .svg or .pdf, which says its form.", capsys)
 
 
+@pytest.mark.parametrize(
+    "text", ['{"version": 1, "figures": {}}', '{"version": 1, "figures": {"macro-F1": "high"}}', "x"]
+)
+def test_a_broken_report_is_named_and_not_counted(
+    text: str, runs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "runs/runs/sst-ours, global-1/report.json"
+    place.write_text(text, encoding="utf-8")
+    told = (
+        f"broken: {place}, the report of sst, ours, global, seed 1, has no figures that can be read. "
+        "Delete it, and give the `fresh run` command again."
+    )
+    assert main(["table", runs, "main"]) == 0
+    out = capsys.readouterr().out
+    assert "| ours, global |             .700 1/2 |\n" in out
+    assert out.endswith(
+        f"\n7 runs: 5 done, 1 failed, 1 open.\n\nfailed: sst, ours, top_k, seed 2: ValueError: no\n\n{told}\n"
+    )
+    assert main(["table", runs, "main", "--test", "discretizer=global_top_k:top_k"]) == 0
+    assert capsys.readouterr().out.endswith(f"\n{told}\n")
+    assert main(["plot", runs, "--output", f"{tmp_path}/a.png"]) == 0
+    assert capsys.readouterr().out.endswith(f"\n5 runs: 3 done, 1 failed, 1 open.\n{told}\n")
+
+
 def test_data_are_described(toy: Splits, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = small.write_csv(tmp_path / "toy.csv", small.rows(toy.test))
     assert main(["describe", str(place)]) == 0

@@ -43,6 +43,8 @@ def test_the_command_says_so_when_a_table_loses_runs(
         "Done, but no longer in the plan of main and its table: 2 of an earlier plan. "
         "The command that planned them brings them back.\n"
     )
+    two = run(capsys, path, "--out", out, *few, "--set", "seed=1,2")
+    assert two == (0, f"2 of 2 runs are done. Table: fresh table {out} main\n", [])
     assert run(capsys, path, "--out", out, *few)[1] == f"3 of 3 runs are done. Table: fresh table {out} main\n"
 
 
@@ -104,8 +106,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "setting": (
         ["--set", "epohcs=1"],
-        "1 run of the grid cannot be, so none was begun:\nepohcs is not a setting. Did you mean epochs?\n"
-        "  toy, full_text, seed 0",
+        "In GRID: --set: epohcs is not a setting. Did you mean epochs?",
     ),
     "seed": (["--set", "seed=x"], "In GRID: seed must be a whole number of at least 0, got 'x'."),
     "corpus": (
@@ -128,6 +129,21 @@ def test_what_cannot_be_is_refused_before_anything_is_begun(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--epochs", "It is a setting of all runs: --set epochs=VALUE."),
+        ("--learning-rate=1", "It is a setting of all runs: --set learning_rate=VALUE."),
+        ("--document", "Did you mean --documents?"),
+    ],
+)
+def test_a_setting_is_no_option(option: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "grid.toml", "--out", str(tmp_path), option, "3"])
+    name = option.partition("=")[0]
+    assert capsys.readouterr().err == f"fresh run: {name} is not an option. {told}\nSee: fresh run --help\n"
+
+
 def test_a_file_that_is_no_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = str(tmp_path / "no.toml")
     told = f"fresh run: There is no settings file {missing} that can be read (No such file or directory)."
@@ -136,6 +152,18 @@ def test_a_file_that_is_no_grid(tmp_path: Path, capsys: pytest.CaptureFixture[st
     status, _, [told] = run(capsys, str(tmp_path / "bad.toml"), "--out", str(tmp_path))
     assert status == 1
     assert told.startswith(f"fresh run: {tmp_path / 'bad.toml'} is not a TOML file: ")
+
+
+@pytest.mark.parametrize("place", ["here", "here/runs"])
+def test_a_file_in_the_place_of_the_folder_is_named(
+    place: str, grid: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "here").write_text("mine", encoding="utf-8")
+    out = str(tmp_path / place)
+    told = f"{out} cannot be a folder of runs, since {tmp_path / 'here'} is a file. Choose another folder."
+    assert run(capsys, grid({"method": "full_text"}), "--out", out) == (1, "", [f"fresh run: {told}"])
+    assert main(["table", out]) == 1
+    assert capsys.readouterr().err == f"fresh table: {told}\n"
 
 
 def test_a_full_disk_is_named(

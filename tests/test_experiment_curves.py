@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fresh.config import ConfigError
-from fresh.experiment.curves import Drawing, Point, drawing
+from fresh.experiment.curves import Drawing, Level, Point, drawing
 from fresh.experiment.expected import expected_curve
 from fresh.experiment.figure_config import FigureConfig, read_figure
 from made_up_runs import Made, results, seeds
@@ -43,11 +43,11 @@ def test_lines_go_over_a_setting_with_the_range_over_seeds() -> None:
     assert [panel.name for panel in found.panels] == ["sst", "movies"]
     first, second = found.panels[0].lines
     assert first.name == "a"
-    assert first.points[0] == Point(0.1, 0.7, 0.7, 0.7)
-    assert first.points[1] == pytest.approx((0.2, 0.85, 0.8, 0.9))
+    assert first.points[0] == Point(0.1, 0.7, 0.7, 0.7, whole=False)
+    assert first.points[1] == pytest.approx((0.2, 0.85, 0.8, 0.9, True))
     assert (second.name, second.points) == ("b", (Point(0.1, 0.5, 0.5, 0.5),))
-    [(_, level)] = found.panels[0].levels
-    assert level == pytest.approx(0.925)
+    [level] = found.panels[0].levels
+    assert level.y == pytest.approx(0.925)
     assert found.panels[1].levels == ()
     assert (found.names, found.level_names) == (["a", "b"], ["full text"])
     assert found.remarks == ("7 runs: 6 done, 0 failed, 1 open.",)
@@ -73,6 +73,20 @@ def test_marks_are_runs_and_all_trials_of_a_row_are_one() -> None:
     assert len(panel.lines[0].points) == 5
 
 
+def test_what_stands_for_too_few_runs_is_not_whole() -> None:
+    missing = [*LENGTHS, Made("full text", None, 2, settings={"method": "full_text"})]
+    found = drawn(missing, by="scorer", where={"method": "fresh"}, against="full text")
+    assert [[point.whole for point in line.points] for line in found.panels[0].lines] == [[False, True], [True]]
+    assert [level.whole for level in found.panels[0].levels] == [False]
+    assert found.partly
+    assert not drawn(LENGTHS, by="scorer", where={"scorer": "b"}).partly
+    both = [*seeds("a", 0.5, 0.6, None, figures={"kept": 0.1}), *seeds("b", 0.5, figures={"kept": 0.1})]
+    [panel] = drawn(both, kind="scatter").panels
+    assert [[point.whole for point in line.points] for line in panel.lines] == [[False, False], [True]]
+    search = drawn([*TRIALS, Made("Lei, trial 2", None, 1)], kind="evp")
+    assert [point.whole for point in search.panels[0].lines[0].points] == [False, False]
+
+
 def test_a_search_is_the_mean_over_the_searches_of_all_seeds() -> None:
     found = drawn(SEARCH, kind="evp", against=["ours"])
     [panel] = found.panels
@@ -80,8 +94,8 @@ def test_a_search_is_the_mean_over_the_searches_of_all_seeds() -> None:
     pairs = list(zip(first, second, strict=False))
     assert len(panel.lines[0].points) == 2
     for number, (point, pair) in enumerate(zip(panel.lines[0].points, pairs, strict=True), 1):
-        assert point == pytest.approx((number, sum(pair) / 2, min(pair), max(pair)))
-    assert panel.levels == (("ours", 0.75),)
+        assert point == pytest.approx((number, sum(pair) / 2, min(pair), max(pair), True))
+    assert panel.levels == (Level("ours", 0.75),)
     assert found.remarks == ("5 runs: 5 done, 0 failed, 0 open.",)
 
 
@@ -108,7 +122,9 @@ def test_wrong_names_are_refused() -> None:
     refused("x must be trials or seconds for the kind evp, got 'ratio'.", LENGTHS, kind="evp", x="ratio")
     refused("where must be a table of settings, as in { method = 'lei' }, got 'lei'.", LENGTHS, where="lei")
     refused("kind must be 'lines' or 'scatter' or 'evp', got 'pie'.", LENGTHS, kind="pie")
-    refused("ex is not a setting. Did you mean x?", LENGTHS, ex="ratio")
+    refused("ex is not a setting of a figure. Did you mean x?", LENGTHS, ex="ratio")
+    told = "colour is not a setting of a figure. There are: kind, x, y, by, panels, where, against."
+    refused(told, LENGTHS, colour="red")
 
 
 def test_a_setting_that_is_no_number_is_refused() -> None:

@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import fresh.experiment.folder
 from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid, write_toy
 from fresh.data import Splits
 from fresh.experiment.experiment import Done
-from fresh.experiment.folder import Runs
-from fresh.experiment.work import Worker
+from fresh.experiment.folder import GoneError, Runs
+from fresh.experiment.plan import Task
+from fresh.experiment.work import Outcome, Worker
 
 
 @pytest.fixture
@@ -70,9 +72,34 @@ def test_a_damaged_report_is_made_again(grid: Callable[..., Path], tmp_path: Pat
     [key] = run_keys(path)
     report = Runs(tmp_path / "runs").of(key) / "report.json"
     before = figures(Runs(tmp_path / "runs"), [key])
-    report.write_bytes(report.read_bytes()[:-20])
-    assert run(path) == Done("grid", 1, {})
-    assert figures(Runs(tmp_path / "runs"), [key]) == before
+    no_figures = b'{"version": 1, "figures": {}}'
+    for damaged in (report.read_bytes()[:-20], no_figures, no_figures.replace(b"{}", b'{"macro-F1": "high"}')):
+        report.write_bytes(damaged)
+        assert run(path) == Done("grid", 1, {})
+        assert figures(Runs(tmp_path / "runs"), [key]) == before
+
+
+def test_a_folder_that_is_deleted_meanwhile_ends_it_all(
+    grid: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, perform = grid({"scorer": "attention"}, {"method": "random"}, name="main"), Worker.perform
+    done: list[str] = []
+
+    def delete_then_perform(worker: Worker, task: Task) -> Outcome:
+        shutil.rmtree(tmp_path / "runs")
+        done.append(str(task))
+        return perform(worker, task)
+
+    monkeypatch.setattr(Worker, "perform", delete_then_perform)
+    with pytest.raises(GoneError) as caught:
+        run(path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'runs'} was deleted, or moved, while runs were being done: the plan of main is not there any "
+        "more. What was under way is broken off. Give the same command again to begin anew."
+    )
+    assert done == ["toy, support model, seed 0"]
+    monkeypatch.undo()
+    assert run(path) == Done("main", 2, {})
 
 
 def test_a_full_disk_is_told_and_leaves_no_run_that_looks_done(

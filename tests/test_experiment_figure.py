@@ -32,7 +32,7 @@ def problem(
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"kind": "pie"}, "kind must be 'lines' or 'scatter' or 'evp', got 'pie'."),
-    ({"ex": "ratio"}, "ex is not a setting. Did you mean x?"),
+    ({"ex": "ratio"}, "ex is not a setting of a figure. Did you mean x?"),
     ({"x": "ration"}, "ration is not a setting of these runs. Did you mean ratio?"),
     ({"by": "method,scorr"}, "scorr is not a setting of these runs. Did you mean scorer?"),
     ({"panels": "corpuss"}, "corpuss is not a setting of these runs. Did you mean corpus?"),
@@ -52,8 +52,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"x": "scorer"},
-        "scorer is 'attention' in ours, ratio 0.1, which is no number. Choose another setting with --x, or leave such "
-        "runs out with --where.",
+        "scorer is 'attention' in ours, ratio 0.1, which is no number. Choose another setting with x, or leave such "
+        "runs out with where.",
     ),
     (
         {"kind": "evp"},

@@ -41,19 +41,24 @@ def test_a_run_that_succeeds_is_no_longer_a_failure(runs: Runs) -> None:
     assert runs.failure("key") is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", '{"version": 1', "[1]", "null", "{}", '{"version": 1}', '{"version": 1, "figures": 3}', "\udcff"],
-)
-def test_a_damaged_report_is_no_report(text: str, runs: Runs) -> None:
+DAMAGED = ["", "{", '{"version": 1', "[1]", "null", "{}", '{"version": 1}', '{"version": 1, "figures": 3}', "\udcff"]
+DAMAGED += ['{"version": 1, "figures": {}}', '{"version": 1, "figures": {"macro-F1": "high"}}']
+DAMAGED += ['{"version": 1, "figures": {"macro-F1": null}}', '{"version": 1, "figures": {"macro-F1": true}}']
+DAMAGED += ['{"version": 1, "figures": {"macro-F1": 0.5}, "seconds": "long"}']
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_report_is_no_report_and_broken(text: str, runs: Runs) -> None:
     runs.of("key").mkdir(parents=True)
     (runs.of("key") / REPORT).write_bytes(text.encode("utf-8", "surrogateescape"))
     assert runs.report("key") is None
+    assert runs.broken("key") == runs.of("key") / REPORT
 
 
-def test_a_report_of_another_version_is_done_again(runs: Runs) -> None:
+def test_a_report_of_another_version_is_done_again_and_not_broken(runs: Runs) -> None:
     runs.finish("key", {"figures": FIGURES, "version": VERSION + 1})
-    assert runs.report("key") is None
+    assert (runs.report("key"), runs.broken("key")) == (None, None)
+    assert runs.broken("nothing there") is None
 
 
 def test_a_full_disk_leaves_nothing_that_looks_done(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,24 +30,24 @@ def problems(tmp_path: Path) -> Problems:
 def test_a_misspelt_corpus_is_recognised_be_it_ones_own_or_the_papers(problems: Problems) -> None:
     told = "{} is not a corpus of this grid or of the paper. Did you mean {}?"
     both = [told.format("mien", "mine"), told.format("moves", "movies")]
-    assert problems(grid={"corpus": ["mien", "sst", "moves"]}, corpora=MINE) == both
+    assert problems({}, grid={"corpus": ["mien", "sst", "moves"]}, corpora=MINE) == both
     assert problems({"corpus": "mien"}, {"corpus": "mine"}, corpora=MINE) == both[:1]
-    assert problems(overrides={"corpus": "mien"}, corpora=MINE) == both[:1]
+    assert problems({}, overrides={"corpus": "mien"}, corpora=MINE) == both[:1]
 
 
 def test_a_corpus_like_no_other_hears_all_there_are(problems: Problems) -> None:
     told = "xyz is not a corpus of this grid or of the paper. There are: mine, sst, agnews, evinf, movies, multirc."
-    assert problems(grid={"corpus": ["xyz"]}, corpora=MINE) == [told]
+    assert problems({}, grid={"corpus": ["xyz"]}, corpora=MINE) == [told]
 
 
 def test_a_corpus_of_ones_own_needs_data(problems: Problems) -> None:
     told = "the corpus mine has no data. Say where it is: data = 'FILE' in [corpora.mine]."
-    assert problems(grid={"corpus": "mine"}, corpora={"mine": {"ratio": 0.2}}) == [told]
+    assert problems({}, grid={"corpus": "mine"}, corpora={"mine": {"ratio": 0.2}}) == [told]
 
 
 def test_a_corpus_that_no_row_is_tried_on_is_a_mistake(problems: Problems) -> None:
     tables = {"ssst": {"epochs": 1}, "mine": {"data": "mine.csv"}}
-    assert problems(grid={"corpus": ["sst", "movies"]}, corpora=tables) == [
+    assert problems({}, grid={"corpus": ["sst", "movies"]}, corpora=tables) == [
         f"[corpora.{name}] is of no use: rows are tried on sst, movies only. "
         "Mend its name, name it in corpus too, or leave it out."
         for name in tables
@@ -57,8 +57,18 @@ def test_a_corpus_that_no_row_is_tried_on_is_a_mistake(problems: Problems) -> No
 
 def test_a_corpus_that_only_this_command_leaves_out_is_none(problems: Problems) -> None:
     grid = {"corpus": ["sst", "mine"]}
-    assert problems(grid=grid, corpora={**MINE, "sst": {"epochs": 1}}, overrides={"corpus": "sst"}) == []
-    assert problems(grid={"corpus": "sst"}, corpora=MINE, overrides={"corpus": "mine"}) == []
+    assert problems({}, grid=grid, corpora={**MINE, "sst": {"epochs": 1}}, overrides={"corpus": "sst"}) == []
+    assert problems({}, grid={"corpus": "sst"}, corpora=MINE, overrides={"corpus": "mine"}) == []
+
+
+def test_a_grid_without_rows_hears_what_one_looks_like(problems: Problems) -> None:
+    told = (
+        "there are no rows, so there is nothing to train. A row looks like this: [[rows]] in one line, and in "
+        "the next, for example, scorer = 'attention' or method = 'full_text'."
+    )
+    assert problems(grid={"corpus": ["sst", "moves"]}) == [told]
+    assert problems(row=[{}]) == ["row is not a part of a grid. Did you mean rows?"]
+    assert problems({}, grid={"corpus": "sst"}) == []
 
 
 def test_two_runs_of_one_name_that_differ_are_refused(problems: Problems) -> None:

@@ -2,7 +2,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import fresh
+from fresh.config import ConfigError
 from fresh.experiment.folder import Runs
 from fresh.experiment.manifest import manifest
 from fresh.experiment.results import Result, read_results
@@ -66,3 +69,11 @@ def test_shared_work_is_counted_with_the_run_that_needs_it(tmp_path: Path) -> No
     runs.finish("k", {"figures": {"macro-F1": 0.5}, "seconds": 2.0, "shared seconds": 4.5})
     [found] = read_results(runs, "main")
     assert found.figures["seconds"] == 6.5
+
+
+def test_a_report_that_does_not_say_enough_is_named() -> None:
+    told = "report.json of sst, a row, seed 0, in runs/sst-0, lacks: data, notes. "
+    told += "Delete it, and give the `fresh run` command again."
+    with pytest.raises(ConfigError) as caught:
+        manifest([result("movies", 1), result("sst", 0, data=None, notes="none")])
+    assert str(caught.value) == told

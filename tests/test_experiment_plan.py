@@ -139,7 +139,7 @@ def test_all_cells_that_cannot_be_are_named(planned: Callable[..., list[Task]], 
         {"name": "b", "scorer": ["atention", "gradient"]},
         {"name": "c", "method": "lei", "reads": "complement"},
         {"name": "d", "scorer": "attention", "ratio": 2},
-        {"name": "e", "epoch": 2},
+        {"name": "e", "epochs": 0},
         grid={"seed": [0, 1]},
     )
     complement = "reads = 'complement' is for the method fresh with a scorer, without a tagger or folds."
@@ -155,7 +155,7 @@ def test_all_cells_that_cannot_be_are_named(planned: Callable[..., list[Task]], 
         *("  toy, c, seed 0", "  toy, c, seed 1"),
         "ratio must be above 0 and at most 1, got 2.0.",
         *("  toy, d, seed 0", "  toy, d, seed 1"),
-        "epoch is not a setting. Did you mean epochs?",
+        "epochs must be at least 1, got 0.",
         *("  toy, e, seed 0", "  toy, e, seed 1"),
     ]
 
@@ -215,6 +215,21 @@ def test_data_that_cannot_be_read_and_folds_that_cannot_be_cut(
         f"{tmp_path / 'no.csv'} does not exist. Look at the spelling and at the folder it is meant to be in.",
         "  x, fresh, attention, folds 99, seed 0",
     ]
+
+
+def test_rows_that_differ_only_in_how_fast_they_are_would_be_one_run(
+    planned: Callable[..., list[Task]], tmp_path: Path
+) -> None:
+    slow, fast = {"name": "slow", "method": "full_text"}, {"name": "fast", "method": "full_text", "compiled": True}
+    assert refused(planned, tmp_path, slow, {**fast, "frozen": "off"}, grid={"seed": [0, 1]}) == [
+        "2 runs of the grid cannot be, so none was begun:",
+        "The rows slow and fast differ only in frozen, compiled: that decides on how fast a run is, not on what comes "
+        "out, so they would be one run. Leave one of them out.",
+        "  toy, fast, seed 0",
+        "  toy, fast, seed 1",
+    ]
+    usual = {"name": "usual", "method": "full_text", "pooling": "auto"}
+    assert len([task for task in planned(slow, usual, {**fast, "epochs": 9}) if task.kind == "run"]) == 2
 
 
 def test_a_corpus_of_the_paper_needs_its_folder(planned: Callable[..., list[Task]], tmp_path: Path) -> None:

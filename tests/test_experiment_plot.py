@@ -7,9 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from fresh.config import ConfigError
-from fresh.experiment.curves import Drawing, Line, Panel, Point
+from fresh.experiment.curves import Drawing, Level, Line, Panel, Point
 from fresh.experiment.figure_config import FigureConfig, Kind
-from fresh.experiment.plot import COLOURS, MARKERS, STYLES, draw, plot, x_label
+from fresh.experiment.plot import COLOURS, MARKERS, PARTLY, STYLES, draw, plot, x_label
 from fresh.extras import MissingExtraError
 
 POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
@@ -18,7 +18,7 @@ POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
 def made(kind: Kind = "lines", n_lines: int = 2, n_panels: int = 4, x: str = "") -> Drawing:
     """Make a figure up."""
     lines = tuple(Line(f"line {number} of $x_1$", POINTS) for number in range(n_lines))
-    panels = tuple(Panel(f"panel {number}", lines, (("full text", 0.8),)) for number in range(n_panels))
+    panels = tuple(Panel(f"panel {number}", lines, (Level("full text", 0.8),)) for number in range(n_panels))
     return Drawing(FigureConfig(kind, x), panels, ())
 
 
@@ -49,10 +49,41 @@ def test_what_others_draw_is_not_changed(tmp_path: Path) -> None:
 def test_lines_differ_in_more_than_colour() -> None:
     figure = draw(made(n_lines=7), Figure)
     lines = [line for line in figure.axes[0].get_lines() if line.get_marker() != "None"]
-    assert [line.get_marker() for line in lines] == list(MARKERS)
+    assert [line.get_marker() for line in lines] == list(MARKERS[:7])
     assert [line.get_color() for line in lines] == list(COLOURS)
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 7
     assert len({line.get_linestyle() for line in lines}) >= len(STYLES) - 1
+
+
+def test_the_marks_of_forty_rows_all_differ() -> None:
+    [axes] = draw(made("scatter", n_lines=40, n_panels=1), Figure).axes
+    marks = [drawn for drawn in axes.collections if len(np.asarray(drawn.get_offsets()))]
+    looks = {(str(mark.get_edgecolor()), str(mark.get_paths()[0].vertices)) for mark in marks}
+    assert len(looks) == 40
+
+
+def test_points_of_too_few_runs_are_hollow_and_the_legend_says_so() -> None:
+    lines = (Line("a", (POINTS[0]._replace(whole=False), POINTS[1])),)
+    for kind in ("lines", "scatter", "evp"):
+        figure = draw(Drawing(FigureConfig(kind), (Panel("sst", lines),), ()), Figure)
+        assert figure.legends[0].get_title().get_text() == PARTLY
+    whole = draw(made(), Figure)
+    assert whole.legends[0].get_title().get_text() == ""
+    [axes] = draw(Drawing(FigureConfig(), (Panel("sst", lines),), ()), Figure).axes
+    [line, hollow] = axes.get_lines()
+    assert (line.get_markevery(), hollow.get_markerfacecolor()) == ([1], "white")
+    assert (hollow.get_marker(), hollow.get_color()) == (line.get_marker(), line.get_color())
+    assert np.asarray(hollow.get_xydata()).tolist() == [[1, 0.5]]
+    [axes] = draw(Drawing(FigureConfig("scatter"), (Panel("sst", lines),), ()), Figure).axes
+    insides = [(np.asarray(mark.get_offsets()).tolist(), len(mark.get_facecolor())) for mark in axes.collections]
+    assert insides == [([[1, 0.5]], 0), ([[2, 0.7]], 1)]
+
+
+def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
+    panel = Panel("sst", (Line("a", POINTS),), (Level("full text", 0.8, whole=False), Level("random", 0.2)))
+    [legend] = draw(Drawing(FigureConfig(), (panel,), ()), Figure).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "full text*", "random"]
+    assert legend.get_title().get_text() == PARTLY == "hollow, or with *: not all runs are done"
 
 
 def test_one_legend_names_all_lines_and_places_without_a_panel_are_empty() -> None:

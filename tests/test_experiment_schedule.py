@@ -197,7 +197,7 @@ def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
 def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
     tasks = [*chain("support", "scores", "run"), Task("run", "other", CELL, ("t1",)), Task("run", "alone", CELL)]
-    runs.finish("t2", {"figures": {}})
+    runs.finish("t2", {"figures": {"macro-F1": 0.5}})
     runs.fail("other", "no", "")
     failed, engine = carry_out(tasks, tmp_path)
     assert (failed, engine.starts) == ({"other": "no"}, ["alone"])

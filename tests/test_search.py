@@ -81,7 +81,7 @@ WAY_OUT = "cannot be searched. Write name=low:high, name=low:high:log or name=on
             )
         ),
         ("lambda_3=0:1", "lambda_3 is not a setting of the method lei. Did you mean lambda_2?"),
-        ("steps=1,2", "steps is not a setting of the method lei. Did you mean epochs?"),
+        ("epoch=1,2", "epoch is not a setting of the method lei. Did you mean epochs?"),
         ("layers=1:3", "layers has no values between two others. Write layers=one,two,three, with numbers."),
     ],
 )

@@ -66,14 +66,25 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
 
 def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
     """Read the command line; the TEXT to explain may also stand behind options, which argparse does not see."""
-    from fresh.config import unknown
-
     args, rest = parser.parse_known_args(given)
     if args.command == "explain" and args.text_given is None and len(rest) == 1 and not rest[0].startswith("-"):
         args.text_given = rest.pop()
     if rest:
-        wrong = [unknown(item.partition("=")[0], "an option", args.options) for item in rest if item.startswith("--")]
+        wrong = [wrong_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
         told = "\n".join(wrong) or f"{' '.join(rest)} was not expected."
         print(f"fresh {args.command}: {told}\nSee: fresh {args.command} --help".translate(VISIBLE), file=sys.stderr)
         raise SystemExit(2)
     return args
+
+
+def wrong_option(option: str, args: argparse.Namespace) -> str:
+    """Say that a command has no such option, and what may have been meant; a grid takes settings otherwise."""
+    from fresh.config import unknown
+
+    if args.command == "run":
+        from fresh.experiment.wording import known
+
+        name = option.removeprefix("--").replace("-", "_")
+        if name in known():
+            return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."
+    return unknown(option, "an option", args.options)

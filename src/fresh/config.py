@@ -1,7 +1,6 @@
 """Settings from TOML, key=value and keyword arguments; every bad setting named at once."""
 
 import ast
-import difflib
 import functools
 import inspect
 import math
@@ -13,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from fresh.likeness import nearest
 
 Config = TypeVar("Config")
 
@@ -89,7 +90,7 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
     for name, value in flatten(values):
         path = next((path for path in known if f".{path}".endswith(f".{name}")), None)
         if path is None:
-            problems.append(unknown(name, "a setting", endings(known, name)))
+            problems.append(unknown_setting(name, known))
             continue
         try:
             chosen[path] = convert(value, known[path])
@@ -99,6 +100,15 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
     if problems or config is None:
         raise ConfigError("\n".join(problems))
     return config
+
+
+def unknown_setting(name: str, paths: Iterable[str]) -> str:
+    """Say that there is no such setting, and which one may have been meant, perhaps of another section."""
+    known = endings(paths, name)
+    last = name.rpartition(".")[2]
+    if last != name and nearest(name, known) is None and last in endings(paths, last):
+        return f"{name} is not a setting. Did you mean {last}?"
+    return unknown(name, "a setting", known)
 
 
 def endings(paths: Iterable[str], like: str) -> list[str]:
@@ -165,8 +175,8 @@ def unknown(name: str, what: str, known: Iterable[str]) -> str:
     :param what: What it should have named, with its article.
     """
     names = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(names)}."
+    close = nearest(name, names)
+    hint = f"There are: {', '.join(names)}." if close is None else f"Did you mean {close}?"
     return f"{name} is not {what}. {hint}"
 
 

@@ -19,6 +19,8 @@ lines     a figure over a setting, mean over seeds, with a band from the lowest 
 scatter   two figures, a mark for each run
 evp       expected validation performance: how good the best of so many trials is on dev (Dodge et al., 2019);
           only for searches: rows with `draw` and `trials`
+
+Before all runs are done, points that lack a seed are hollow, and flat lines that do have a star in the legend.
 """
 NAMES = ("kind", "x", "y", "by", "panels", "against")
 

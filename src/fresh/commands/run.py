@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh.commands.options import INTERRUPTED, add_engine, check_engine
-from fresh.config import parse_assignments
+from fresh.experiment.overrides import parse_lists
 
 if TYPE_CHECKING:
     from fresh.experiment.engine import Engine
@@ -21,6 +21,7 @@ never done again: give the same command again to go on after a break, or with mo
   fresh table runs main                        the table so far, also while it runs
   fresh run experiments/main.toml experiments/lengths.toml --data-dir DATA --out runs      what both need is done once
   fresh run experiments/main.toml --data-dir DATA --out quick --documents 200 --set epochs=1 --set seed=0
+  fresh run experiments/main.toml --data-dir DATA --out runs --set corpus=sst,agnews --set seed=0,1
   fresh run experiments/main.toml --data-dir /shared/DATA --out /shared/runs --engine ray --address 10.0.0.1:6379
 
 With --engine ray, the work is done on all nodes of a Ray cluster. They must all see the folders of --out and --data-dir
@@ -66,20 +67,23 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machines)")
     add_engine(parser, "on which the runs are done")
     parser.add_argument("--documents", type=int, metavar="N", help="documents of each split, at most, for a quick look")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs")
+    text = "a setting of all runs, whatever the file says; several values with commas stand for one run each"
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="try again what failed before")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
     from fresh.experiment.experiment import run_grids
+    from fresh.experiment.folder import check_place
 
     check_engine(args)
+    check_place(args.out)
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:
         with contextlib.closing(make_engine(args)) as engine:
-            ended = run_grids(grids, args.out, engine=engine, overrides=parse_assignments(args.set), **how)
+            ended = run_grids(grids, args.out, engine=engine, overrides=parse_lists(args.set), **how)
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
         return INTERRUPTED
@@ -91,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
                 f"Done, but no longer in the plan of {done.name} and its table: {done.n_dropped} of an earlier plan. "
                 "The command that planned them brings them back."
             )
-    failures = {cell: reason for done in ended for cell, reason in done.failures.items()}
-    for cell, reason in failures.items():
+    failures = dict.fromkeys((cell, reason) for done in ended for cell, reason in done.failures.items())
+    for cell, reason in failures:
         print(f"failed: {cell}: {reason}", file=sys.stderr)
     if failures:
         print("Try again what failed: the same command with --retry.", file=sys.stderr)

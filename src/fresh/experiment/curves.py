@@ -21,7 +21,7 @@ from fresh.experiment.results import (
     where,
     written,
 )
-from fresh.experiment.table import counted, differing
+from fresh.experiment.table import broken, counted, differing
 
 TRIAL = re.compile(r", trial \d+$")
 
@@ -33,6 +33,17 @@ class Point(NamedTuple):
     y: float
     low: float
     high: float
+    whole: bool = True
+    """Whether all runs that it stands for are done."""
+
+
+class Level(NamedTuple):
+    """A flat line: the mean of a row."""
+
+    name: str
+    y: float
+    whole: bool = True
+    """Whether all runs that it stands for are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +60,7 @@ class Panel:
 
     name: str
     lines: tuple[Line, ...]
-    levels: tuple[tuple[str, float], ...] = ()
-    """Flat lines, each with its name."""
+    levels: tuple[Level, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,14 @@ class Drawing:
     @property
     def level_names(self) -> list[str]:
         """The flat lines of all panels, each once."""
-        return list(dict.fromkeys(name for panel in self.panels for name, _ in panel.levels))
+        return list(dict.fromkeys(level.name for panel in self.panels for level in panel.levels))
+
+    @property
+    def partly(self) -> bool:
+        """Whether a point or a flat line stands for runs that are not all done."""
+        points = (point.whole for panel in self.panels for line in panel.lines for point in line.points)
+        levels = (level.whole for panel in self.panels for level in panel.levels)
+        return not all((*points, *levels))
 
 
 def drawing(results: Sequence[Result], config: FigureConfig) -> Drawing:
@@ -135,7 +152,12 @@ def over_setting(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point
     for x in sorted(by_x):
         values = values_of(by_x[x], config.y)
         if values:
-            yield Point(x, statistics.fmean(values), min(values), max(values))
+            yield Point(x, statistics.fmean(values), min(values), max(values), all_done(by_x[x]))
+
+
+def all_done(runs: Iterable[Result]) -> bool:
+    """Say whether nothing is missing of some runs."""
+    return all(run.report for run in runs)
 
 
 def number(run: Result, name: str) -> float:
@@ -150,11 +172,12 @@ def number(run: Result, name: str) -> float:
 
 
 def marks(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
-    """Take two figures of each run."""
+    """Take two figures of each run; whole is one whose row has all its seeds."""
+    rows = {row: all_done(same) for row, same in grouped(runs, lambda run: run.row).items()}
     for run in runs:
         if config.x in run.figures and config.y in run.figures:
             y = run.figures[config.y]
-            yield Point(run.figures[config.x], y, y, y)
+            yield Point(run.figures[config.x], y, y, y, rows[run.row])
 
 
 def searches(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
@@ -164,16 +187,16 @@ def searches(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
     seconds = values_of(runs, SECONDS)
     step = statistics.fmean(seconds) if config.x == SECONDS and seconds else 1.0
     for n_before, values in enumerate(zip(*curves, strict=False)):  # up to the end of the shortest search
-        yield Point((n_before + 1) * step, statistics.fmean(values), min(values), max(values))
+        yield Point((n_before + 1) * step, statistics.fmean(values), min(values), max(values), all_done(runs))
 
 
-def levels(results: Sequence[Result], config: FigureConfig, panel: str) -> Iterator[tuple[str, float]]:
+def levels(results: Sequence[Result], config: FigureConfig, panel: str) -> Iterator[Level]:
     """Take the means of the rows that are drawn as flat lines."""
     for row in config.against:
         runs = [run for run in results if run.row == row and written(run.about(config.panels)) == panel]
         values = values_of(each_once(runs), config.y)
         if values:
-            yield row, statistics.fmean(values)
+            yield Level(row, statistics.fmean(values), all_done(runs))
 
 
 def remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:
@@ -183,6 +206,7 @@ def remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:
         if mixed:
             yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with --where, or --by."
     yield counted(runs)
+    yield from broken(runs)
 
 
 def mixed_in(runs: Sequence[Result], config: FigureConfig) -> Iterable[str]:

@@ -81,6 +81,8 @@ class Schedule:
     runs: Runs
     engine: Engine
     view: View
+    plans: Sequence[str] = ()
+    """Experiments whose plans must stay in the folder of runs for as long as tasks are done."""
     waiting: list[Task] = field(default_factory=list)
     most: int | None = None
     """How many tasks are done at once since a card was full; as many as there are workers if it never was."""
@@ -102,6 +104,7 @@ class Schedule:
 
         :param tasks: What is needed stands before what needs it.
         :return: Why each task that failed did, by its key.
+        :raises GoneError: If the folder of runs is deleted meanwhile.
         """
         assert {need for task in tasks for need in task.needs} <= {task.key for task in tasks}
         self.waiting = self.left(tasks)
@@ -111,7 +114,9 @@ class Schedule:
             if self.crowded and not self.running:
                 self.start_alone()
             if self.running:
-                self.note(self.engine.wait())
+                ended = self.engine.wait()
+                self.runs.check_there(self.plans)
+                self.note(ended)
         return self.failed
 
     def left(self, tasks: Sequence[Task]) -> list[Task]:

@@ -10,7 +10,7 @@ from fresh.experiment.folder import Runs
 from fresh.experiment.grid import Grid
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.local import Local
-from fresh.experiment.plan import Task, plan
+from fresh.experiment.plan import Task, plan, tell_apart
 from fresh.experiment.view import LiveView
 
 
@@ -58,12 +58,12 @@ def run_grids(
         workers.get_ready(sum(len(grid.cells) for grid in grids))
         earlier = {grid.name: runs.planned(grid.name) for grid in grids}
         plans = {grid.name: plan(grid, data_dir, runs) for grid in grids}
-        tasks = {task.key: task for planned in plans.values() for task in planned}
+        tasks = tell_apart(list({task.key: task for planned in plans.values() for task in planned}.values()))
         if retry:
-            for key in tasks:
-                runs.forget_failure(key)
+            for task in tasks:
+                runs.forget_failure(task.key)
         with LiveView(runs, list(plans), len(tasks), workers.n_workers) as view:
-            failed = Schedule(runs, workers, view).carry_out(list(tasks.values()))
+            failed = Schedule(runs, workers, view, list(plans)).carry_out(tasks)
     finally:
         workers.close()
     dropped = {name: keys - {task.key for task in plans[name]} for name, keys in earlier.items()}

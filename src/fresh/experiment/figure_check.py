@@ -1,5 +1,6 @@
 """What is wrong with the figure that a grid file asks for, said before anything runs."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from fresh.methods.named import owns
 
 PLAIN = ("row", "corpus", "seed", "method", "reads")
 """What is known of a run before its settings are understood."""
+OPTION = re.compile(r"--(?=[a-z])")
+"""What makes an option of `fresh plot` out of a setting of [figure]."""
 
 
 def wrong_figure(given: Mapping[str, Any], cells: Sequence[Cell]) -> Iterator[str]:
@@ -24,7 +27,7 @@ def wrong_figure(given: Mapping[str, Any], cells: Sequence[Cell]) -> Iterator[st
         check(results, config)
         check_runs(results, config)
     except ConfigError as error:
-        yield from (f"[figure]: {problem}" for problem in str(error).splitlines())
+        yield from (f"[figure]: {OPTION.sub('', problem)}" for problem in str(error).splitlines())
 
 
 def to_be(cell: Cell) -> Result:

@@ -1,10 +1,10 @@
 """What a figure of an experiment shows: settings of `fresh plot`, and of [figure] in a grid file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from fresh.config import ConfigError, from_mapping, to_mapping
+from fresh.config import ConfigError, from_mapping, to_mapping, unknown
 from fresh.experiment.results import MAIN, SECONDS
 
 Kind = Literal["lines", "scatter", "evp"]
@@ -58,6 +58,10 @@ def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureC
     """
     same = "kind" not in options or options["kind"] == given.get("kind", "lines")
     whole = {**(given if same else {}), **options}
+    names = [item.name for item in fields(FigureConfig)]
+    wrong = [unknown(name, "a setting of a figure", names) for name in whole if name not in names]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
     layout = from_mapping(Layout, {name: value for name, value in whole.items() if name not in ("where", "against")})
     where, against = whole.get("where", {}), whole.get("against", ())
     if not isinstance(where, Mapping):

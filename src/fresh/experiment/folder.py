@@ -13,8 +13,14 @@ from fresh.whole_file import write_text
 
 REPORT, FAILED, PLAN = "report.json", "failed.json", "plans"
 SECONDS = "seconds.json"
+TIMES = ("seconds", "shared seconds")
+"""What a report says of the time that a run took."""
 VERSION = 1
 """Of the form of reports; those of another are done again."""
+
+
+class GoneError(ValueError):
+    """The folder of runs was deleted."""
 
 
 class BusyError(Exception):
@@ -54,8 +60,13 @@ class Runs:
     def report(self, key: str) -> dict[str, Any] | None:
         """Read the report of a run that is done."""
         found = read_record(self.of(key) / REPORT)
-        whole = found is not None and found.get("version") == VERSION and isinstance(found.get("figures"), dict)
-        return found if whole else None
+        return found if found is not None and found.get("version") == VERSION and has_figures(found) else None
+
+    def broken(self, key: str) -> Path | None:
+        """Name the report of a run if it is there, but not one; those of other versions are none of these."""
+        place = self.of(key) / REPORT
+        found = read_record(place) or {}
+        return place if place.exists() and found.get("version", VERSION) == VERSION and not has_figures(found) else None
 
     def failure(self, key: str) -> str | None:
         """Read why a run failed, if it did."""
@@ -95,6 +106,18 @@ class Runs:
         with self.claimed(f"{PLAN}-{name}", patient=True):
             write_text(place, json.dumps(told, indent=1))
 
+    def check_there(self, names: Sequence[str]) -> None:
+        """Make sure that plans which were written are still there.
+
+        :raises GoneError: If one is not, and so, most likely, much else.
+        """
+        lost = [name for name in names if not (self.path / PLAN / f"{name}.json").exists()]
+        if lost:
+            raise GoneError(
+                f"{self.path} was deleted, or moved, while runs were being done: the plan of {', '.join(lost)} is not "
+                "there any more. What was under way is broken off. Give the same command again to begin anew."
+            )
+
     def planned(self, name: str) -> set[str]:
         """List the keys of the runs that are planned, as far as the plan can be read."""
         listed = (read_record(self.path / PLAN / f"{name}.json") or {}).get("runs")
@@ -113,6 +136,22 @@ class Runs:
             known = ", ".join(self.plans()) or "none yet; `fresh run` makes one"
             raise ConfigError(f"{self.path} holds no experiment {name}. There are: {known}.")
         return found
+
+
+def check_place(path: Path) -> None:
+    """Refuse a folder of runs where a file is, or inside one."""
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if not there.is_dir():
+        raise ConfigError(f"{path} cannot be a folder of runs, since {there} is a file. Choose another folder.")
+
+
+def has_figures(report: Mapping[str, Any]) -> bool:
+    """Say whether a report has figures, and numbers wherever there must be one."""
+    figures = report.get("figures")
+    if not isinstance(figures, dict) or not figures:
+        return False
+    numbers = (*figures.values(), *(report[name] for name in TIMES if name in report))
+    return all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
 
 
 def read_record(path: Path) -> dict[str, Any] | None:

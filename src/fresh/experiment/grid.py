@@ -11,6 +11,7 @@ from fresh.config import ConfigError, flatten, to_mapping
 from fresh.corpora import find_corpus
 from fresh.data import DataError
 from fresh.experiment.identity import identity_of
+from fresh.experiment.wording import for_grids
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig
@@ -94,6 +95,12 @@ def lasting(run: Run) -> dict[str, Any]:
     return {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
 
 
+def free(run: Run) -> dict[str, Any]:
+    """List the settings of a run that do not."""
+    settings = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+    return {name: settings[name] for name in FREE}
+
+
 def deciding(run: Run) -> dict[str, Any]:
     """List the same with what an encoder is in the place of where it is."""
     return {**lasting(run), "network.encoder": identity_of(run.method.network.encoder)}
@@ -146,7 +153,10 @@ def shares_gate(run: Run) -> bool:
 
 def impossible(wrong: Mapping[str, Sequence[str]]) -> ConfigError:
     """Name all cells that cannot be, by what is wrong with them."""
-    told = [f"{reason}\n" + "\n".join(f"  {cell}" for cell in dict.fromkeys(cells)) for reason, cells in wrong.items()]
+    told = [
+        f"{for_grids(reason)}\n" + "\n".join(f"  {cell}" for cell in dict.fromkeys(cells))
+        for reason, cells in wrong.items()
+    ]
     n_cells = len({cell for cells in wrong.values() for cell in cells})
     counted = "1 run" if n_cells == 1 else f"{n_cells} runs"
     return ConfigError(f"{counted} of the grid cannot be, so none was begun:\n" + "\n".join(told))

@@ -8,6 +8,7 @@ from typing import Any
 from fresh.config import unknown
 from fresh.corpora import CORPORA
 from fresh.experiment.grid import Cell
+from fresh.experiment.grid_keys import wrong_part
 
 TABLES = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
 
@@ -26,17 +27,12 @@ class Row:
         return {"method": cell.method, "reads": cell.reads, **settings, **self.spans}
 
 
-def rows_of(given: Mapping[str, Any]) -> Any:
-    """Take the rows of a grid file, which has one that says nothing if it has none."""
-    return given.get("rows", [{}])
-
-
 def wrong_tables(given: Mapping[str, Any]) -> Iterator[str]:
     """Name the parts of a file that are unknown, or not of the form they must have."""
     for name in given:
         if name not in TABLES:
-            yield unknown(name, "a part of a grid", TABLES)
-    rows = rows_of(given)
+            yield wrong_part(name, TABLES)
+    rows = given.get("rows", [{}])
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows) or not rows:
         yield "rows must be tables, each under its own [[rows]]."
     for name in ("settings", "grid", "corpora", "figure"):
@@ -48,6 +44,13 @@ def wrong_tables(given: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must be a table, as in [corpora.{name}]."
         elif not is_places(about.get("data", [])):
             yield f"data of the corpus {name} must name a file or several, got {about['data']!r}."
+
+
+def wrong_rows(given: Mapping[str, Any]) -> Iterator[str]:
+    """Say that there are no rows, and what one looks like."""
+    if "rows" not in given:
+        look = "[[rows]] in one line, and in the next, for example, scorer = 'attention' or method = 'full_text'"
+        yield f"there are no rows, so there is nothing to train. A row looks like this: {look}."
 
 
 def is_places(data: Any) -> bool:
@@ -73,15 +76,19 @@ def own_corpora(given: Mapping[str, Any]) -> list[str]:
 def corpora_of(row: Mapping[str, Any], given: Mapping[str, Any]) -> list[Any]:
     """List the corpora of a row: as it says, as the grid says, all that the file declares, or all of the paper's."""
     usual = given.get("grid", {}).get("corpus", own_corpora(given) or list(CORPORA))
-    corpora = row.get("corpus", usual)
-    return corpora if isinstance(corpora, list) else [corpora]
+    return as_list(row.get("corpus", usual))
+
+
+def as_list(values: Any) -> list[Any]:
+    """Take a list, or make one of a single value."""
+    return values if isinstance(values, list) else [values]
 
 
 def wrong_corpora(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
     """Name corpora that nobody knows, or, if there are none, tables that are of no use."""
     tables, known = given.get("corpora", {}), (*own_corpora(given), *CORPORA)
-    asked = [overrides["corpus"]] if "corpus" in overrides else []
-    listed = [*(name for row in rows_of(given) for name in corpora_of(row, given)), *asked]
+    asked = as_list(overrides.get("corpus", []))
+    listed = [*(name for row in given["rows"] for name in corpora_of(row, given)), *asked]
     used = list(dict.fromkeys(map(str, listed)))
     strange = [name for name in used if name not in known]
     for name in strange:

@@ -11,18 +11,27 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import ConfigError, attempt, flatten, read_toml
+from fresh.config import ConfigError, attempt, read_toml
 from fresh.corpora import CORPORA
 from fresh.experiment.figure_check import wrong_figure
 from fresh.experiment.grid import FREE, Cell, Grid, Reads
-from fresh.experiment.grid_check import Row, corpora_of, namesakes, rows_of, wrong_corpora, wrong_tables, wrong_values
+from fresh.experiment.grid_check import (
+    Row,
+    as_list,
+    corpora_of,
+    namesakes,
+    wrong_corpora,
+    wrong_rows,
+    wrong_tables,
+    wrong_values,
+)
+from fresh.experiment.grid_keys import OWN, short_names, wrong_names
+from fresh.experiment.naming import told
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 from fresh.run_config import RunConfig
 from fresh.search import Span, read_span
 
-OWN = ("name", "corpus", "reads", "draw", "trials")
-"""What a row says beside settings of `fresh train`."""
 PLACES = ("dev", "test")
 """Settings of a corpus that name a file."""
 N_TRIALS = 20
@@ -31,13 +40,13 @@ N_TRIALS = 20
 def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents: int | None = None) -> Grid:
     """Read a grid file.
 
-    :param overrides: Settings that go before those of the file; each stands for one run, whatever the file lists.
+    :param overrides: Settings that go before those of the file, whatever it lists; a list stands for one run each.
     :param documents: How many documents of each split to use, at most, in place of what the file says.
     """
     given, asked = read_toml(path), short_names(overrides or {})
     given |= {} if documents is None else {"documents": documents}
-    problems = [*wrong_tables(given), *wrong_values(given)]
-    problems = problems or list(wrong_corpora(given, asked))
+    problems = [*wrong_tables(given), *wrong_values(given)] or list(wrong_rows(given))
+    problems = problems or [*wrong_corpora(given, asked), *wrong_names(given, asked)]
     cells: list[Cell] = []
     if not problems:
         cells, problems = expanded(given, asked, path.parent)
@@ -53,7 +62,7 @@ def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Pat
     """Expand all rows, and say what is wrong with them."""
     rows: list[Row] = []
     problems: list[str] = []
-    for row in rows_of(given):
+    for row in given["rows"]:
         try:
             cells = tuple(cells_of(row, given, overrides, folder))
             spans = {name: span for name, span in short_names(row.get("draw", {})).items() if name not in overrides}
@@ -95,25 +104,13 @@ def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mappin
     """List the values of all that a row, the grid or the user gives; one value is a list of one."""
     own = short_names({name: value for name, value in row.items() if name not in OWN or name == "corpus"})
     values = {"corpus": corpora_of(row, given), **short_names(given.get("grid", {})), **own, **overrides}
-    lists = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    lists = {name: as_list(value) for name, value in values.items()}
     for name, several in lists.items():
         if not several:
             raise ConfigError(f"{name} = [] stands for no run at all. List something, or leave {name} out.")
         if name in FREE and len(several) > 1:
             raise ConfigError(f"{name} decides on how fast a run is, not on what comes out, so it cannot be a list.")
     return lists
-
-
-def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Name settings by the end of their paths, so that each has one name."""
-    return {short_name(name): value for name, value in flatten(values)}
-
-
-@functools.cache
-def short_name(name: str) -> str:
-    """Take the end of a setting's path, or all of a name that is none."""
-    kinds: list[type] = [RunConfig, *CONFIGS.values()]
-    return name.rpartition(".")[2] if any(owns(kind, name) for kind in kinds) else name
 
 
 @functools.cache
@@ -144,16 +141,6 @@ def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[st
         return ", ".join([str(row["name"]), *told(varying)])
     own = {name: value for name, value in shown.items() if name in varying or name in short_names(row)}
     return ", ".join([str(chosen.get("method", "fresh")), *told(own), *([reads] if reads != "rationale" else [])])
-
-
-def told(settings: Mapping[str, Any]) -> list[str]:
-    """Write settings in a few words."""
-    return [value if is_word(value) else f"{name} {value}" for name, value in settings.items()]
-
-
-def is_word(value: Any) -> bool:
-    """Say whether a value speaks for itself, as a number does not."""
-    return isinstance(value, str) and value[:1].isalpha()
 
 
 def ratio_of(corpus: str, about: Mapping[str, Any]) -> float | None:

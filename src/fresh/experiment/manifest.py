@@ -5,15 +5,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import fresh
+from fresh.config import ConfigError
+from fresh.experiment.folder import REPORT
 from fresh.experiment.results import Result
 
 PLACES = 6
 """Digits behind the point of a figure."""
+TOLD: dict[str, type | tuple[type, ...]] = {
+    "corpus": str,
+    "data": str,
+    "documents": list,
+    "all settings": dict,
+    "machine": dict,
+    "finished": str,
+    "seconds": (int, float),
+    "notes": list,
+}
+"""What a report must say."""
 
 
 def manifest(results: Sequence[Result]) -> dict[str, Any]:
     """Put together what is known of runs; what is the same for all of them stands in one place."""
     done = [result for result in results if result.report]
+    for result in done:
+        check_report(result)
     reports = [result.report for result in done]
     failures = {f"{item.corpus}, {item.row}, seed {item.seed}": item.failure for item in results if item.failure}
     common = shared_by_all([report["all settings"] for report in reports])
@@ -44,6 +59,16 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
         ],
         "failures": failures,
     }
+
+
+def check_report(result: Result) -> None:
+    """Refuse a report that does not say what stands behind its figures."""
+    wrong = [name for name, kind in TOLD.items() if not isinstance(result.report.get(name), kind)]
+    if wrong:
+        raise ConfigError(
+            f"{REPORT} of {result.corpus}, {result.row}, seed {result.seed}, in runs/{result.key}, lacks: "
+            f"{', '.join(wrong)}. Delete it, and give the `fresh run` command again."
+        )
 
 
 def shared_by_all(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """What has to be done for a grid, and in which order: support models, scores, runs."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fresh.config import ConfigError, to_mapping
 from fresh.encoder import EncoderError, load_encoder
@@ -13,13 +13,16 @@ from fresh.experiment.grid import (
     Grid,
     checked,
     deciding,
+    free,
     impossible,
+    lasting,
     shares_gate,
     shares_scores,
     shares_support,
     short_hash,
 )
 from fresh.experiment.memory import Memory
+from fresh.experiment.naming import apart
 from fresh.experiment.sources import Sources
 from fresh.extras import MissingExtraError
 from fresh.methods.fresh import check_ready
@@ -32,6 +35,8 @@ from fresh.recipe import Run
 from fresh.scorers import settings_of_scorer
 
 Kind = Literal["support", "gate", "scores", "run"]
+READ = ("documents", "data")
+"""What decides on which documents are read, beside settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,16 @@ class Task:
     """The run that it is for, or one of them."""
     needs: tuple[str, ...] = ()
     """Keys of what must be done before."""
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What decides on what comes out of it."""
+    apart: str = field(default="", compare=False)
+    """What tells it from others that would be called alike."""
 
     def __str__(self) -> str:
-        if self.kind == "run":
-            return str(self.cell)
-        scorer = f" of {self.cell.settings['scorer']}" if "scorer" in self.cell.settings else ""
-        what = {"support": "support model", "gate": f"gate of {self.cell.method}", "scores": f"scores{scorer}"}
-        return f"{self.cell.corpus}, {what[self.kind]}, seed {self.cell.seed}"
+        cell = self.cell
+        scorer = f" of {cell.settings['scorer']}" if "scorer" in cell.settings else ""
+        shared = {"support": "support model", "gate": f"gate of {cell.method}", "scores": f"scores{scorer}"}
+        return ", ".join(filter(None, (cell.corpus, shared.get(self.kind, cell.row), self.apart, f"seed {cell.seed}")))
 
 
 def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
@@ -63,6 +71,7 @@ def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
     pairs = checked(grid, data_dir)
     places = memory.recall(pairs, sources)
     check_all(pairs, sources)
+    check_twins(pairs, sources)
     memory.keep(sources.known, places)
     tasks: dict[str, Task] = {}
     n_words: dict[str, int] = {}
@@ -81,40 +90,89 @@ def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
 def tasks_of(cell: Cell, run: Run, digest: str) -> Iterable[Task]:
     """List what one run needs, and the run."""
     needs: tuple[str, ...] = ()
-    for kind, shares, key_of in SHARED:
+    common, whole = reading(cell, run), lasting(run)
+    for kind, shares, key_of, own in SHARED:
         if shares(run):
             key = key_of(cell, run, digest)
-            yield Task(kind, key, cell, needs)
+            yield Task(kind, key, cell, needs, {**own(run, whole), **common})
             needs = (key,)
-    yield Task("run", cell.key(run, digest), cell, needs)
+    yield Task("run", cell.key(run, digest), cell, needs, {"method": cell.method, **whole, **common})
+
+
+def tell_apart(tasks: Sequence[Task]) -> list[Task]:
+    """Give tasks that would be called alike what tells them apart."""
+    alike: dict[str, list[Task]] = {}
+    for task in tasks:
+        alike.setdefault(str(task), []).append(task)
+    found: dict[str, Task] = {}
+    for same in alike.values():
+        given = [{*task.cell.settings, *READ} for task in same]
+        words = apart([task.settings for task in same], given)
+        found |= {task.key: replace(task, apart=own) for task, own in zip(same, words, strict=True)}
+    return [found[task.key] for task in tasks]
+
+
+def reading(cell: Cell, run: Run) -> dict[str, Any]:
+    """List what decides on which documents are read."""
+    own = {"data": ", ".join(cell.data), **to_mapping(run.config.data)} if cell.data else {}
+    return {"documents": cell.documents, **own}
 
 
 def gate_key(cell: Cell, run: Run, digest: str) -> str:
     """Name a gate by all that decides on it: how it is cut does not."""
-    learnt = {name: value for name, value in deciding(run).items() if name != "discretizer"}
-    return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, learnt])
+    return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, learnt(run, deciding(run))])
+
+
+def learnt(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the settings that decide on a gate."""
+    return {name: value for name, value in settings.items() if name != "discretizer"}
 
 
 def support_key(cell: Cell, run: Run, digest: str) -> str:
     """Name a support model by all that decides on it."""
-    classifier = {name: value for name, value in deciding(run).items() if name.startswith(("network.", "train."))}
-    return "support-" + short_hash([cell.corpus, digest, cell.documents, classifier])
+    return "support-" + short_hash([cell.corpus, digest, cell.documents, classifying(run, deciding(run))])
+
+
+def classifying(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the settings that decide on a support model."""
+    return {name: value for name, value in settings.items() if name.startswith(("network.", "train."))}
 
 
 def scores_key(cell: Cell, run: Run, digest: str) -> str:
     """Name the scores of all documents by all that decides on them."""
     assert isinstance(run.method, FreshConfig)
-    settings = to_mapping(run.method.scoring)
-    own = {name: settings[name] for name in settings_of_scorer(run.method.scorer) if name in settings}
-    return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, own])
+    return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, asked(run.method)])
 
 
-SHARED: tuple[tuple[Kind, Callable[[Run], bool], Callable[[Cell, Run, str], str]], ...] = (
-    ("support", shares_support, support_key),
-    ("gate", shares_gate, gate_key),
-    ("scores", shares_scores, scores_key),
+def asked(config: FreshConfig) -> dict[str, Any]:
+    """Take the settings of the scorer."""
+    settings = to_mapping(config.scoring)
+    return {name: settings[name] for name in settings_of_scorer(config.scorer) if name in settings}
+
+
+def scoring(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the settings that decide on scores."""
+    assert isinstance(run.method, FreshConfig)
+    return {"scorer": run.method.scorer, **asked(run.method), **classifying(run, settings)}
+
+
+class Shared(NamedTuple):
+    """Work that runs may share."""
+
+    kind: Kind
+    does: Callable[[Run], bool]
+    """Whether a run does."""
+    key: Callable[[Cell, Run, str], str]
+    settings: Callable[[Run, Mapping[str, Any]], dict[str, Any]]
+    """Takes those of all settings of a run that decide on it."""
+
+
+SHARED = (
+    Shared("support", shares_support, support_key, classifying),
+    Shared("gate", shares_gate, gate_key, learnt),
+    Shared("scores", shares_scores, scores_key, scoring),
 )
-"""What runs may share: whether one does, and by what key; each needs the one before, if that is shared."""
+"""What runs may share; each needs the one before, if that is shared."""
 
 
 def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
@@ -129,6 +187,22 @@ def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
             check_one(cell, run, sources)
         except (ValueError, OSError, MissingExtraError) as error:
             wrong.setdefault(str(error), []).append(str(cell))
+    if wrong:
+        raise impossible(wrong)
+
+
+def check_twins(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
+    """Refuse rows that would be one run, since they differ only in how fast it is."""
+    wrong: dict[str, list[str]] = {}
+    firsts: dict[str, tuple[Cell, dict[str, Any]]] = {}
+    for cell, run in pairs:
+        own = free(run)
+        first, others = firsts.setdefault(cell.key(run, sources.about(cell, run).digest), (cell, own))
+        names = [name for name in own if own[name] != others[name]]
+        if names:
+            told = f"The rows {first.row} and {cell.row} differ only in {', '.join(names)}: that decides on how fast a "
+            told += "run is, not on what comes out, so they would be one run. Leave one of them out."
+            wrong.setdefault(told, []).append(str(cell))
     if wrong:
         raise impossible(wrong)
 

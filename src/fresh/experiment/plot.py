@@ -20,8 +20,13 @@ ENDINGS = (".png", ".svg", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's, without yellow, which is not seen on white."""
 STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
+"""So many that a marker comes in every colour before both repeat: after 77 lines."""
+PARTLY = "hollow, or with *: not all runs are done"
+"""What the legend says of points and flat lines that stand for fewer seeds than are planned."""
 LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
+LIGHT = "A0"
+"""How much of a colour is seen inside a mark, of FF."""
 MOST_TICKS = 6
 PER_LINE = 3
 """Panels side by side, at most."""
@@ -40,6 +45,7 @@ LOOK: dict[str, Any] = {
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
     "legend.frameon": False,
+    "legend.title_fontsize": 8,
     "savefig.dpi": 200,
     "svg.fonttype": "path",
     "svg.hashsalt": "fresh",
@@ -82,7 +88,7 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
     n_down = math.ceil(len(drawing.panels) / n_across)
     names = [*drawing.names, *drawing.level_names]
     n_entries = max(1, min(len(names), int(n_across * WIDTH * 11 // max(8, 5 + max(map(len, names))))))
-    legend = 0.22 * math.ceil(len(names) / n_entries) + 0.1
+    legend = 0.22 * (math.ceil(len(names) / n_entries) + drawing.partly) + 0.1
     figure = make(figsize=(WIDTH * n_across + 0.3, HEIGHT * n_down + legend), layout="constrained")
     places = figure.subplots(n_down, n_across, squeeze=False).flat
     label, unit = x_label(drawing)
@@ -97,7 +103,14 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
             axes.set_ylabel(y_label(drawing))
         if number + n_across >= len(drawing.panels):
             axes.set_xlabel(label)
-    figure.legend([handles[name] for name in names], names, loc="outside lower center", ncols=n_entries)
+    starred = {level.name for panel in drawing.panels for level in panel.levels if not level.whole}
+    labels = [f"{name}*" if name in starred else name for name in names]
+    look: dict[str, Any] = {
+        "loc": "outside lower center",
+        "ncols": n_entries,
+        "title": PARTLY if drawing.partly else None,
+    }
+    figure.legend([handles[name] for name in names], labels, **look)
     return figure
 
 
@@ -110,10 +123,10 @@ def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dic
         place = names.index(line.name)
         draw_one = draw_marks if drawing.config.kind == "scatter" else draw_line
         drawn[line.name] = draw_one(axes, line, place, unit)
-    for name, level in panel.levels:
-        place = level_names.index(name)
+    for level in panel.levels:
+        place = level_names.index(level.name)
         style = LEVEL_STYLES[place % len(LEVEL_STYLES)]
-        drawn[name] = axes.axhline(level, color=("black", "#777777")[place % 2], linestyle=style, linewidth=1.2)
+        drawn[level.name] = axes.axhline(level.y, color=("black", "#777777")[place % 2], linestyle=style, linewidth=1.2)
     return drawn
 
 
@@ -139,17 +152,24 @@ def draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
         axes.fill_between(xs, lows, highs, color=colour, alpha=0.15, linewidth=0)
     else:
         axes.vlines(xs, lows, highs, color=colour, linewidth=1)
-    often = max(1, len(xs) // 8)
-    [drawn] = axes.plot(xs, ys, color=colour, linestyle=style, marker=marker, markevery=often)
+    marked = range(0, len(xs), max(1, len(xs) // 8))
+    filled = [number for number in marked if line.points[number].whole]
+    [drawn] = axes.plot(xs, ys, color=colour, linestyle=style, marker=marker, markevery=filled)
+    for number in marked:
+        if not line.points[number].whole:
+            axes.plot(xs[number], ys[number], color=colour, linestyle="none", marker=marker, markerfacecolor="white")
     return drawn
 
 
 def draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
-    """Draw a mark for each run."""
-    xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
+    """Draw a mark for each run, light inside, so that many can lie above each other."""
     colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
-    look: dict[str, Any] = {"edgecolors": colour, "facecolors": "none", "linewidths": 1.0, "s": 26}
-    return axes.scatter(xs, ys, marker=marker, **look)
+    look: dict[str, Any] = {"marker": marker, "edgecolors": colour, "linewidths": 1.0, "s": 26}
+    for whole, inside in ((False, "none"), (True, f"{colour}{LIGHT}")):
+        chosen = [point for point in line.points if point.whole is whole]
+        xs, ys = [point.x / unit for point in chosen], [point.y for point in chosen]
+        drawn = axes.scatter(xs, ys, facecolors=inside, **look)
+    return drawn
 
 
 def x_label(drawing: Drawing) -> tuple[str, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fresh.config import ConfigError, unknown
 from fresh.estimate import short
-from fresh.experiment.folder import Runs
+from fresh.experiment.folder import Runs, check_place
 
 MAIN = "macro-F1"
 """The figure that is shown where no other is asked for."""
@@ -29,6 +29,8 @@ class Result:
     failure: str | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
     """The whole report of the run."""
+    broken: str = ""
+    """Where its report is, if that cannot be read."""
 
     def about(self, name: str) -> Any:
         """Look up a setting, or the row, corpus or seed."""
@@ -37,6 +39,7 @@ class Result:
 
 def read_results(runs: Runs, experiment: str | None) -> list[Result]:
     """Read the runs of one experiment, or of all of them; a run that is in two rows is listed in both."""
+    check_place(runs.path)
     names = [experiment] if experiment is not None else runs.plans()
     if not names:
         raise ConfigError(f"{runs.path} holds no experiment. Make one first: fresh run GRID.toml --out {runs.path}.")
@@ -51,7 +54,10 @@ def result_of(runs: Runs, planned: Mapping[str, Any]) -> Result:
     figures = dict(report.get("figures", {}))
     if SECONDS in report:
         figures[SECONDS] = report[SECONDS] + report.get("shared seconds", 0.0)
-    return Result(**{name: planned[name] for name in own}, figures=figures, failure=failure, report=report)
+    broken = "" if report else str(runs.broken(planned["key"]) or "")
+    return Result(
+        **{name: planned[name] for name in own}, figures=figures, failure=failure, report=report, broken=broken
+    )
 
 
 def where(results: Sequence[Result], conditions: Mapping[str, str]) -> list[Result]:

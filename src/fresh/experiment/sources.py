@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from fresh.config import to_mapping
-from fresh.data import Splits, digest_of
+from fresh.data import DataError, Splits, digest_of
 from fresh.document import Example
 from fresh.experiment.grid import Cell, short_hash
 from fresh.lengths import fitting
@@ -44,6 +44,7 @@ class Sources:
 
         def make() -> Splits:
             whole = read_splits(*cell.source(self.data_dir), run, SILENT)
+            check_classes(whole, cell)
             return Splits(*(some(part, cell.documents) for part in (whole.train, whole.dev, whole.test)))
 
         return at_hand(self.read, key, make)
@@ -75,8 +76,28 @@ class Sources:
 
 def some(examples: Sequence[Example], n_most: int | None) -> tuple[Example, ...]:
     """Take as many examples as there shall be at most, drawn by lot, since some corpora are sorted by their labels."""
-    places = np.random.default_rng(len(examples)).permutation(len(examples))[:n_most]
-    return tuple(examples[place] for place in sorted(places.tolist()))
+    return tuple(examples[place] for place in sorted(drawn(len(examples))[:n_most]))
+
+
+def drawn(n_examples: int) -> list[int]:
+    """Say in which order examples are drawn."""
+    places: list[int] = np.random.default_rng(n_examples).permutation(n_examples).tolist()
+    return places
+
+
+def check_classes(whole: Splits, cell: Cell) -> None:
+    """Refuse so few documents that a class is not among those that are trained on."""
+    if cell.documents is None:
+        return
+    firsts: dict[str, int] = {}
+    for n_before, place in enumerate(drawn(len(whole.train))):
+        firsts.setdefault(whole.train[place].label, n_before)
+    least = max(firsts.values()) + 1
+    if cell.documents < least:
+        raise DataError(
+            f"documents = {cell.documents} is too few for all {len(firsts)} classes of {cell.corpus}: "
+            f"{least} are the fewest that hold each. Take documents = {least}, or --documents {least}."
+        )
 
 
 def at_hand(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:

@@ -130,8 +130,7 @@ class Pivot:
             yield "3/5: three of five seeds are there; such cells are not ranked."
         if self.mixed:
             yield f"Runs of one cell differ also in: {', '.join(self.mixed)}."
-        yield counted(self.results)
-        yield from (f"failed: {told(result)}" for result in each_once(self.results) if result.failure is not None)
+        yield from standing(self.results)
 
 
 def pivot(
@@ -229,6 +228,25 @@ def fits(run: Result, names: Sequence[str], column: Label) -> bool:
     )
 
 
+def standing(results: Sequence[Result]) -> Iterator[str]:
+    """Say how many runs are done, which failed and why, and which have a report that is none."""
+    yield counted(results)
+    yield from (
+        f"failed: {named(result)}: {result.failure}" for result in each_once(results) if result.failure is not None
+    )
+    yield from broken(results)
+
+
+def broken(results: Sequence[Result]) -> Iterator[str]:
+    """Name the reports that cannot be read, and say what to do."""
+    for result in each_once(results):
+        if result.broken:
+            yield (
+                f"broken: {result.broken}, the report of {named(result)}, has no figures that can be read. "
+                "Delete it, and give the `fresh run` command again."
+            )
+
+
 def counted(results: Sequence[Result]) -> str:
     """Say how many runs are done, failed and open."""
     once = each_once(results)
@@ -237,6 +255,6 @@ def counted(results: Sequence[Result]) -> str:
     return f"{runs}: {n_done:,} done, {n_failed:,} failed, {len(once) - n_done - n_failed:,} open."
 
 
-def told(result: Result) -> str:
-    """Say which run failed, and why."""
-    return f"{result.corpus}, {result.row}, seed {result.seed}: {result.failure}"
+def named(result: Result) -> str:
+    """Name a run."""
+    return f"{result.corpus}, {result.row}, seed {result.seed}"

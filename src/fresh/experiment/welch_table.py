@@ -16,7 +16,7 @@ from fresh.experiment.results import (
     grouped,
     written,
 )
-from fresh.experiment.table import Cell, cell_of, counted, told
+from fresh.experiment.table import Cell, cell_of, standing
 from fresh.sheet import Sheet
 from fresh.significance import Welch, holm, welch
 
@@ -119,8 +119,7 @@ class WelchTable:
         for one in self.compared:
             if one.test.p is None:
                 yield f"{', '.join(self.label(one))}: no test, since {one.test.note}"
-        yield counted(self.results)
-        yield from (f"failed: {told(result)}" for result in each_once(self.results) if result.failure is not None)
+        yield from standing(self.results)
 
 
 def blank(value: float | None) -> float | str:

@@ -20,6 +20,7 @@ from fresh.experiment.measure import measure, measure_complement, train
 from fresh.experiment.plan import Task, gate_key, scores_key, support_key, tasks_of
 from fresh.experiment.shared import is_trained, keep_scores, kept_for, read_scores, support_of, train_gate
 from fresh.experiment.sources import Sources
+from fresh.experiment.wording import for_grids
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import SUPPORT
 from fresh.methods.settings import CUTS_EACH, FreshConfig, FullTextConfig
@@ -72,7 +73,7 @@ class Worker:
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
-            told, seconds = f"{type(error).__name__}: {error}", time.perf_counter() - started
+            told, seconds = f"{type(error).__name__}: {for_grids(str(error))}", time.perf_counter() - started
             if is_full(error):
                 self.shelf = None
                 return Outcome("crowded", told, seconds, traceback.format_exc())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from fresh.config import ConfigError, endings, flatten, settings_of, unknown
+from fresh.config import ConfigError, flatten, settings_of, unknown, unknown_setting
 from fresh.data import Splits
 from fresh.discretize import DISCRETIZERS
 from fresh.methods import bastings, fresh, full_text, human, lei, random
@@ -82,7 +82,7 @@ def split_settings(
             problems.append(
                 f"{key} is a setting of {' and '.join(owners)}, not of the method {name}."
                 if owners
-                else unknown(key, "a setting", endings(known, key))
+                else unknown_setting(key, known)
             )
     return own, rest, [*problems, *without_effect(own, config)]
 

@@ -1,0 +1,86 @@
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import write_grid
+from fresh.config import ConfigError
+from fresh.experiment.grid_file import read_grid
+from fresh.experiment.overrides import parse_lists
+
+Names = Callable[..., list[str]]
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Names:
+    """Read a grid file with some settings of the command line, and name its runs."""
+
+    def find(*rows: Mapping[str, Any], given: tuple[str, ...] = (), **parts: Any) -> list[str]:
+        path = write_grid(tmp_path / "grid.toml", *rows, **parts)
+        return [str(cell) for cell in read_grid(path, parse_lists(given)).cells]
+
+    return find
+
+
+def test_values_with_commas_are_a_list() -> None:
+    given = ["seed=0, 1", "corpus = sst", "text=", "ratio=0.05:0.5,0.5x"]
+    assert parse_lists(given) == {"seed": ["0", "1"], "corpus": "sst", "text": "", "ratio": ["0.05:0.5", "0.5x"]}
+
+
+def test_a_value_with_commas_of_its_own_stands_in_a_list() -> None:
+    assert parse_lists(["text=['a, b']", "seed=[1, 2]"]) == {"text": ["a, b"], "seed": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["epochs"], "'epochs' is not a setting. Write it as key=value, for example epochs=3."),
+        (["seed=0,"], "seed=0, has a comma without a value. Write seed=one,two."),
+        (["seed=0", "seed=1"], "seed is given twice. Write all its values at once: seed=one,two."),
+    ],
+)
+def test_what_is_no_list(given: list[str], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_lists(given)
+    assert str(caught.value) == told
+
+
+def test_a_list_that_toml_does_not_know() -> None:
+    with pytest.raises(ConfigError, match=r"^seed=\[0 is not a list as TOML writes it, such as \['a', 'b'\]: "):
+        parse_lists(["seed=[0"])
+
+
+def test_a_list_takes_the_place_of_the_files_and_names_what_varies(names: Names) -> None:
+    rows = {"name": "ours", "scorer": "attention", "epochs": 3}, {"method": "full_text"}
+    grid = {"corpus": ["sst", "movies", "multirc"], "seed": [0, 1, 2]}
+    assert names(*rows, grid=grid, given=("corpus=sst,agnews", "seed=4,5")) == [
+        f"{corpus}, {row}, seed {seed}"
+        for row in ("ours", "full_text")
+        for corpus in ("sst", "agnews")
+        for seed in (4, 5)
+    ]
+    assert names(*rows, grid={"corpus": "sst"}, given=("epochs=1,2",)) == [
+        *("sst, ours, epochs 1, seed 0", "sst, ours, epochs 2, seed 0"),
+        *("sst, full_text, epochs 1, seed 0", "sst, full_text, epochs 2, seed 0"),
+    ]
+    assert names(rows[0], grid={"corpus": "sst"}, given=("crf=true,false",)) == [
+        *("sst, ours, crf true, seed 0", "sst, ours, crf false, seed 0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("corpus=sst,moves", "moves is not a corpus of this grid or of the paper. Did you mean movies?"),
+        ("seed=0,x", "seed must be a whole number of at least 0, got 'x'."),
+        (
+            "compiled=true,false",
+            "compiled decides on how fast a run is, not on what comes out, so it cannot be a list.",
+        ),
+    ],
+)
+def test_each_value_of_a_list_is_looked_at(given: str, told: str, names: Names, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        names({}, grid={"corpus": "sst"}, given=(given,))
+    assert str(caught.value) == f"In {tmp_path / 'grid.toml'}: {told}"
