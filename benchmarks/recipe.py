@@ -1,6 +1,6 @@
 """Ways to choose words that might serve users better than the default: dev and test macro-F1 with one support model.
 
-python benchmarks/recipe.py DATA_DIR CORPUS [--out FILE.jsonl] [setting=value ...]
+python benchmarks/recipe.py DATA_DIR CORPUS [setting=value ...] [--documents N] [--ways WAYS] [--out FILE.jsonl]
 
 DATA_DIR holds the corpora. Settings are those of `fresh train`, for example seed=1 layers=all. What to make the default
 is decided by dev; test is told too, so that nobody has to run it all again. docs/log.md has the figures.
@@ -8,8 +8,9 @@ is decided by dev; test is told too, so that nobody has to run it all again. doc
 
 import argparse
 import json
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,12 +34,14 @@ from fresh.pieces import Batch, sum_by_word
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.scorers import SaliencyScorer
+from fresh.scorers.attention_gradient import AttentionGradient
 from fresh.scorers.gradient import PART, explained
 from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support
 from fresh.training import Watch, quickly
 
 PARTS = ("train", "dev", "test")
+ANY = ".*"
 Masks = dict[str, list[Mask]]
 
 
@@ -157,18 +160,30 @@ def measured(masks: Masks, splits: Splits, config: FreshConfig) -> dict[str, flo
     """Train a predictor on what is kept, and test it."""
     pairs = {part: cut_all(getattr(splits, part), masks[part]) for part in PARTS}
     predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, Watch())
-    found: dict[str, float] = {}
-    for part in ("dev", "test"):
-        examples: Sequence[Example] = getattr(splits, part)
-        answers = [item.label for item in predictor.predict([rationale for rationale, _ in pairs[part]])]
-        found[part] = macro_f1([example.label for example in examples], answers, splits.labels)
-    return found
+    return {
+        part: score_of([item.label for item in predictor.predict([kept for kept, _ in pairs[part]])], part, splits)
+        for part in ("dev", "test")
+    }
 
 
-def candidates(support: Support, splits: Splits, config: FreshConfig) -> list[tuple[str, Masks, float]]:
-    """List all ways, what they keep, and how long they take to score."""
+def tested(support: Support, splits: Splits) -> dict[str, float]:
+    """Test the support model, which reads whole texts."""
+    documents = {part: [example.document for example in getattr(splits, part)] for part in ("dev", "test")}
+    return {
+        part: score_of([item.label for item in support.predict(documents[part])], part, splits) for part in documents
+    }
+
+
+def score_of(answers: list[str], part: str, splits: Splits) -> float:
+    """Say how good answers are: macro-F1."""
+    examples: Sequence[Example] = getattr(splits, part)
+    return macro_f1([example.label for example in examples], answers, splits.labels)
+
+
+def scorers(support: Support, config: FreshConfig) -> dict[str, SaliencyScorer]:
+    """List the scorers."""
     steps = replace(config.scoring, steps=8)
-    named = {
+    named: dict[str, SaliencyScorer] = {
         "attention x gradient": build_scorer(replace(config, scorer="attention_gradient"), support, None),
         "integrated gradients": build_scorer(replace(config, scorer="integrated_gradients"), support, None),
         "integrated gradients, 8 steps": build_scorer(
@@ -177,17 +192,47 @@ def candidates(support: Support, splits: Splits, config: FreshConfig) -> list[tu
         "attention x gradient of all layers, added": EveryLayer(support, added),
         "attention x gradient of all layers, passed on": EveryLayer(support, passed_on),
     }
-    found = {name: scored(name, scorer, support, splits, config) for name, scorer in named.items()}
-    first, second, *_ = found.values()
-    others = [first.changed("spread", spread), second.changed("spread", spread), mean_rank(first, second)]
-    result = [(item.name, item.cut(config), item.seconds) for item in (*found.values(), *others)]
+    for layer in range(-2, -1 - len(support.classifier.encoder.layers), -1):
+        named[f"attention x gradient of layer {layer}"] = AttentionGradient(support, layer)
+    return named
+
+
+def candidates(support: Support, splits: Splits, config: FreshConfig, ways: str) -> Iterator[tuple[str, Masks, float]]:
+    """Give all ways, what they keep, and how long they take to score."""
+    found: list[Found] = []
+    for name, scorer in scorers(support, config).items():
+        if re.fullmatch(ways, name):
+            found.append(scored(name, scorer, support, splits, config))
+            yield name, found[-1].cut(config), found[-1].seconds
+    if ways == ANY:
+        yield from together(found[0], found[1], support, splits, config)
+
+
+def together(
+    first: Found, second: Found, support: Support, splits: Splits, config: FreshConfig
+) -> Iterator[tuple[str, Masks, float]]:
+    """Give the ways that are made of two."""
+    for item in (first.changed("spread", spread), second.changed("spread", spread), mean_rank(first, second)):
+        yield item.name, item.cut(config), item.seconds
     contiguous = replace(config, discretizer="contiguous")
     seconds = first.seconds + second.seconds
-    ways = [first.cut(config), second.cut(config)]
-    result.append(("the surer of both", chosen(ways, support, splits), seconds))
-    ways += [first.cut(contiguous), second.cut(contiguous)]
-    result.append(("the surest of both, in one piece or not", chosen(ways, support, splits), seconds))
-    return result
+    both = [first.cut(config), second.cut(config)]
+    yield "the surer of both", chosen(both, support, splits), seconds
+    both += [first.cut(contiguous), second.cut(contiguous)]
+    yield "the surest of both, in one piece or not", chosen(both, support, splits), seconds
+
+
+def sampled(splits: Splits, n_documents: int | None) -> Splits:
+    """Draw so many training documents, and no more of the others; the same ones each time."""
+    if n_documents is None:
+        return splits
+    return Splits(*(drawn(examples, n_documents) for examples in (splits.train, splits.dev, splits.test)))
+
+
+def drawn(examples: tuple[Example, ...], n_documents: int) -> tuple[Example, ...]:
+    """Draw so many, in their order."""
+    places = np.random.default_rng(0).permutation(len(examples))[:n_documents]
+    return tuple(examples[place] for place in sorted(places.tolist()))
 
 
 def main() -> None:
@@ -196,19 +241,29 @@ def main() -> None:
     parser.add_argument("data_dir", type=Path)
     parser.add_argument("corpus")
     parser.add_argument("settings", nargs="*")
+    parser.add_argument("--documents", type=int, help="draw so many of each split (default: all)")
+    parser.add_argument(
+        "--ways", default=ANY, help="regular expression: only scorers of such names, nothing made of two"
+    )
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     corpus = find_corpus(args.corpus)
     given = {"ratio": corpus.ratio, **parse_assignments(args.settings)}
     config = from_mapping(FreshConfig, given)
-    splits = corpus.read(args.data_dir)
-    support = Support.train(splits.train, splits.dev, config.classifier, Watch())
-    for name, masks, seconds in candidates(support, splits, config):
-        row = {"corpus": corpus.name, "way": name, "seconds": seconds, **given, **measured(masks, splits, config)}
+    splits = sampled(corpus.read(args.data_dir), args.documents)
+
+    def tell(way: str, seconds: float, figures: dict[str, float]) -> None:
+        row = {"corpus": corpus.name, "way": way, "seconds": seconds, **given, **figures}
         print(json.dumps(row), flush=True)
         if args.out is not None:
             with args.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
+
+    started = time.perf_counter()
+    support = Support.train(splits.train, splits.dev, config.classifier, Watch())
+    tell("whole text", time.perf_counter() - started, tested(support, splits))
+    for name, masks, seconds in candidates(support, splits, config, args.ways):
+        tell(name, seconds, measured(masks, splits, config))
 
 
 if __name__ == "__main__":

@@ -220,10 +220,10 @@ def test_data_that_cannot_be_read_and_folds_that_cannot_be_cut(
 def test_rows_that_differ_only_in_how_fast_they_are_would_be_one_run(
     planned: Callable[..., list[Task]], tmp_path: Path
 ) -> None:
-    slow, fast = {"name": "slow", "method": "full_text"}, {"name": "fast", "method": "full_text", "compiled": True}
+    slow, fast = {"name": "slow", "method": "full_text"}, {"name": "fast", "method": "full_text", "recording": False}
     assert refused(planned, tmp_path, slow, {**fast, "frozen": "off"}, grid={"seed": [0, 1]}) == [
         "2 runs of the grid cannot be, so none was begun:",
-        "The rows slow and fast differ only in frozen, compiled: that decides on how fast a run is, not on what comes "
+        "The rows slow and fast differ only in frozen, recording: that decides on how fast a run is, not on what comes "
         "out, so they would be one run. Leave one of them out.",
         "  toy, fast, seed 0",
         "  toy, fast, seed 1",

@@ -75,8 +75,8 @@ def test_a_list_takes_the_place_of_the_files_and_names_what_varies(names: Names)
         ("corpus=sst,moves", "moves is not a corpus of this grid or of the paper. Did you mean movies?"),
         ("seed=0,x", "seed must be a whole number of at least 0, got 'x'."),
         (
-            "compiled=true,false",
-            "compiled decides on how fast a run is, not on what comes out, so it cannot be a list.",
+            "recording=true,false",
+            "recording decides on how fast a run is, not on what comes out, so it cannot be a list.",
         ),
     ],
 )
