@@ -46,45 +46,37 @@ Masks = dict[str, list[Mask]]
 
 
 @dataclass(frozen=True, slots=True)
-class EveryLayer:
-    """Attention times its gradient in all layers, put together in one way or another."""
+class PassedOn:
+    """What raises the probability, followed from layer to layer down to the pieces (Chefer et al., 2021)."""
 
     support: Support
-    join: Callable[[Looking, Batch, list[Tensor]], Tensor]
-    """Makes one number a piece, (batch, pieces), of the products of all layers, (batch, heads, rows, pieces) each."""
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         classifier = self.support.classifier
-        looking = Looking(classifier, -1)
+        looking = Looking(classifier, "all")
 
         def score_batch(batch: Batch) -> Scores:
             with eager_attention(classifier):
                 output = classifier.show_attention(batch)
             probabilities, targets = explained(self.support, output)
             gradients = torch.autograd.grad(probabilities.sum(), output.attentions)
-            products = [
-                (weights * gradient).detach() for weights, gradient in zip(output.attentions, gradients, strict=True)
-            ]
-            return sum_by_word(self.join(looking, batch, products), batch), targets.tolist()
+            pairs = zip(output.attentions, gradients, strict=True)
+            products = [(weights * gradient).detach() for weights, gradient in pairs]
+            return sum_by_word(looking.by_piece(passed_on(products), batch), batch), targets.tolist()
 
         with torch.enable_grad():
             return self.support.score(documents, score_batch, PART / 4)
 
 
-def added(looking: Looking, batch: Batch, products: list[Tensor]) -> Tensor:
-    """Add up what the layers say."""
-    return torch.stack([looking.by_piece(product, batch) for product in products]).sum(0)
-
-
-def passed_on(looking: Looking, batch: Batch, products: list[Tensor]) -> Tensor:
-    """Follow what raises the probability from layer to layer, down to the pieces (Chefer et al., 2021)."""
+def passed_on(products: list[Tensor]) -> Tensor:
+    """Follow attention times gradient, (batch, heads, rows, pieces) a layer. Shape: (batch, 1, rows, pieces)."""
     n_pieces = products[0].shape[-1]
     relevance = torch.eye(n_pieces, device=products[0].device, dtype=products[0].dtype)
     relevance = relevance.expand(len(products[0]), -1, -1)
     for product in products:
         relevance = relevance + product.clamp(min=0).mean(1) @ relevance
-    return looking.by_piece(relevance.unsqueeze(1), batch)
+    return relevance.unsqueeze(1)
 
 
 def scored(name: str, scorer: SaliencyScorer, support: Support, splits: Splits, config: FreshConfig) -> "Found":
@@ -189,8 +181,8 @@ def scorers(support: Support, config: FreshConfig) -> dict[str, SaliencyScorer]:
         "integrated gradients, 8 steps": build_scorer(
             replace(config, scorer="integrated_gradients", scoring=steps), support, None
         ),
-        "attention x gradient of all layers, added": EveryLayer(support, added),
-        "attention x gradient of all layers, passed on": EveryLayer(support, passed_on),
+        "attention x gradient of all layers, added": AttentionGradient(support, "all"),
+        "attention x gradient of all layers, passed on": PassedOn(support),
     }
     for layer in range(-2, -1 - len(support.classifier.encoder.layers), -1):
         named[f"attention x gradient of layer {layer}"] = AttentionGradient(support, layer)

@@ -137,6 +137,11 @@ def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expec
             "layer must be -1 with long=chunk: attention is there what the head weighs words by.",
         ),
         (
+            {"scorer": "attention", "scoring": ScorerConfig(layer="all")},
+            "layer=all adds up what raises the answer, which attention alone does not say: name one layer, or take the "
+            "scorer attention_gradient.",
+        ),
+        (
             {"scorer": "gradeint", "ratio": 2.0, "folds": -1},
             "gradeint is not a scorer. Did you mean gradient?\nratio must be above 0 and at most 1, got 2.0.\n"
             "folds must be at least 1, got -1.",

@@ -1,12 +1,14 @@
 """Scores against the same numbers computed in another way."""
 
 import itertools
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fresh.data import Splits
 from fresh.document import Document
@@ -142,22 +144,21 @@ def test_whole_embeddings_count_positions_and_types(untrained: Support) -> None:
     assert np.abs(whole.scores - own.scores).max() > 0.01
 
 
-@pytest.mark.parametrize("layer", [-1, -2])
-def test_attention_gradient_is_the_slope_along_each_look(layer: int, untrained: Support) -> None:
+@pytest.mark.parametrize("layer", [-1, -2, "all"])
+def test_attention_gradient_is_the_slope_along_each_look(layer: int | Literal["all"], untrained: Support) -> None:
     """Scaling one column of the attention by 1 + step changes the probability by step times the scores' sum."""
     classifier = untrained.classifier
     [saliency] = AttentionGradient(untrained, layer=layer).score([ASKED])
     batch = classifier.collate(classifier.words([Text(ASKED.words, ASKED.query)]))
     target = target_of(untrained, ASKED)
-    rows = slice(0, 1) if classifier.encoder.pooling == "start" else slice(None)
-    module = classifier.encoder.layers[layer].get_submodule("attention.self")
+    layers = classifier.encoder.layers if layer == "all" else [classifier.encoder.layers[layer]]
     heads, n_pieces = 2, len(batch.ids[0])
 
     def changed(word: int, step: float) -> float:
         scale = torch.ones(n_pieces, n_pieces, dtype=torch.float64)
-        scale[rows, batch.word_of[0] == word] += step
+        scale[:, batch.word_of[0] == word] += step
 
-        def look(_module: object, arguments: tuple[Tensor, ...], _output: object) -> tuple[Tensor, None]:
+        def look(module: nn.Module, arguments: tuple[Tensor, ...], _output: object) -> tuple[Tensor, None]:
             hidden = arguments[0]
             query, key, value = (
                 module.get_submodule(name)(hidden).view(1, n_pieces, heads, -1).transpose(1, 2)
@@ -166,12 +167,10 @@ def test_attention_gradient_is_the_slope_along_each_look(layer: int, untrained: 
             weights = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(-1)
             return ((weights * scale) @ value).transpose(1, 2).reshape(1, n_pieces, -1), None
 
-        handle = module.register_forward_hook(look)
-        try:
-            with torch.no_grad():
-                return float(classifier.show_attention(batch).logits.softmax(-1)[0, target])
-        finally:
-            handle.remove()
+        with ExitStack() as hooks, torch.no_grad():
+            for each in layers:
+                hooks.enter_context(each.get_submodule("attention.self").register_forward_hook(look))
+            return float(classifier.show_attention(batch).logits.softmax(-1)[0, target])
 
     n_read = 1 if classifier.encoder.pooling == "start" else n_pieces
     expected = [(changed(word, 1e-5) - changed(word, -1e-5)) / 2e-5 / heads / n_read for word in range(4)]

@@ -13,8 +13,9 @@ class ScorerConfig:
     embeddings: Literal["words", "whole"] = "words"
     """What gradient differentiates by: the words' own embeddings, or the whole of them with positions and types, as the
     authors' code has it."""
-    layer: int = -1
-    """Layer whose attention is read: -1 is the last, -2 the one before it, as the paper's text has it."""
+    layer: int | Literal["all"] = -1
+    """Layer whose attention is read: -1 is the last, -2 the one before it, as the paper's text has it; all of them,
+    added up, with attention_gradient only."""
     steps: int = 20
     """Points at which integrated gradients are taken."""
     samples: int = 200

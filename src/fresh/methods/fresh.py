@@ -127,6 +127,7 @@ def name_of_factory(scorer: ScorerFactory) -> str:
 def check_ready(config: FreshConfig) -> None:
     """Find out before any training whether the scorer will be able to work afterwards."""
     if config.scorer in ("attention", "attention_gradient") and config.scoring.layer != -1:
-        load_encoder(config.network.encoder, config.network.pooling).below(config.scoring.layer)
+        encoder = load_encoder(config.network.encoder, config.network.pooling)
+        encoder.below(-1 if config.scoring.layer == "all" else config.scoring.layer)
     if config.scorer in ("lime", "kernel_shap"):
         load_extra("captum.attr", "captum", f"The scorer {config.scorer}")

@@ -165,6 +165,10 @@ class FreshConfig(CutConfig):
             "layer must be -1 with long=chunk: attention is there what the head weighs words by."
             if self.network.long == "chunk" and self.scoring.layer != -1
             else None,
+            "layer=all adds up what raises the answer, which attention alone does not say: name one layer, or take the "
+            "scorer attention_gradient."
+            if self.scorer == "attention" and self.scoring.layer == "all"
+            else None,
             "Scores of a tagger run from 0 to 1 and those of a scorer do not, so that no cutoff serves both: choose "
             "another discretizer than threshold."
             if self.tagging.tags and self.discretizer == "threshold"

@@ -29,9 +29,9 @@ class Attention:
         looking = Looking(self.support.classifier, self.layer)
 
         def score_batch(batch: Batch) -> Scores:
-            output, weights = looking(batch)
+            output, [weights] = looking(batch)
             found = looking.by_word(weights, batch)
             return [normalised(scores) for scores in found], output.logits.argmax(-1).tolist()
 
         with torch.inference_mode():
-            return self.support.score(documents, score_batch, above=looking.is_above(looking.layer))
+            return self.support.score(documents, score_batch, above=looking.is_above())

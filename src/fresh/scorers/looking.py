@@ -1,9 +1,10 @@
-"""What a support model looks at: the attention of one layer, in the open, while all others run as usual."""
+"""What a support model looks at: the attention of one layer or of all, in the open, while others run as usual."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,55 +15,70 @@ from fresh.by_word import WeighingHead
 from fresh.classifier import Classifier, Output, eager_attention
 from fresh.pieces import Batch, sum_by_word
 
+Layers = int | Literal["all"]
+
 
 class Looking:
-    """Reads batches and tells what one layer looks at."""
+    """Reads batches and tells what one layer, or each, looks at."""
 
-    def __init__(self, classifier: Classifier, layer: int) -> None:
-        classifier.encoder.below(layer)  # refuses a layer that there is not
+    def __init__(self, classifier: Classifier, layer: Layers) -> None:
         n_layers = len(classifier.encoder.layers)
+        if layer != "all":
+            classifier.encoder.below(layer)  # refuses a layer that there is not
         self.classifier = classifier
-        self.layer = layer % n_layers
-        self.is_last = self.layer == n_layers - 1
-        self.open: OpenLayer | None = None
-        if self.weighs and not self.is_last:
+        self.layers = list(range(n_layers)) if layer == "all" else [layer % n_layers]
+        if self.weighs and self.layers != [n_layers - 1]:
             raise ValueError(
                 f"layer must be -1 with long=chunk, got {layer}: attention is there what the head weighs words by."
             )
-        if not self.comes_along:
-            self.open = open_layer(classifier.encoder, layer)
-            if self.open is None:
-                warnings.warn(EAGER.format(classifier.encoder.name), RuntimeWarning, stacklevel=4)
+        ways = {
+            number: open_layer(classifier.encoder, number) for number in self.layers if not self.comes_along(number)
+        }
+        self.open = {number: way for number, way in ways.items() if way is not None}
+        self.is_eager = len(self.open) < len(ways)
+        if self.is_eager:
+            warnings.warn(EAGER.format(classifier.encoder.name), RuntimeWarning, stacklevel=4)
 
     @property
     def weighs(self) -> bool:
         """Whether the head weighs words, so that its attention is asked for and no layer's."""
         return isinstance(self.classifier.head, WeighingHead)
 
-    @property
-    def comes_along(self) -> bool:
+    def comes_along(self, layer: int) -> bool:
         """Whether the network computes what is wanted anyway: weights of words, or a row of the last layer."""
-        if self.weighs:
-            return True
-        return self.is_last and self.classifier.halves is not None and self.classifier.halves.last is not None
-
-    def is_above(self, layer: int) -> bool:
-        """Say whether a layer and all that comes after it lie above the frozen ones, as the head does in any case."""
         halves = self.classifier.halves
-        return halves is not None and (self.weighs or layer >= halves.n_below)
+        is_last = layer == len(self.classifier.encoder.layers) - 1
+        return self.weighs or (is_last and halves is not None and halves.last is not None)
 
-    def __call__(self, batch: Batch) -> tuple[Output, Tensor]:
-        """Read a batch: what comes out, and what is looked at (batch, heads, rows, pieces), or (batch, words)."""
-        if self.comes_along:
+    def is_above(self, n_before: int = 0) -> bool:
+        """Say whether all layers that are asked, and so many before them, lie above the frozen ones.
+
+        The head does in any case.
+        """
+        halves = self.classifier.halves
+        return halves is not None and (self.weighs or self.layers[0] - n_before >= halves.n_below)
+
+    def __call__(self, batch: Batch) -> tuple[Output, list[Tensor]]:
+        """Read a batch: what comes out, and what each layer looks at.
+
+        Shapes: (batch, heads, rows, pieces), or (batch, words) where the head weighs words.
+        """
+        if self.weighs:
             output = self.classifier(batch)
-            return output, output.by_word if self.weighs else output.weights
-        if self.open is None:
+            return output, [output.by_word]
+        if self.is_eager:
             with eager_attention(self.classifier):
                 output = self.classifier.show_attention(batch)
-            return output, output.attentions[self.layer]
-        with opened(self.classifier.encoder.layers[self.layer], self.open, batch) as found:
+            return output, [output.attentions[layer] for layer in self.layers]
+        with opened(self.classifier.encoder.layers, self.open, batch) as found:
             output = self.classifier(batch)
-        return output, found[0]
+        return output, [found[layer] if layer in self.open else output.weights for layer in self.layers]
+
+    def together(self, found: Sequence[Tensor]) -> Tensor:
+        """Add up what was found for each layer, wherever it is looked from, for `by_word`."""
+        if not self.weighs and self.classifier.encoder.pooling == "start":
+            found = [each.sum(2, keepdim=True) for each in found]  # (batch, heads, 1, pieces)
+        return sum(found[1:], found[0])
 
     def by_word(self, weights: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
         """Say how much of what is looked at each word gets: one array a text."""
@@ -82,20 +98,18 @@ class Looking:
 
 
 @contextmanager
-def opened(layer: nn.Module, way: OpenLayer, batch: Batch) -> Iterator[list[Tensor]]:
-    """Compute a layer in the open and collect what it looks at, for as long as the block lasts."""
-    found: list[Tensor] = []
+def opened(layers: nn.ModuleList, ways: Mapping[int, OpenLayer], batch: Batch) -> Iterator[dict[int, Tensor]]:
+    """Compute some layers in the open and collect what they look at, for as long as the block lasts."""
+    found: dict[int, Tensor] = {}
 
-    def hook(_module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
-        out, weights = way.read(inputs[0], batch.mask, batch.positions, "all")
-        found.append(weights)
+    def hook(number: int, _module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+        out, found[number] = ways[number].read(inputs[0], batch.mask, batch.positions, "all")
         return out if isinstance(output, Tensor) else (out, *output[1:])
 
-    handle = layer.register_forward_hook(hook)
-    try:
+    with ExitStack() as handles:
+        for number in ways:
+            handles.enter_context(layers[number].register_forward_hook(partial(hook, number)))
         yield found
-    finally:
-        handle.remove()
 
 
 EAGER = (
