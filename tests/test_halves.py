@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import BertModel
+from transformers import BertModel, DebertaV2Config, DebertaV2Model
 
 import fresh.learning
 from fresh.classifier import Classifier, ClassifierConfig
@@ -18,7 +18,7 @@ from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather
 from fresh.training import Watch
 from test_recipe_resume import Saying
-from tiny import ARCHITECTURES, N_POSITIONS, WORDS
+from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, WORDS, bert_tokenizer
 
 POOLINGS: tuple[Pooling, ...] = ("start", "mean")
 CPU = torch.device("cpu")
@@ -204,6 +204,17 @@ def test_an_encoder_that_cannot_be_cut_is_left_whole(
         assert found is not None  # nothing but its own last layer is above the cut
     else:
         assert found is None
+
+
+@pytest.mark.parametrize("layers", [0, 1, "all"])
+def test_deberta_is_cut_only_where_there_are_layers_on_both_sides(layers: int | Literal["all"], tmp_path: Path) -> None:
+    tokenizer, own = bert_tokenizer(), {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+    DebertaV2Model(DebertaV2Config(vocab_size=len(tokenizer), **SHAPE, **own)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path))
+    classifier = Classifier(encoder, ("neg", "pos"), NetworkConfig(str(tmp_path), layers=layers))
+    assert (classifier.halves is not None) == (layers == 1)
+    assert classifier.probabilities(texts(3, 9)).shape == (2, 2)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
