@@ -113,8 +113,8 @@ def halve(encoder: Encoder, n_below: int, start_only: bool, batch: Batch, window
 
     :param batch: Something to try it on.
     """
-    halves = Halves(encoder, n_below, start_only, windows)
     try:
+        halves = Halves(encoder, n_below, start_only, windows)
         with torch.inference_mode():
             found, _ = halves.above(halves.below(batch), batch)
             given = extras(batch, halves.lower_inputs)
