@@ -143,7 +143,7 @@ def test_dropout_is_drawn_in_training_only(encoders: dict[str, Path]) -> None:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    take_over(model)
+    taken = take_over(model)
     first = next(module for module in model.modules() if isinstance(module, MPNetSelfAttention))
     assert isinstance(first.dropout, nn.Dropout)
     first.dropout.p = 0.5
@@ -158,7 +158,7 @@ def test_dropout_is_drawn_in_training_only(encoders: dict[str, Path]) -> None:
     assert not torch.equal(read(), read())
     model.eval()
     assert torch.equal(read(), read())
-    give_back(model)
+    give_back(taken)
 
 
 def test_it_ends_with_the_block_however_that_ends(encoders: dict[str, Path]) -> None:
@@ -169,3 +169,17 @@ def test_it_ends_with_the_block_however_that_ends(encoders: dict[str, Path]) -> 
     assert model.config._attn_implementation == "eager"
     with without_padding(model, wanted=False):
         assert not any("forward" in vars(module) for module in model.modules())
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_it_ends_only_what_it_began(encoders: dict[str, Path], wanted: bool) -> None:
+    model = mpnet(encoders)
+    inner, own = (model.get_submodule(f"encoder.layer.0.{name}") for name in ("intermediate", "attention.attn"))
+    vars(inner)["forward"] = inner.forward  # somebody else's, as hooks of accelerate are
+    with without_padding(model):
+        with without_padding(model, wanted):
+            pass
+        assert model.config._attn_implementation == distances.NAME
+        assert "forward" in vars(own)
+    assert [module for module in model.modules() if "forward" in vars(module)] == [inner]
+    assert model.config._attn_implementation == "eager"

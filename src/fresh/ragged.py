@@ -120,12 +120,11 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     for body in usual:
         prove(body)
         body.config._attn_implementation = NAME
-    if wanted:
-        take_over(network)
+    taken = take_over(network) if wanted else []
     try:
         yield
     finally:
-        give_back(network)
+        give_back(taken)
         for body in usual:
             body.config._attn_implementation = "sdpa"
 
