@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AlbertConfig, AlbertModel, BertModel, DebertaV2Config, DebertaV2Model, PreTrainedModel
 
+import fresh.frozen
 import fresh.learning
 from fresh.classifier import Classifier, ClassifierConfig
 from fresh.encoder import Encoder, EncoderError, Pooling, load_encoder
@@ -16,6 +17,8 @@ from fresh.halves import Halves, extras, halve
 from fresh.learning import Lesson, train_classifiers
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather
+from fresh.store import Shelf
+from fresh.train_config import TrainConfig
 from fresh.training import Watch
 from test_recipe_resume import Saying
 from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, WORDS, bert_tokenizer
@@ -232,6 +235,18 @@ def test_an_encoder_whose_layers_are_one_is_trained_whole_or_not_at_all(tmp_path
         torch.testing.assert_close(classifier(batch).logits, classifier.head(out.pooler_output))
     with pytest.raises(EncoderError, match=r"could not be told apart\. Train all of it: layers=all\.$"):
         unusual(model, tmp_path, 1)
+
+
+def test_frozen_layers_of_a_large_encoder_read_fewer_pieces_at_once(
+    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, parts = NetworkConfig(str(encoders["bert"]), layers=1), list[float]()
+    classifier = Classifier(load_encoder(config.encoder), ("neg", "pos"), config)
+    monkeypatch.setattr(Classifier, "part", 0.25)
+    monkeypatch.setattr(fresh.frozen, "read_all", lambda _lengths, _device, _work, part=1: parts.append(part))
+    table = classifier.words(texts(3, 9))
+    fresh.learning.run_frozen(classifier, table, TrainConfig(device="cpu"), Watch(), Shelf("memory"))
+    assert parts == [0.25]
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
