@@ -102,13 +102,17 @@ class Update:
         except torch.OutOfMemoryError:
             if self.n_parts >= len(numbers):
                 raise
-            self.optimizer.zero_grad(set_to_none=True)
-            if self.rounded is not None:
-                self.rounded.forget()
-            for tally in self.tallies:
-                tally.forget()
+            self.forget()
             return False
         return True
+
+    def forget(self) -> None:
+        """Drop what was added up for a step that is not made."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.rounded is not None:
+            self.rounded.forget()
+        for tally in self.tallies:
+            tally.forget()
 
     def backward(self, numbers: Tensor, width: int, dense: bool, scale: float) -> None:
         """Add the gradients of some texts."""
