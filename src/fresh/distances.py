@@ -35,6 +35,7 @@ class Added:
         """
         is_same = self.made_of is not None and self.made_of() is worth
         if self.made is None or self.made.dtype != dtype or not is_same:
+            self.made = None  # there may be no room for two
             self.made_of, self.made = weakref.ref(worth), together(worth.detach(), there, dtype)
         return self.made
 
