@@ -1,6 +1,7 @@
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from transformers import AlbertConfig, AlbertModel, BertModel, DebertaV2Config, 
 
 import fresh.frozen
 import fresh.learning
+from fresh.attention import open_layer
 from fresh.classifier import Classifier, ClassifierConfig
 from fresh.encoder import Encoder, EncoderError, Pooling, load_encoder
 from fresh.encoding import Text, WordEncoder
@@ -235,6 +237,13 @@ def test_an_encoder_whose_layers_are_one_is_trained_whole_or_not_at_all(tmp_path
         torch.testing.assert_close(classifier(batch).logits, classifier.head(out.pooler_output))
     with pytest.raises(EncoderError, match=r"could not be told apart\. Train all of it: layers=all\.$"):
         unusual(model, tmp_path, 1)
+
+
+def test_a_full_card_says_nothing_of_a_layer(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_encoder(str(encoders["bert"]))
+    monkeypatch.setattr(encoder.model, "forward", MagicMock(side_effect=torch.OutOfMemoryError("full")))
+    with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
+        open_layer(encoder, -1)
 
 
 def test_frozen_layers_of_a_large_encoder_read_fewer_pieces_at_once(
