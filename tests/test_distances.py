@@ -1,5 +1,6 @@
 """MPNet's attention in one kernel: the same numbers, and the same gradients."""
 
+import weakref
 from pathlib import Path
 
 import pytest
@@ -76,21 +77,24 @@ def test_each_reading_has_its_own_mask_and_precision(encoders: dict[str, Path]) 
 
 
 def test_all_layers_share_what_is_added(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    model, made = mpnet(encoders).eval(), []
+    model, strides, made = mpnet(encoders).eval(), list[int](), list[weakref.ref[Tensor]]()
     usual = distances.together
 
     def counted(worth: Tensor, there: Tensor | None, dtype: torch.dtype) -> Tensor:
-        made.append(usual(worth, there, dtype))
-        return made[-1]
+        assert not any(earlier() is not None for earlier in made)  # one at a time: they are large
+        added = usual(worth, there, dtype)
+        made.append(weakref.ref(added))
+        strides.append(added.stride(-2))
+        return added
 
     monkeypatch.setattr(distances, "together", counted)
     mask = filled_up(LENGTHS, 7)
-    with without_padding(model):
+    with without_padding(model), torch.inference_mode():
         model(mask + 3, attention_mask=mask)
         model(mask + 3, attention_mask=mask)
     assert len(list(model.encoder.layer)) > 1
     assert len(made) == 2
-    assert all(added.stride(-2) % 16 == 0 for added in made)
+    assert all(stride % 16 == 0 for stride in strides)
 
 
 @pytest.mark.parametrize("n_pieces", [1, 2, 9, 150])
@@ -143,7 +147,7 @@ def test_dropout_is_drawn_in_training_only(encoders: dict[str, Path]) -> None:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    take_over(model)
+    taken = take_over(model)
     first = next(module for module in model.modules() if isinstance(module, MPNetSelfAttention))
     assert isinstance(first.dropout, nn.Dropout)
     first.dropout.p = 0.5
@@ -158,7 +162,7 @@ def test_dropout_is_drawn_in_training_only(encoders: dict[str, Path]) -> None:
     assert not torch.equal(read(), read())
     model.eval()
     assert torch.equal(read(), read())
-    give_back(model)
+    give_back(taken)
 
 
 def test_it_ends_with_the_block_however_that_ends(encoders: dict[str, Path]) -> None:
@@ -169,3 +173,17 @@ def test_it_ends_with_the_block_however_that_ends(encoders: dict[str, Path]) -> 
     assert model.config._attn_implementation == "eager"
     with without_padding(model, wanted=False):
         assert not any("forward" in vars(module) for module in model.modules())
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_it_ends_only_what_it_began(encoders: dict[str, Path], wanted: bool) -> None:
+    model = mpnet(encoders)
+    inner, own = (model.get_submodule(f"encoder.layer.0.{name}") for name in ("intermediate", "attention.attn"))
+    vars(inner)["forward"] = inner.forward  # somebody else's, as hooks of accelerate are
+    with without_padding(model):
+        with without_padding(model, wanted):
+            pass
+        assert model.config._attn_implementation == distances.NAME
+        assert "forward" in vars(own)
+    assert [module for module in model.modules() if "forward" in vars(module)] == [inner]
+    assert model.config._attn_implementation == "eager"

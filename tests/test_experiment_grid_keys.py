@@ -55,6 +55,14 @@ def test_a_name_like_no_other_hears_all_that_a_row_may_have(tmp_path: Path) -> N
     assert told.endswith(".")
 
 
+def test_a_setting_is_given_once_in_a_place_whatever_it_is_called_there(tmp_path: Path) -> None:
+    told = "epochs is given twice, once as train.epochs. Leave one of them out."
+    assert problem(tmp_path, {}, {}, settings={"epochs": 1, "train": {"epochs": 2}}) == told
+    assert problem(tmp_path, {"epochs": [1, 2], "train": {"epochs": 2}}) == told
+    assert problem(tmp_path, {}, overrides={"epochs": "1", "train.epochs": "2"}) == told
+    read_grid(write_grid(tmp_path / "grid.toml", {"epochs": 1}, grid={"corpus": "sst"}, settings={"train.epochs": 2}))
+
+
 def test_each_place_has_names_of_its_own(tmp_path: Path) -> None:
     in_row, in_grid = "is not a setting. It stands in a row.", "It stands in [grid] or in a row, or behind --set."
     assert problem(tmp_path, {}, grid={"corpus": "sst", "reads": ["complement"]}) == f"[grid]: reads {in_row}"

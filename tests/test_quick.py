@@ -91,6 +91,18 @@ def test_a_bias_that_learns_by_a_product_learns_the_same(shape: tuple[int, ...],
         torch.testing.assert_close(one, other, rtol=near, atol=near)
 
 
+def test_what_a_linear_layer_puts_out_may_be_changed_in_place() -> None:
+    """As DeBERTa and Longformer do with their queries."""
+    torch.manual_seed(0)
+    layer, values = nn.Linear(3, 7), torch.randn(2, 5, 3, requires_grad=True)
+    learning = (values, layer.weight, layer.bias)
+    found, expected = with_bias(*learning), layer(values)
+    found /= 2
+    ours, theirs = (torch.autograd.grad(out.square().sum(), learning) for out in (found, expected / 2))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_linear_layers_do_as_before_where_there_is_no_gpu() -> None:
     layer, values = nn.Linear(3, 7), torch.randn(4, 3)
     network = nn.Sequential(layer)

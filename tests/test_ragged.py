@@ -86,6 +86,20 @@ def test_a_kernel_must_prove_itself(kernel: Any, expected: bool, monkeypatch: py
     assert not ragged.is_proven(torch.device("cpu"), torch.bfloat16, 12)  # not of a size that there are kernels for
 
 
+def test_a_full_card_says_nothing_of_its_kernels(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_given: Any) -> Tensor:
+        raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr(ragged, "PROVEN", {})
+    monkeypatch.setattr(ragged, "flash", full)
+    model = load_encoder(str(encoders["bert"])).model
+    monkeypatch.setattr(ragged, "prove", lambda _body: ragged.is_proven(torch.device("cpu"), torch.float32, 8))
+    with pytest.raises(torch.OutOfMemoryError), without_padding(model):
+        raise AssertionError("there was no room for it")
+    assert ragged.PROVEN == {}
+    assert model.config._attn_implementation == "sdpa"
+
+
 @pytest.mark.parametrize("filling", [0, 3])
 def test_encoders_put_out_the_same(encoders: dict[str, Path], filling: int) -> None:
     seen: set[str] = set()

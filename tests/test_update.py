@@ -168,6 +168,19 @@ def test_an_epoch_tries_whole_batches_again(warned: list[warnings.WarningMessage
     assert [len(call) for call in loss.calls] == [8, 4, 4, 8]
 
 
+def test_what_a_step_draws_does_not_depend_on_where_memory_ran_out(warned: list[warnings.WarningMessage]) -> None:
+    model, drawn = network(), list[float]()
+    plain = Limited(model, 4)
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        drawn.append(torch.rand(1).item())
+        return plain(numbers, width, dense)
+
+    step_through(model, loss, [8])
+    whole, first, second = drawn
+    assert whole == first != second
+
+
 def test_parts_are_halved_until_they_fit(warned: list[warnings.WarningMessage]) -> None:
     model = network()
     loss = Limited(model, 2)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -227,14 +227,16 @@ def open_layer(encoder: Encoder, layer: int) -> OpenLayer | None:
         module = encoder.layers[layer]
     except EncoderError:
         return None
-    parts = dict(module.named_modules())
-    size = encoder.width // int(encoder.model.config.num_attention_heads)
+    parts, size = dict(module.named_modules()), encoder.width // int(encoder.model.config.num_attention_heads)
     for kind in (OpenLayer, OpenDistilBert, OpenMPNet, OpenModernBert):
         # Plain matrices only: one that was wrapped may compute more than its weights say.
         if all(type(parts.get(f"{kind.place}.{name}")) in (nn.Linear, QuickLinear) for name in kind.linears):
             found = kind(encoder.model, module, size)
-            with suppress(AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+            try:
                 return found if agrees(found, encoder) else None
+            except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+                if isinstance(error, torch.OutOfMemoryError):  # a full card says nothing of a layer
+                    raise
     return None
 
 
@@ -250,10 +252,9 @@ def agrees(found: OpenLayer, encoder: Encoder) -> bool:
         every, _ = found.read(hidden, mask, positions, "all")
         start, _ = found.read(hidden, mask, positions, "start")
     real = mask == 1  # what is made of filled up places is nobody's business
-    near = tolerance(expected.dtype)
-    scale = near * float(expected[real].abs().mean())
+    near, size = tolerance(expected.dtype), float(expected[real].abs().mean())
     pairs = ((every[real], expected[real]), (start, expected[:, :1]))
-    return all(torch.allclose(opened, ordinary, rtol=near, atol=scale) for opened, ordinary in pairs)
+    return all(torch.allclose(opened, ordinary, rtol=near, atol=near * size) for opened, ordinary in pairs)
 
 
 def tolerance(dtype: torch.dtype) -> float:
@@ -264,8 +265,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 def sample(found: OpenLayer, encoder: Encoder) -> tuple[Tensor, Tensor, Tensor]:
     """Make two texts to try a layer on, one of them filled up; longer than the window of a layer that has one."""
-    window = found.window if isinstance(found, OpenModernBert) else None
-    n_pieces = 6 if window is None else window + 6
+    n_pieces = 6 + ((found.window or 0) if isinstance(found, OpenModernBert) else 0)
     device = encoder.model.device
     ids = torch.arange(2 * n_pieces, device=device).view(2, -1) * 7919 % encoder.word_embeddings.num_embeddings
     mask = torch.ones_like(ids)

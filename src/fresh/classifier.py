@@ -98,6 +98,9 @@ class Classifier(Network):
         if self.encoder.pooling == "mean":
             weights = mask.to(hidden.dtype).unsqueeze(-1)  # (batch, pieces, 1)
             return (hidden * weights).sum(1) / weights.sum(1)
+        if isinstance(self.pooler, nn.Linear):  # ALBERT and BigBird have the rest of what pools beside it
+            pooled: Tensor = self.pooler(hidden[:, 0])
+            return pooled.tanh()
         if self.pooler is not None:
             return self.pooler(hidden)  # type: ignore[no-any-return]
         return hidden[:, 0]

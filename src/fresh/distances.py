@@ -1,6 +1,7 @@
 """MPNet's attention in one kernel: what distances between pieces are worth is added inside it."""
 
 import weakref
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,7 @@ class Added:
         """
         is_same = self.made_of is not None and self.made_of() is worth
         if self.made is None or self.made.dtype != dtype or not is_same:
+            self.made = None  # there may be no room for two
             self.made_of, self.made = weakref.ref(worth), together(worth.detach(), there, dtype)
         return self.made
 
@@ -110,22 +112,28 @@ def worth_of_distances(encoder: MPNetEncoder, hidden: Tensor) -> Tensor:
     return rows.expand(n_texts, -1, -1, -1)
 
 
-def take_over(network: nn.Module) -> None:
-    """Have all attention of a network done so."""
-    for body in bodies(network):
+def take_over(network: nn.Module) -> list[MPNetModel]:
+    """Have all attention of a network done so; say in which encoders it was not before."""
+    taken = [body for body in bodies(network) if body.config._attn_implementation != NAME]
+    for body in taken:
         body.config._attn_implementation = NAME
         added = Added()
-        for module in body.modules():
-            if type(module) is MPNetSelfAttention:
-                vars(module)["forward"] = partial(attend, module, added)
+        for module in attending(body):
+            vars(module)["forward"] = partial(attend, module, added)
+    return taken
 
 
-def give_back(network: nn.Module) -> None:
-    """Have it done as usual again."""
-    for body in bodies(network):
+def give_back(taken: Iterable[MPNetModel]) -> None:
+    """Have it done as usual again in some encoders."""
+    for body in taken:
         body.config._attn_implementation = "eager"
-        for module in body.modules():
+        for module in attending(body):
             vars(module).pop("forward", None)
+
+
+def attending(body: MPNetModel) -> list[MPNetSelfAttention]:
+    """List the modules of an encoder that attend."""
+    return [module for module in body.modules() if type(module) is MPNetSelfAttention]
 
 
 def bodies(network: nn.Module) -> list[MPNetModel]:

@@ -115,6 +115,8 @@ class Frozen:
     device: torch.device
     padding: int
     dtype: torch.dtype
+    part: float = 1
+    """Share of the usual size of batches that there is room for."""
 
     def read(self, table: PieceTable, progress: Progress, name: str) -> Reading:
         """Run some texts through the frozen layers, unless that was done before."""
@@ -131,7 +133,7 @@ class Frozen:
                     self.fill_some(rows, pieces, table, numbers)
                     advance(len(numbers), "")
 
-                read_all(table.lengths, self.device, work)
+                read_all(table.lengths, self.device, work, self.part)
 
         states = self.shelf.fetch(wanted, self.device, fill, progress)
         index = None if states.device == pieces.ids.device else table.on(states.device, self.padding)

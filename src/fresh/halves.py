@@ -113,13 +113,13 @@ def halve(encoder: Encoder, n_below: int, start_only: bool, batch: Batch, window
 
     :param batch: Something to try it on.
     """
-    halves = Halves(encoder, n_below, start_only, windows)
     try:
+        halves = Halves(encoder, n_below, start_only, windows)
         with torch.inference_mode():
             found, _ = halves.above(halves.below(batch), batch)
             given = extras(batch, halves.lower_inputs)
             whole = encoder.model(batch.ids, attention_mask=batch.mask, **given).last_hidden_state
-    except (TypeError, ValueError, AttributeError, KeyError, IndexError, RuntimeError):
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, NameError, RuntimeError):
         return None
     there = batch.mask[:, : found.shape[1]].bool()
     apart = (found - whole[:, : found.shape[1]])[there].abs().max()

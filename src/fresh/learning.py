@@ -105,7 +105,7 @@ def run_frozen(network: Network, table: PieceTable, config: TrainConfig, watch: 
     if network.halves is None:
         return Reading(table.on(network.device, network.padding), None)
     dtype = torch.bfloat16 if half_precision(config, network.device) else torch.float32
-    frozen = Frozen(network.halves, shelf, network.device, network.padding, dtype)
+    frozen = Frozen(network.halves, shelf, network.device, network.padding, dtype, network.part)
     return frozen.read(table, watch.progress, "frozen layers")
 
 

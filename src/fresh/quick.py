@@ -53,7 +53,7 @@ class SummedByProduct(Function):
     @staticmethod
     def forward(_context: Any, out: Tensor, _bias: Tensor) -> Tensor:
         """Pass it on."""
-        return out.view_as(out)
+        return out.detach()  # no view: some encoders change it in place
 
     @staticmethod
     def backward(_context: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:

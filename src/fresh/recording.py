@@ -81,9 +81,7 @@ class Recording(Update):
             torch.cuda.synchronize(self.device)
             graph.capture_begin(self.pool, capture_error_mode="thread_local")
             try:
-                enough = self.add_gradients(given, width, False, scale)
-                if enough:
-                    self.apply()
+                enough = self.go_through(given, width, scale)
             finally:
                 graph.capture_end()
         if enough:
@@ -91,6 +89,17 @@ class Recording(Update):
         else:
             self.n_parts = 2
             batching.ROOM.warn()
+
+    def go_through(self, given: Tensor, width: int, scale: float) -> bool:
+        """Do all that a step does; False where memory is too short, be it for one text: a plain step needs less."""
+        try:
+            if not self.add_gradients(given, width, False, scale):
+                return False
+            self.apply()
+        except torch.OutOfMemoryError:
+            self.forget()
+            return False
+        return True
 
     def stay_near(self) -> None:
         """Wait for earlier steps now and then, so that progress shows what is done and not what is planned."""

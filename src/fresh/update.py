@@ -84,12 +84,13 @@ class Update:
         :param numbers: The numbers of the texts, where the network is.
         :param scale: What the sum of losses is multiplied by.
         """
-        torch.manual_seed(seed)
         if self.team.size > 1:
             numbers = numbers[self.team.rank :: self.team.size]
+        torch.manual_seed(seed)
         while not self.add_gradients(numbers, batch.longest, batch.dense, scale):
             self.n_parts *= 2
             batching.ROOM.warn()
+            torch.manual_seed(seed)  # what is drawn must not depend on where memory ran out
         self.apply()
 
     def add_gradients(self, numbers: Tensor, width: int, dense: bool, scale: float) -> bool:
@@ -101,13 +102,17 @@ class Update:
         except torch.OutOfMemoryError:
             if self.n_parts >= len(numbers):
                 raise
-            self.optimizer.zero_grad(set_to_none=True)
-            if self.rounded is not None:
-                self.rounded.forget()
-            for tally in self.tallies:
-                tally.forget()
+            self.forget()
             return False
         return True
+
+    def forget(self) -> None:
+        """Drop what was added up for a step that is not made."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.rounded is not None:
+            self.rounded.forget()
+        for tally in self.tallies:
+            tally.forget()
 
     def backward(self, numbers: Tensor, width: int, dense: bool, scale: float) -> None:
         """Add the gradients of some texts."""

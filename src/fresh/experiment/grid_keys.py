@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fresh.config import flatten, settings_of, unknown, unknown_setting
+from fresh.config import ConfigError, flatten, settings_of, unknown, unknown_setting
 from fresh.experiment.wording import known
 from fresh.likeness import nearest
 from fresh.methods.listed import CONFIGS
@@ -26,8 +26,17 @@ HOMES = {
 
 
 def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Name settings by the end of their paths, so that each has one name."""
-    return {short_name(name): value for name, value in flatten(values)}
+    """Name settings by the end of their paths, so that each has one name.
+
+    :raises ConfigError: If one has two values, under two of its names.
+    """
+    found: dict[str, Any] = {}
+    for name, value in flatten(values):
+        short = short_name(name)
+        if short in found:
+            raise ConfigError(f"{short} is given twice, once as {name}. Leave one of them out.")
+        found[short] = value
+    return found
 
 
 @functools.cache

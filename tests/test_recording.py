@@ -1,0 +1,66 @@
+"""What of recorded steps can be tried without a GPU: what happens where memory is too short for one."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from unittest.mock import MagicMock
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fresh import batching, recording
+from fresh.recording import Recording
+from fresh.team import Team
+from test_update import INPUTS, RATES, dealt, far_apart, network, step_through
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
+    """Stand-ins for what only a GPU has; nothing is recorded, and a graph notes what it is asked for."""
+    graph = MagicMock()
+    for name in ("Stream", "graph_pool_handle", "synchronize", "current_stream", "stream"):
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
+    monkeypatch.setattr(recording, "own_numbers", lambda _generator, _device: nullcontext())
+    monkeypatch.setattr(batching, "ROOM", batching.Room())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Out of GPU memory")
+        yield graph
+
+
+class WhileRecording:
+    """A loss for which there is no room for as long as a step is recorded."""
+
+    def __init__(self, model: nn.Module, graph: MagicMock) -> None:
+        self.model, self.graph = model, graph
+
+    def __call__(self, numbers: Tensor, _width: int, _dense: bool) -> Tensor:
+        if self.graph.capture_begin.call_count > self.graph.capture_end.call_count:
+            raise torch.OutOfMemoryError("full")
+        return self.model(INPUTS[numbers]).square().sum()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_without_memory_for_a_recording_steps_are_made_plainly(size: int, no_gpu: MagicMock) -> None:
+    plain, model = network(), network()
+    step_through(plain, lambda numbers, _width, _dense: plain(INPUTS[numbers]).square().sum(), [size] * 3)
+    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    with torch.random.fork_rng(devices=[]):
+        for seed in range(3):
+            update(dealt(range(size)), torch.arange(size), 1 / 8, seed)
+    assert far_apart(plain, model) < 1e-6
+    assert no_gpu.capture_begin.call_count == no_gpu.capture_end.call_count == 1
+    assert not no_gpu.replay.called
+
+
+def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
+    no_gpu: MagicMock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = network()
+    update = Recording(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), RATES, Team())
+    monkeypatch.setattr(update.optimizer, "step", MagicMock(side_effect=torch.OutOfMemoryError("full")))
+    update.record((2, 6), 1.0)
+    assert update.n_parts == 2
+    assert update.recorded == {}
+    assert all(weight.grad is None for weight in model.parameters())
