@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import MPNetModel
 from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
-from fresh import distances
+from fresh import distances, ragged
 from fresh.classifier import eager_attention
 from fresh.config import from_mapping
 from fresh.distances import attend, give_back, hold_still, take_over
@@ -187,3 +187,13 @@ def test_it_ends_only_what_it_began(encoders: dict[str, Path], wanted: bool) -> 
         assert "forward" in vars(own)
     assert [module for module in model.modules() if "forward" in vars(module)] == [inner]
     assert model.config._attn_implementation == "eager"
+
+
+def test_on_a_gpu_it_is_so_with_any_precision(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [load_encoder(str(encoders[name])).model for name in ("mpnet", "bert")]
+    usual = [model.config._attn_implementation for model in models]
+    for on_gpu, expected in ((False, usual), (True, [distances.NAME, usual[1]])):
+        monkeypatch.setattr(ragged, "is_on_gpu", lambda _network, found=on_gpu: found)
+        with without_padding(nn.ModuleList(models), False):
+            assert [model.config._attn_implementation for model in models] == expected
+    assert [model.config._attn_implementation for model in models] == usual

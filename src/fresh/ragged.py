@@ -115,7 +115,8 @@ def mask_of(borders: Tensor, width: int) -> Tensor:
 def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Have the encoders of a network attend in this way, those that can, for as long as the block lasts.
 
-    Those of MPNet, which add something for distances, cannot, but attend in one kernel.
+    Those of MPNet, which add something for distances, cannot, but attend in one kernel; on a GPU they do so
+    anyhow, since what they do otherwise cannot be recorded.
     """
     bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
     usual = [body for body in bodies if body.config.model_type in KNOWN and body.config._attn_implementation == "sdpa"]
@@ -123,13 +124,18 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
         prove(body)
     for body in usual:
         body.config._attn_implementation = NAME
-    taken = take_over(network) if wanted else []
+    taken = take_over(network) if wanted or is_on_gpu(network) else []
     try:
         yield
     finally:
         give_back(taken)
         for body in usual:
             body.config._attn_implementation = "sdpa"
+
+
+def is_on_gpu(network: nn.Module) -> bool:
+    """Say whether a network is on a GPU."""
+    return any(weight.is_cuda for weight in network.parameters())
 
 
 def prove(body: PreTrainedModel) -> None:
