@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AlbertConfig, AlbertModel, BertModel, DebertaV2Config, DebertaV2Model, PreTrainedModel
+from transformers import BertModel
 
 import fresh.frozen
 import fresh.learning
 from fresh.attention import open_layer
 from fresh.classifier import Classifier, ClassifierConfig
-from fresh.encoder import Encoder, EncoderError, Pooling, load_encoder
+from fresh.encoder import Encoder, Pooling, load_encoder
 from fresh.encoding import Text, WordEncoder
 from fresh.halves import Halves, extras, halve
 from fresh.learning import Lesson, train_classifiers
@@ -23,7 +23,7 @@ from fresh.store import Shelf
 from fresh.train_config import TrainConfig
 from fresh.training import Watch
 from test_recipe_resume import Saying
-from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, WORDS, bert_tokenizer
+from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 
 POOLINGS: tuple[Pooling, ...] = ("start", "mean")
 CPU = torch.device("cpu")
@@ -209,34 +209,6 @@ def test_an_encoder_that_cannot_be_cut_is_left_whole(
         assert found is not None  # nothing but its own last layer is above the cut
     else:
         assert found is None
-
-
-def unusual(model: PreTrainedModel, folder: Path, layers: int | Literal["all"]) -> Classifier:
-    """Put a network on top of an encoder that is none of the usual."""
-    model.save_pretrained(folder)
-    bert_tokenizer().save_pretrained(folder)
-    return Classifier(load_encoder(str(folder)), ("neg", "pos"), NetworkConfig(str(folder), layers=layers))
-
-
-@pytest.mark.parametrize("layers", [0, 1, "all"])
-def test_deberta_is_cut_only_where_there_are_layers_on_both_sides(layers: int | Literal["all"], tmp_path: Path) -> None:
-    own: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
-    model = DebertaV2Model(DebertaV2Config(vocab_size=len(bert_tokenizer()), **SHAPE, **own))
-    classifier = unusual(model, tmp_path, layers)
-    assert (classifier.halves is not None) == (layers == 1)
-    assert classifier.probabilities(texts(3, 9)).shape == (2, 2)
-
-
-def test_an_encoder_whose_layers_are_one_is_trained_whole_or_not_at_all(tmp_path: Path) -> None:
-    model = AlbertModel(AlbertConfig(vocab_size=len(bert_tokenizer()), embedding_size=8, **SHAPE))
-    classifier = unusual(model, tmp_path, "all")
-    assert classifier.halves is None
-    batch = classifier.collate(classifier.words(texts(3, 9)))
-    with torch.inference_mode():
-        out = model.eval()(batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
-        torch.testing.assert_close(classifier(batch).logits, classifier.head(out.pooler_output))
-    with pytest.raises(EncoderError, match=r"could not be told apart\. Train all of it: layers=all\.$"):
-        unusual(model, tmp_path, 1)
 
 
 def test_a_full_card_says_nothing_of_a_layer(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

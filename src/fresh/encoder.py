@@ -55,7 +55,10 @@ class Encoder:
         """Its transformer layers, from the bottom to the top."""
         found = layers_of(self.model)
         if found is None:
-            raise EncoderError(f"The layers of {self.name} could not be told apart. Train all of it: layers=all.")
+            raise EncoderError(
+                f"The layers of {self.name} could not be told apart. Train all of it (layers=all), and choose a "
+                "scorer that asks no layer, such as integrated_gradients."
+            )
         return found
 
     @property

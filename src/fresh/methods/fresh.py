@@ -1,5 +1,6 @@
 """FRESH (Jain et al., 2020): support model, scores, masks, and a predictor trained on rationales alone."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +58,8 @@ def train_all(
     splits: Splits, configs: Sequence[FreshConfig], watch: Watch, scorer: ScorerFactory | None
 ) -> list[Trained]:
     """Train for settings that differ in no more than the seed."""
-    check_ready(configs[0])
+    if scorer is None:
+        check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
     for config in configs:
         cut_in_parts(splits.train, config.folds, config.train.seed)  # refuses folds that there cannot be
@@ -126,8 +128,13 @@ def name_of_factory(scorer: ScorerFactory) -> str:
 
 def check_ready(config: FreshConfig) -> None:
     """Find out before any training whether the scorer will be able to work afterwards."""
-    if config.scorer in ("attention", "attention_gradient") and config.scoring.layer != -1:
-        encoder = load_encoder(config.network.encoder, config.network.pooling)
-        encoder.below(-1 if config.scoring.layer == "all" else config.scoring.layer)
+    if config.scorer in ("attention", "attention_gradient") and config.network.long != "chunk":
+        check_layer(config.network.encoder, -1 if config.scoring.layer == "all" else config.scoring.layer)
     if config.scorer in ("lime", "kernel_shap"):
         load_extra("captum.attr", "captum", f"The scorer {config.scorer}")
+
+
+@functools.cache
+def check_layer(encoder: str, layer: int) -> None:
+    """Refuse a layer that an encoder has not, and an encoder whose layers cannot be told apart."""
+    load_encoder(encoder).below(layer)
