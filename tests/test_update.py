@@ -287,3 +287,10 @@ def test_a_tally_of_no_texts_is_nothing_and_it_is_not_kept() -> None:
     tally.settle(Team())
     assert means == [0]
     assert tally.state_dict() == {}
+
+
+@pytest.mark.parametrize(("n_texts", "width", "n_parts"), [(8, 362, 1), (8, 363, 2), (24, 560, 8), (1, 4096, 1)])
+def test_long_texts_are_read_in_parts_on_a_cpu(n_texts: int, width: int, n_parts: int) -> None:
+    loss = Limited(network())
+    Update(loss.model, loss, RATES, Team()).add_gradients(torch.arange(n_texts), width, True, 1.0)
+    assert len(loss.calls) == n_parts

@@ -15,6 +15,9 @@ from fresh.team import Team
 Loss = Callable[[Tensor, int, bool], Tensor]
 """Sums the losses of some texts: their numbers, the width they are filled up to, and whether nothing is."""
 
+MOST_PAIRS = 2**20
+"""Pairs of pieces at a time on a CPU: with 12 heads and 6 layers, some 1.5 GB of what attention computes."""
+
 
 class Tally(nn.Module):
     """Takes the mean of something over all texts of a step, whatever parts and processes share them."""
@@ -96,7 +99,8 @@ class Update:
     def add_gradients(self, numbers: Tensor, width: int, dense: bool, scale: float) -> bool:
         """Compute gradients, some texts at a time; False if even these were too many."""
         try:
-            for part in numbers.tensor_split(min(self.n_parts, max(1, len(numbers)))):
+            n_parts = max(self.n_parts, self.n_wanted(len(numbers), width))
+            for part in numbers.tensor_split(min(n_parts, max(1, len(numbers)))):
                 if len(part):
                     self.backward(part, width, dense, scale)
         except torch.OutOfMemoryError:
@@ -105,6 +109,10 @@ class Update:
             self.forget()
             return False
         return True
+
+    def n_wanted(self, n_texts: int, width: int) -> int:
+        """Say in how many parts long texts are read on a CPU, where all that attention computes is kept."""
+        return -(-n_texts * width**2 // MOST_PAIRS) if self.device.type == "cpu" else 1
 
     def forget(self) -> None:
         """Drop what was added up for a step that is not made."""
