@@ -1,6 +1,6 @@
 """Ways to choose words that might serve users better than the default: dev and test macro-F1 with one support model.
 
-python benchmarks/recipe.py DATA_DIR CORPUS [setting=value ...] [--documents N] [--ways WAYS] [--out FILE.jsonl]
+python benchmarks/recipe.py DATA_DIR CORPUS [setting=value ...] [--documents N] [--ways NAME ...] [--out FILE.jsonl]
 
 DATA_DIR holds the corpora. Settings are those of `fresh train`, for example seed=1 layers=all. What to make the default
 is decided by dev; test is told too, so that nobody has to run it all again. docs/log.md has the figures.
@@ -8,10 +8,11 @@ is decided by dev; test is told too, so that nobody has to run it all again. doc
 
 import argparse
 import json
-import re
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fresh.classifier import eager_attention
-from fresh.config import from_mapping, parse_assignments
+from fresh.config import ConfigError, from_mapping, parse_assignments, unknown
 from fresh.corpora import find_corpus
-from fresh.data import Splits
+from fresh.data import DataError, Splits
 from fresh.document import Document, Example, Mask, Saliency
+from fresh.encoder import EncoderError, load_encoder
 from fresh.encoding import Text
 from fresh.extractor import select_read
 from fresh.methods.marking import build_scorer, score_all
@@ -33,7 +35,7 @@ from fresh.metrics import macro_f1
 from fresh.pieces import Batch, sum_by_word
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
-from fresh.scorers import SaliencyScorer
+from fresh.scorers import SaliencyScorer, ScorerFactory
 from fresh.scorers.attention_gradient import AttentionGradient
 from fresh.scorers.gradient import PART, explained
 from fresh.scorers.looking import Looking
@@ -41,7 +43,6 @@ from fresh.support import Scores, Support
 from fresh.training import Watch, quickly
 
 PARTS = ("train", "dev", "test")
-ANY = ".*"
 Masks = dict[str, list[Mask]]
 
 
@@ -172,31 +173,34 @@ def score_of(answers: list[str], part: str, splits: Splits) -> float:
     return macro_f1([example.label for example in examples], answers, splits.labels)
 
 
-def scorers(support: Support, config: FreshConfig) -> dict[str, SaliencyScorer]:
+def scorers(config: FreshConfig, n_layers: int) -> dict[str, ScorerFactory]:
     """List the scorers."""
-    steps = replace(config.scoring, steps=8)
-    named: dict[str, SaliencyScorer] = {
-        "attention x gradient": build_scorer(replace(config, scorer="attention_gradient"), support, None),
-        "integrated gradients": build_scorer(replace(config, scorer="integrated_gradients"), support, None),
-        "integrated gradients, 8 steps": build_scorer(
-            replace(config, scorer="integrated_gradients", scoring=steps), support, None
-        ),
-        "attention x gradient of all layers, added": AttentionGradient(support, "all"),
-        "attention x gradient of all layers, passed on": PassedOn(support),
+    fewer = replace(config.scoring, steps=8)
+    named: dict[str, ScorerFactory] = {
+        "attention x gradient": by_name("attention_gradient", config),
+        "integrated gradients": by_name("integrated_gradients", config),
+        "integrated gradients, 8 steps": by_name("integrated_gradients", replace(config, scoring=fewer)),
+        "attention x gradient of all layers, added": partial(AttentionGradient, layer="all"),
+        "attention x gradient of all layers, passed on": PassedOn,
     }
-    for layer in range(-2, -1 - len(support.classifier.encoder.layers), -1):
-        named[f"attention x gradient of layer {layer}"] = AttentionGradient(support, layer)
-    return named
+    of_layers = {f"attention x gradient of layer {layer}": layer for layer in range(-2, -1 - n_layers, -1)}
+    return named | {name: partial(AttentionGradient, layer=layer) for name, layer in of_layers.items()}
 
 
-def candidates(support: Support, splits: Splits, config: FreshConfig, ways: str) -> Iterator[tuple[str, Masks, float]]:
+def by_name(name: str, config: FreshConfig) -> ScorerFactory:
+    """Make a scorer of the product."""
+    return lambda support: build_scorer(replace(config, scorer=name), support, None)
+
+
+def candidates(
+    named: Mapping[str, ScorerFactory], support: Support, splits: Splits, config: FreshConfig
+) -> Iterator[tuple[str, Masks, float]]:
     """Give all ways, what they keep, and how long they take to score."""
     found: list[Found] = []
-    for name, scorer in scorers(support, config).items():
-        if re.fullmatch(ways, name):
-            found.append(scored(name, scorer, support, splits, config))
-            yield name, found[-1].cut(config), found[-1].seconds
-    if ways == ANY:
+    for name, make in named.items():
+        found.append(scored(name, make(support), support, splits, config))
+        yield name, found[-1].cut(config), found[-1].seconds
+    if list(named) == list(scorers(config, len(support.classifier.encoder.layers))):
         yield from together(found[0], found[1], support, splits, config)
 
 
@@ -227,21 +231,31 @@ def drawn(examples: tuple[Example, ...], n_documents: int) -> tuple[Example, ...
     return tuple(examples[place] for place in sorted(places.tolist()))
 
 
-def main() -> None:
-    """Run all and print a line for each."""
+def parse() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data_dir", type=Path)
-    parser.add_argument("corpus")
-    parser.add_argument("settings", nargs="*")
-    parser.add_argument("--documents", type=int, help="draw so many of each split (default: all)")
+    parser.add_argument("data_dir", type=Path, help="folder with the paper's corpora")
+    parser.add_argument("corpus", help="one of them, such as sst")
+    parser.add_argument("settings", nargs="*", metavar="SETTING=VALUE", help="as of `fresh train`: seed=1 layers=all")
+    parser.add_argument("--documents", type=int, metavar="N", help="draw so many of each split (default: all)")
     parser.add_argument(
-        "--ways", default=ANY, help="regular expression: only scorers of such names, nothing made of two"
+        "--ways", nargs="+", metavar="NAME", help="only these scorers, and nothing made of two (default: all)"
     )
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="also add a line for each way to this file of JSON lines"
+    )
+    return parser.parse_intermixed_args()
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run all and print a line for each."""
     corpus = find_corpus(args.corpus)
     given = {"ratio": corpus.ratio, **parse_assignments(args.settings)}
     config = from_mapping(FreshConfig, given)
+    named = scorers(config, len(load_encoder(config.network.encoder).layers))
+    for way in args.ways or ():
+        if way not in named:
+            raise ConfigError(unknown(way, "a way", named))
     splits = sampled(corpus.read(args.data_dir), args.documents)
 
     def tell(way: str, seconds: float, figures: dict[str, float]) -> None:
@@ -254,9 +268,13 @@ def main() -> None:
     started = time.perf_counter()
     support = Support.train(splits.train, splits.dev, config.classifier, Watch())
     tell("whole text", time.perf_counter() - started, tested(support, splits))
-    for name, masks, seconds in candidates(support, splits, config, args.ways):
+    wanted = {name: make for name, make in named.items() if args.ways is None or name in args.ways}
+    for name, masks, seconds in candidates(wanted, support, splits, config):
         tell(name, seconds, measured(masks, splits, config))
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        run(parse())
+    except (ConfigError, DataError, EncoderError) as error:
+        sys.exit(str(error))

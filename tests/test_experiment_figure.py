@@ -101,9 +101,10 @@ def test_a_figure_is_that_of_the_file_whatever_a_quick_look_leaves_out(tmp_path:
 def test_nothing_is_measured_that_a_figure_could_not_show(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path
 ) -> None:
-    path = toy_grid(tmp_path, toy, encoders["bert"], {"scorer": "attention"}, settings={"epochs": 1})
+    path = toy_grid(tmp_path, toy, encoders["bert"], {"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 1})
     assert run(path).failures == {}
-    [key] = run_keys(path)
-    report = Runs(tmp_path / "runs").report(key)
-    assert report is not None
-    assert set(report["figures"]) == set(FIGURES)  # the toy corpus has people's rationales too
+    of_scores, of_gate = (Runs(tmp_path / "runs").report(key) for key in run_keys(path))
+    assert of_scores is not None
+    assert of_gate is not None
+    assert set(of_gate["figures"]) == set(FIGURES)  # the toy corpus has people's rationales too
+    assert set(of_gate["figures"]) - set(of_scores["figures"]) == {"kept by gate"}

@@ -269,6 +269,7 @@ def test_a_collapsed_gate_is_told_and_still_cut(bias: float, told: str, few: Spl
     with pytest.warns(RuntimeWarning, match=f"^{re.escape(told)}$"):
         trained = finished(few, model, SaliencyExtractor(Tagger(model.gate), TopK(0.2)), config, watch)
     assert watch.notes == [told]
+    assert trained.kept_by_gate == pytest.approx(float(bias > 0), abs=1e-6)
     assert [int(mask.kept.sum()) for mask in trained.masks] == [budget(len(mask), 0.2) for mask in trained.masks]
 
 

@@ -31,7 +31,8 @@ from fresh.train_config import TrainConfig
 from fresh.training import Watch, quickly
 
 FIGURES = (
-    *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "dev macro-F1", "unread", "explain seconds"),
+    *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
+    "explain seconds",
     *AGREEMENT,
 )
 """What is measured of a run, as far as it can be."""
@@ -74,6 +75,7 @@ def measure_trained(splits: Splits, trained: Trained) -> dict[str, float]:
     return {
         **figures_of(splits, answers, masks, on_dev),
         **agreed(splits.test, explained),
+        **({} if trained.kept_by_gate is None else {"kept by gate": trained.kept_by_gate}),
         "unread": unread_by(model, documents),
         "explain seconds": seconds,
     }

@@ -161,12 +161,14 @@ def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config:
     """Put the model together, see which words it keeps, and whether its gate says anything."""
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
     with quickly(model.gate, config.train):
-        note = collapse(kept_share(model.gate, dev_documents), config.one_ratio)
+        share = kept_share(model.gate, dev_documents)
+    note = collapse(share, config.one_ratio)
     if note is not None:
         watch.note(note)
     asks = bool(splits.train[0].document.query)
     made = Rationalizer(extractor, Predictor(model.reader), written_down(config, watch.name), asks)
-    return Trained(made, partial(extractor.extract, documents), partial(extractor.extract, dev_documents))
+    masks, dev_masks = (partial(extractor.extract, part) for part in (documents, dev_documents))
+    return Trained(made, masks, dev_masks, kept_by_gate=share)
 
 
 def kept_share(gate: Tags, documents: Sequence[Document]) -> float:

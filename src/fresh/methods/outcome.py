@@ -34,6 +34,8 @@ class Trained:
     find_dev_masks: Callable[[], list[Mask]]
     support: Support | None = None
     """A model of full text that was trained on the way, if any."""
+    kept_by_gate: float | None = None
+    """Share of the words of dev that a gate, if there is one, is likely to keep before it is cut to its length."""
 
     @property
     def masks(self) -> list[Mask]:
