@@ -86,8 +86,12 @@ def test_any_setting_goes_down_or_across() -> None:
 def test_what_runs_of_a_cell_differ_in_is_told() -> None:
     made = [Made("a", 0.1, settings={"scorer": "x", "ratio": 0.1}), Made("b", 0.3, settings={"scorer": "y"})]
     table = pivot(results(made), rows=("method",))
-    assert table.sheet().rows == (("fresh", ".200 (.100–.300)"),)
-    assert "Runs of one cell differ also in: scorer, ratio." in table.sheet().remarks
+    assert table.sheet().rows == (("fresh", ".200 (.100–.300) †"),)
+    assert table.sheet().remarks[:2] == (
+        "macro-F1: mean (min–max) over runs.",
+        "†: runs that differ also in scorer, ratio; such cells are not ranked. Tell them apart: --rows method,scorer.",
+    )
+    assert table.sheet().records[0]["differ in"] == "scorer, ratio"
 
 
 def test_several_figures_have_columns_of_their_own() -> None:

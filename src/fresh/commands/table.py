@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("runs", type=Path, metavar="RUNS", help="folder of runs, made by `fresh run`")
     parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="its name (default: all that are there)")
     parser.add_argument("--figure", default="macro-F1", metavar="NAMES", help="what is shown (default: %(default)s)")
-    parser.add_argument("--rows", default="row", metavar="NAMES", help="settings down (default: the rows of the grid)")
+    parser.add_argument("--rows", metavar="NAMES", help="settings down (default: the rows of the grid, told apart)")
     parser.add_argument("--columns", default="corpus", metavar="NAMES", help="settings across (default: corpus)")
     parser.add_argument("--where", action="append", default=[], metavar="NAME=VALUES", help="only such runs")
     parser.add_argument("--relative", metavar="ROW", help="divide by the mean of this row in the same column")
@@ -98,7 +98,7 @@ def make(args: argparse.Namespace) -> "Sheet":
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure as it is. Leave out --relative, and name one --figure.")
         return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet()
-    table = pivot(results, figures, listed(args.rows), listed(args.columns))
+    table = pivot(results, figures, None if args.rows is None else listed(args.rows), listed(args.columns))
     return (relative(table, everything, args.relative) if args.relative else table).sheet()
 
 
