@@ -35,7 +35,7 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
     return {
         "fresh": fresh.__version__,
         "runs": {"done": len(done), "failed": len(failures), "all": len(results)},
-        "data": {report["corpus"]: {"digest": report["data"], "documents": report["documents"]} for report in reports},
+        "data": data_of(done),
         "machines": counted(report["machine"] for report in reports),
         "finished": [
             min((report["finished"] for report in reports), default=""),
@@ -58,6 +58,21 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
             for result in done
         ],
         "failures": failures,
+    }
+
+
+def data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
+    """List all documents that each corpus had, by seeds: these may draw the split, and methods leave some out."""
+    found: dict[str, dict[tuple[Any, ...], set[int]]] = {}
+    for result in done:
+        kinds = found.setdefault(result.corpus, {})
+        kinds.setdefault((result.report["data"], *result.report["documents"]), set()).add(result.seed)
+    return {
+        corpus: [
+            {"digest": digest, "documents": documents, "seeds": sorted(seeds)}
+            for (digest, *documents), seeds in kinds.items()
+        ]
+        for corpus, kinds in found.items()
     }
 
 
