@@ -7,7 +7,7 @@ from typing import Any
 import fresh
 from fresh.config import ConfigError
 from fresh.experiment.folder import REPORT
-from fresh.experiment.results import Result
+from fresh.experiment.results import Result, each_once
 
 PLACES = 6
 """Digits behind the point of a figure."""
@@ -22,6 +22,9 @@ TOLD: dict[str, type | tuple[type, ...]] = {
     "notes": list,
 }
 """What a report must say."""
+ALONE, ALL = "seconds of runs, without what they share", "seconds of runs, each with all that it shares"
+"""Training that several runs share, most of it that of a support model or a gate, is in the second of these only, and
+there once for each of them: reports do not say with which others a run shares it."""
 
 
 def manifest(results: Sequence[Result]) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
             min((report["finished"] for report in reports), default=""),
             max((report["finished"] for report in reports), default=""),
         ],
-        "seconds of runs": round(sum(report["seconds"] for report in reports), 1),
+        **seconds_of(each_once(done)),
         "settings of all": common,
         "each": [
             {
@@ -74,6 +77,13 @@ def data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
         ]
         for corpus, kinds in found.items()
     }
+
+
+def seconds_of(done: Sequence[Result]) -> dict[str, float]:
+    """Add up how long runs took, and how long they would have taken one by one, with nothing shared."""
+    alone = sum(result.report["seconds"] for result in done)
+    shared = sum(result.report.get("shared seconds", 0.0) for result in done)
+    return {ALONE: round(alone, 1), ALL: round(alone + shared, 1)}
 
 
 def check_report(result: Result) -> None:
