@@ -93,13 +93,13 @@ def make(args: argparse.Namespace) -> "Sheet":
     from fresh.experiment.welch_table import read_question, welch_table
 
     everything, results = read_results(Runs(args.runs), args.experiment), chosen_of(args)
-    figures = listed(args.figure)
+    figures, marked = listed(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure as it is. Leave out --relative, and name one --figure.")
-        return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet()
+        return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet(marked)
     table = pivot(results, figures, None if args.rows is None else listed(args.rows), listed(args.columns))
-    return (relative(table, everything, args.relative) if args.relative else table).sheet()
+    return (relative(table, everything, args.relative) if args.relative else table).sheet(marked)
 
 
 def listed(text: str) -> list[str]:

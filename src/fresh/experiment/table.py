@@ -113,15 +113,18 @@ class Pivot:
             if len(means) > 1:
                 yield from (place for place, mean in means.items() if mean == max(means.values()))
 
-    def sheet(self) -> Sheet:
-        """Lay it out."""
+    def sheet(self, marked: bool = True) -> Sheet:
+        """Lay it out.
+
+        :param marked: Whether remarks explain the marks of cells, which comma-separated values do not have.
+        """
         n_labels, rows, columns = len(self.row_names), self.rows, self.columns
         heads = (*self.row_names, *(", ".join(column) for column in columns))
         laid = [(*row, *(str(self.cells.get((row, column), NOTHING)) for column in columns)) for row in rows]
         best: frozenset[Place] = frozenset(
             (rows.index(row), n_labels + columns.index(column)) for row, column in self.best()
         )
-        return Sheet(heads, tuple(laid), tuple(self.records()), n_labels, best, tuple(self.remarks(bool(best))))
+        return Sheet(heads, tuple(laid), tuple(self.records()), n_labels, best, tuple(self.remarks(bool(best), marked)))
 
     def records(self) -> Iterator[dict[str, object]]:
         """Write each cell in full."""
@@ -134,21 +137,31 @@ class Pivot:
             mixed = {"differ in": ", ".join(cell.mixed)} if self.mixed else {}
             yield {**about, FIGURE: cell.figure, **found, "n": len(cell.values), "planned": cell.n_planned, **mixed}
 
-    def remarks(self, has_best: bool) -> Iterator[str]:
+    def remarks(self, has_best: bool, marked: bool) -> Iterator[str]:
         """Say how the table is to be read, and what of it is missing."""
         figures = ", ".join(dict.fromkeys(cell.figure for cell in self.cells.values()))
         same = f" with the same {' and '.join(self.split)}" if self.split else ""
         share = f" as a share of the mean of {self.relative}{same} in the same column" if self.relative else ""
         yield f"{figures}{share}: mean (min–max) over {'runs' if self.mixed else 'seeds'}."
+        if marked:
+            yield from self.legend(has_best)
+        elif self.mixed:
+            yield f"differ in: runs of one cell differ also in {', '.join(self.mixed)}. {self.way_out()}"
+        yield from standing(self.results)
+
+    def legend(self, has_best: bool) -> Iterator[str]:
+        """Say what the marks of cells mean, of which there are any."""
         if has_best:
             all_read = any(result.about("method") == READS_ALL for result in self.results)
             yield f"Bold: the best mean of a column{', full text left out' if all_read else ''}."
-        if any(not cell.whole for cell in self.cells.values()):
-            yield "3/5: three of five seeds are there; such cells are not ranked."
+        lacking = [cell for cell in self.cells.values() if not cell.whole]
+        if lacking:
+            n_done, n_planned = max((len(cell.values), cell.n_planned) for cell in lacking)
+            runs = "runs" if self.mixed else "seeds"
+            yield f"{n_done}/{n_planned}: {n_done} of {n_planned} {runs} are there; such cells are not ranked."
         if self.mixed:
             differ = f"{MIXED}: runs that differ also in {', '.join(self.mixed)}; such cells are not ranked."
             yield f"{differ} {self.way_out()}"
-        yield from standing(self.results)
 
     def way_out(self) -> str:
         """Say how runs that are mixed can be told apart."""

@@ -77,16 +77,19 @@ class WelchTable:
         ps = {str(number): one.test.p for number, one in enumerate(self.compared) if one.test.p is not None}
         return {int(found.name): found.adjusted for found in holm(ps)}
 
-    def sheet(self) -> Sheet:
-        """Lay it out; comparisons that hold after the correction are in bold, unless runs are mixed."""
+    def sheet(self, marked: bool = True) -> Sheet:
+        """Lay it out; comparisons that hold after the correction are in bold, unless runs are mixed.
+
+        :param marked: Whether remarks explain bold cells, which comma-separated values do not have.
+        """
         labels = ("corpus", *self.names, *(self.asked or ["first − second"]))
         heads = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
         adjusted = self.adjusted()
         rows = [(*self.label(one), *figures_of(one, adjusted.get(n))) for n, one in enumerate(self.compared)]
         pure = [not any(side.mixed for side in one.sides) for one in self.compared]
         best = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA and pure[n]}
-        records = tuple(self.records(adjusted))
-        return Sheet(heads, tuple(rows), records, len(labels), frozenset(best), tuple(self.remarks(len(adjusted))))
+        records, remarks = tuple(self.records(adjusted)), tuple(self.remarks(len(adjusted), marked and bool(best)))
+        return Sheet(heads, tuple(rows), records, len(labels), frozenset(best), remarks)
 
     def label(self, one: Compared) -> tuple[str, ...]:
         """Say what is compared."""
@@ -115,7 +118,7 @@ class WelchTable:
                 "p (Holm)": blank(adjusted.get(number)),
             }
 
-    def remarks(self, n_tests: int) -> Iterator[str]:
+    def remarks(self, n_tests: int, has_bold: bool) -> Iterator[str]:
         """Say how the tests are to be read."""
         mixed = list(dict.fromkeys(name for one in self.compared for side in one.sides for name in side.mixed))
         over = "runs" if mixed else "seeds"
@@ -126,7 +129,7 @@ class WelchTable:
         if n_tests:
             yield (
                 "p: Welch's t-test, two-sided; df: its degrees of freedom. "
-                f"p (Holm): with Holm's correction for {tests}; bold: below .05."
+                f"p (Holm): with Holm's correction for {tests}{'; bold: below .05' if has_bold else ''}."
             )
         for one in self.compared:
             if one.test.p is None:
@@ -147,9 +150,9 @@ def figures_of(one: Compared, adjusted: float | None) -> tuple[str, ...]:
 
 
 def signed(value: float) -> str:
-    """Write a difference with its sign."""
-    text = short(value)
-    return text if text.startswith("-") else f"+{text}"
+    """Write a difference with its sign, also where it is too small for its digits to be seen."""
+    sign = "-" if value < 0 else "+" if value > 0 else ""
+    return f"{sign}{short(abs(value))}"
 
 
 def p_value(p: float | None) -> str:
