@@ -89,6 +89,10 @@ def test_a_test_between_mixed_runs_is_not_in_bold() -> None:
     tested = welch_table(made, [read_question(made, "x=a:b")])
     assert tested.adjusted()[0] < 0.001
     assert tested.sheet().best == frozenset()
+    assert tested.sheet(marked=False).remarks[1] == (
+        "Runs of one side differ also in what no setting says, such as how many documents there are. "
+        "Name one experiment: fresh table RUNS EXPERIMENT."
+    )
 
 
 def test_shares_are_of_runs_with_the_same_settings() -> None:

@@ -80,7 +80,7 @@ class WelchTable:
     def sheet(self, marked: bool = True) -> Sheet:
         """Lay it out; comparisons that hold after the correction are in bold, unless runs are mixed.
 
-        :param marked: Whether remarks explain bold cells, which comma-separated values do not have.
+        :param marked: Whether remarks explain marks and bold cells, which comma-separated values do not have.
         """
         labels = ("corpus", *self.names, *(self.asked or ["first − second"]))
         heads = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
@@ -88,7 +88,7 @@ class WelchTable:
         rows = [(*self.label(one), *figures_of(one, adjusted.get(n))) for n, one in enumerate(self.compared)]
         pure = [not any(side.mixed for side in one.sides) for one in self.compared]
         best = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA and pure[n]}
-        records, remarks = tuple(self.records(adjusted)), tuple(self.remarks(len(adjusted), marked and bool(best)))
+        records, remarks = tuple(self.records(adjusted)), tuple(self.remarks(len(adjusted), bool(best), marked))
         return Sheet(heads, tuple(rows), records, len(labels), frozenset(best), remarks)
 
     def label(self, one: Compared) -> tuple[str, ...]:
@@ -118,18 +118,19 @@ class WelchTable:
                 "p (Holm)": blank(adjusted.get(number)),
             }
 
-    def remarks(self, n_tests: int, has_bold: bool) -> Iterator[str]:
+    def remarks(self, n_tests: int, has_bold: bool, marked: bool) -> Iterator[str]:
         """Say how the tests are to be read."""
         mixed = list(dict.fromkeys(name for one in self.compared for side in one.sides for name in side.mixed))
         over = "runs" if mixed else "seeds"
         yield f"{self.compared[0].first.figure}: mean (min–max) over {over}; the difference is between the means."
         if mixed:
-            yield f"{MIXED}: runs that differ also in {', '.join(mixed)}. {NAME_ONE}"
+            sides = f"{MIXED}: runs that" if marked else "Runs of one side"
+            yield f"{sides} differ also in {', '.join(mixed)}. {NAME_ONE}"
         tests = "the one test" if n_tests == 1 else f"all {n_tests} tests"
         if n_tests:
             yield (
                 "p: Welch's t-test, two-sided; df: its degrees of freedom. "
-                f"p (Holm): with Holm's correction for {tests}{'; bold: below .05' if has_bold else ''}."
+                f"p (Holm): with Holm's correction for {tests}{'; bold: below .05' if has_bold and marked else ''}."
             )
         for one in self.compared:
             if one.test.p is None:
