@@ -42,7 +42,7 @@ def test_a_table_is_markdown_with_what_is_missing_below_it(runs: str, capsys: py
         "| ours, top_k  | .810 (.800–.820) 2/3 |\n"
         "| ours, global |     .725 (.700–.750) |\n"
         "\nmacro-F1: mean (min–max) over seeds.\n"
-        "\n3/5: three of five seeds are there; such cells are not ranked.\n"
+        "\n2/3: 2 of 3 seeds are there; such cells are not ranked.\n"
         "\n7 runs: 6 done, 1 failed, 0 open.\n"
         "\nfailed: sst, ours, top_k, seed 2: ValueError: no\n"
     )
@@ -57,10 +57,27 @@ def test_a_table_as_comma_separated_values_goes_to_a_file(
     records = list(csv.DictReader(io.StringIO(place.read_text(encoding="utf-8"))))
     assert [record["n"] for record in records] == ["2", "2", "2"]
     assert float(records[2]["mean"]) == pytest.approx(0.725 / 0.91)
-    assert "7 runs: 6 done, 1 failed, 0 open." in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "7 runs: 6 done, 1 failed, 0 open." in told
+    assert "are there" not in told
     told = f"{place} is there already. Choose another file, or replace it: --overwrite."
     refused(command, told, capsys)
     assert main([*command, "--overwrite"]) == 0
+
+
+def test_nothing_is_said_of_bold_beside_comma_separated_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [
+        *seeds("a", 0.1, 0.11, 0.12, settings={"scorer": "a"}),
+        *seeds("b", 0.9, 0.91, 0.92, settings={"scorer": "b"}),
+    ]
+    runs = str(write(tmp_path / "runs", made))
+    for more in ([], ["--test", "scorer=a:b"]):
+        assert main(["table", runs, *more]) == 0
+        assert "bold: " in capsys.readouterr().out.lower()
+        assert main(["table", runs, *more, "--format", "csv"]) == 0
+        assert "bold" not in capsys.readouterr().err.lower()
 
 
 def test_a_setting_is_tested(runs: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,15 +39,34 @@ def test_what_is_the_same_stands_in_one_place() -> None:
     found = manifest([result("sst", 0), result("movies", 1, machine={**MACHINE, "card": "big"}), failed])
     assert found["fresh"] == fresh.__version__
     assert found["runs"] == {"done": 2, "failed": 1, "all": 3}
-    assert found["data"]["movies"] == {"digest": "digest of movies", "documents": [3, 2, 1]}
+    assert found["data"]["movies"] == [{"digest": "digest of movies", "documents": [3, 2, 1], "seeds": [1]}]
     assert found["machines"] == [{**MACHINE, "runs": 1}, {**MACHINE, "card": "big", "runs": 1}]
     assert found["finished"] == ["2026-01-01", "2026-01-02"]
-    assert found["seconds of runs"] == 4.0
     assert found["settings of all"] == {"method": "fresh", "ratio": 0.2}
     assert [run["settings"] for run in found["each"]] == [{"train.seed": 0}, {"train.seed": 1}]
     assert found["each"][0]["figures"] == {"macro-F1": 0.123457}
     assert found["failures"] == {"sst, b, seed 0": "no memory"}
     json.dumps(found)
+
+
+def test_all_documents_of_a_corpus_are_listed_where_the_seed_draws_the_split() -> None:
+    made = [
+        result("reviews", 0, data="first"),
+        result("reviews", 1, data="second"),
+        result("reviews", 2, data="first"),
+        result("reviews", 0, data="first", documents=[2, 2, 1]),
+    ]
+    assert manifest(made)["data"]["reviews"] == [
+        {"digest": "first", "documents": [3, 2, 1], "seeds": [0, 2]},
+        {"digest": "second", "documents": [3, 2, 1], "seeds": [1]},
+        {"digest": "first", "documents": [2, 2, 1], "seeds": [0]},
+    ]
+
+
+def test_seconds_are_told_without_and_with_what_runs_share() -> None:
+    found = manifest([result("sst", 0, **{"shared seconds": 30.0}), result("sst", 1), result("sst", 1)])
+    assert found["seconds of runs, without what they share"] == 4.0
+    assert found["seconds of runs, each with all that it shares"] == 34.0
 
 
 def test_nothing_is_done_yet() -> None:

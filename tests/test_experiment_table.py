@@ -48,9 +48,28 @@ def test_remarks_tell_how_far_it_is_and_what_failed() -> None:
     assert pivot(results(MADE)).sheet().remarks == (
         "macro-F1: mean (min–max) over seeds.",
         "Bold: the best mean of a column, full text left out.",
-        "3/5: three of five seeds are there; such cells are not ranked.",
+        "1/2: 1 of 2 seeds are there; such cells are not ranked.",
         "11 runs: 9 done, 1 failed, 1 open.",
         "failed: movies, theirs, seed 0: ValueError: no",
+    )
+
+
+def test_the_legend_shows_a_cell_that_there_is() -> None:
+    none = pivot(results([Made("ours", None, seed) for seed in range(3)])).sheet()
+    assert none.rows == (("ours", "0/3"),)
+    assert none.remarks[1] == "0/3: 0 of 3 seeds are there; such cells are not ranked."
+
+
+def test_marks_are_not_told_of_where_there_are_none() -> None:
+    assert pivot(results(MADE)).sheet(marked=False).remarks == (
+        "macro-F1: mean (min–max) over seeds.",
+        "11 runs: 9 done, 1 failed, 1 open.",
+        "failed: movies, theirs, seed 0: ValueError: no",
+    )
+    mixed = pivot(results(MADE), rows=["seed"], columns=["method"]).sheet(marked=False)
+    assert mixed.remarks[:2] == (
+        "macro-F1: mean (min–max) over runs.",
+        "differ in: runs of one cell differ also in corpus. Tell them apart: --rows seed,corpus.",
     )
 
 
@@ -86,8 +105,12 @@ def test_any_setting_goes_down_or_across() -> None:
 def test_what_runs_of_a_cell_differ_in_is_told() -> None:
     made = [Made("a", 0.1, settings={"scorer": "x", "ratio": 0.1}), Made("b", 0.3, settings={"scorer": "y"})]
     table = pivot(results(made), rows=("method",))
-    assert table.sheet().rows == (("fresh", ".200 (.100–.300)"),)
-    assert "Runs of one cell differ also in: scorer, ratio." in table.sheet().remarks
+    assert table.sheet().rows == (("fresh", ".200 (.100–.300) †"),)
+    assert table.sheet().remarks[:2] == (
+        "macro-F1: mean (min–max) over runs.",
+        "†: runs that differ also in scorer, ratio; such cells are not ranked. Tell them apart: --rows method,scorer.",
+    )
+    assert table.sheet().records[0]["differ in"] == "scorer, ratio"
 
 
 def test_several_figures_have_columns_of_their_own() -> None:

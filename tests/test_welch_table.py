@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fresh.config import ConfigError
 from fresh.experiment.results import Result
-from fresh.experiment.welch_table import Question, p_value, read_question, welch_table
+from fresh.experiment.welch_table import Question, p_value, read_question, signed, welch_table
 from fresh.significance import holm, welch
 from made_up_runs import Made, results, seeds
 
@@ -152,6 +152,13 @@ def test_nothing_to_compare_is_refused() -> None:
 @pytest.mark.parametrize(("p", "shown"), [(None, "–"), (0.00001, "<.0001"), (0.5, ".5000"), (1.0, "1.0000")])
 def test_p_values_are_written_shortly(p: float | None, shown: str) -> None:
     assert p_value(p) == shown
+
+
+@pytest.mark.parametrize(
+    ("difference", "shown"), [(-0.0001, "-.000"), (0.0001, "+.000"), (0.0, ".000"), (-0.2, "-.200"), (1.5, "+1.500")]
+)
+def test_a_difference_keeps_its_sign(difference: float, shown: str) -> None:
+    assert signed(difference) == shown
 
 
 figures = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=2, max_size=5)

@@ -15,6 +15,7 @@ LATEX = str.maketrans(
         "−": "$-$",
         "×": r"$\times$",
         "Δ": r"$\Delta$",
+        "†": r"\dag{}",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",

@@ -18,7 +18,7 @@ Make a table of runs, also while they are being done: mean (min–max) over seed
 
   fresh table runs                                              all experiments in a folder of runs
   fresh table runs main --where corpus=sst,movies               some corpora only
-  fresh table runs main --rows scorer,discretizer --columns corpus,ratio
+  fresh table runs lengths --rows method,scorer --columns corpus,ratio
   fresh table runs main --figure "macro-F1,kept,token F1"       several figures
   fresh table runs main --relative "full text"                  as a share of what another row reaches
   fresh table runs main --format latex --output main.tex        or csv, with all figures in full
@@ -28,7 +28,7 @@ Does a setting matter? Welch's t-test over seeds wherever two values of it stand
 equal, with Holm's correction for the number of tests:
 
   fresh table runs global --test discretizer=global_top_k:top_k --test discretizer=global_contiguous:contiguous
-  fresh table runs main --test "row=FRESH, attention:Lei"       rows against each other, on each corpus
+  fresh table runs main --test "row=FRESH, attention, top_k:Lei et al., top_k"      rows, on each corpus
 """
 
 
@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("runs", type=Path, metavar="RUNS", help="folder of runs, made by `fresh run`")
     parser.add_argument("experiment", nargs="?", metavar="EXPERIMENT", help="its name (default: all that are there)")
     parser.add_argument("--figure", default="macro-F1", metavar="NAMES", help="what is shown (default: %(default)s)")
-    parser.add_argument("--rows", default="row", metavar="NAMES", help="settings down (default: the rows of the grid)")
+    parser.add_argument("--rows", metavar="NAMES", help="settings down (default: rows of the grid, told apart)")
     parser.add_argument("--columns", default="corpus", metavar="NAMES", help="settings across (default: corpus)")
     parser.add_argument("--where", action="append", default=[], metavar="NAME=VALUES", help="only such runs")
     parser.add_argument("--relative", metavar="ROW", help="divide by the mean of this row in the same column")
@@ -93,13 +93,13 @@ def make(args: argparse.Namespace) -> "Sheet":
     from fresh.experiment.welch_table import read_question, welch_table
 
     everything, results = read_results(Runs(args.runs), args.experiment), chosen_of(args)
-    figures = listed(args.figure)
+    figures, marked = listed(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure as it is. Leave out --relative, and name one --figure.")
-        return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet()
-    table = pivot(results, figures, listed(args.rows), listed(args.columns))
-    return (relative(table, everything, args.relative) if args.relative else table).sheet()
+        return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet(marked)
+    table = pivot(results, figures, None if args.rows is None else listed(args.rows), listed(args.columns))
+    return (relative(table, everything, args.relative) if args.relative else table).sheet(marked)
 
 
 def listed(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fresh.config import ConfigError, unknown
 from fresh.experiment.expected import expected_curve
 from fresh.experiment.figure_config import FigureConfig
+from fresh.experiment.mixture import differing
 from fresh.experiment.results import (
     NOTHING,
     SECONDS,
@@ -21,7 +22,7 @@ from fresh.experiment.results import (
     where,
     written,
 )
-from fresh.experiment.table import broken, counted, differing
+from fresh.experiment.standing import broken, counted
 
 TRIAL = re.compile(r", trial \d+$")
 

@@ -7,7 +7,7 @@ from typing import Any
 import fresh
 from fresh.config import ConfigError
 from fresh.experiment.folder import REPORT
-from fresh.experiment.results import Result
+from fresh.experiment.results import Result, each_once
 
 PLACES = 6
 """Digits behind the point of a figure."""
@@ -22,6 +22,9 @@ TOLD: dict[str, type | tuple[type, ...]] = {
     "notes": list,
 }
 """What a report must say."""
+ALONE, ALL = "seconds of runs, without what they share", "seconds of runs, each with all that it shares"
+"""Training that several runs share, most of it that of a support model or a gate, is in the second of these only, and
+there once for each of them: reports do not say with which others a run shares it."""
 
 
 def manifest(results: Sequence[Result]) -> dict[str, Any]:
@@ -35,13 +38,13 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
     return {
         "fresh": fresh.__version__,
         "runs": {"done": len(done), "failed": len(failures), "all": len(results)},
-        "data": {report["corpus"]: {"digest": report["data"], "documents": report["documents"]} for report in reports},
+        "data": data_of(done),
         "machines": counted(report["machine"] for report in reports),
         "finished": [
             min((report["finished"] for report in reports), default=""),
             max((report["finished"] for report in reports), default=""),
         ],
-        "seconds of runs": round(sum(report["seconds"] for report in reports), 1),
+        **seconds_of(each_once(done)),
         "settings of all": common,
         "each": [
             {
@@ -59,6 +62,28 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
         ],
         "failures": failures,
     }
+
+
+def data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
+    """List all documents that each corpus had, by seeds: these may draw the split, and methods leave some out."""
+    found: dict[str, dict[tuple[Any, ...], set[int]]] = {}
+    for result in done:
+        kinds = found.setdefault(result.corpus, {})
+        kinds.setdefault((result.report["data"], *result.report["documents"]), set()).add(result.seed)
+    return {
+        corpus: [
+            {"digest": digest, "documents": documents, "seeds": sorted(seeds)}
+            for (digest, *documents), seeds in kinds.items()
+        ]
+        for corpus, kinds in found.items()
+    }
+
+
+def seconds_of(done: Sequence[Result]) -> dict[str, float]:
+    """Add up how long runs took, and how long they would have taken one by one, with nothing shared."""
+    alone = sum(result.report["seconds"] for result in done)
+    shared = sum(result.report.get("shared seconds", 0.0) for result in done)
+    return {ALONE: round(alone, 1), ALL: round(alone + shared, 1)}
 
 
 def check_report(result: Result) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from fresh.config import ConfigError, unknown
 from fresh.estimate import short
+from fresh.experiment.mixture import FREE, telling
 from fresh.experiment.results import (
     MAIN,
     NOTHING,
@@ -16,7 +17,8 @@ from fresh.experiment.results import (
     grouped,
     written,
 )
-from fresh.experiment.table import Cell, cell_of, standing
+from fresh.experiment.standing import standing
+from fresh.experiment.table import MIXED, NAME_ONE, Cell, cell_of, cells_of
 from fresh.sheet import Sheet
 from fresh.significance import Welch, holm, welch
 
@@ -45,6 +47,11 @@ class Compared:
     second: Cell
     test: Welch
 
+    @property
+    def sides(self) -> tuple[Cell, Cell]:
+        """Both."""
+        return self.first, self.second
+
 
 @dataclass(frozen=True, slots=True)
 class WelchTable:
@@ -70,15 +77,19 @@ class WelchTable:
         ps = {str(number): one.test.p for number, one in enumerate(self.compared) if one.test.p is not None}
         return {int(found.name): found.adjusted for found in holm(ps)}
 
-    def sheet(self) -> Sheet:
-        """Lay it out; comparisons that hold after the correction are in bold."""
+    def sheet(self, marked: bool = True) -> Sheet:
+        """Lay it out; comparisons that hold after the correction are in bold, unless runs are mixed.
+
+        :param marked: Whether remarks explain marks and bold cells, which comma-separated values do not have.
+        """
         labels = ("corpus", *self.names, *(self.asked or ["first − second"]))
         heads = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
         adjusted = self.adjusted()
         rows = [(*self.label(one), *figures_of(one, adjusted.get(n))) for n, one in enumerate(self.compared)]
-        best = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA}
-        records = tuple(self.records(adjusted))
-        return Sheet(heads, tuple(rows), records, len(labels), frozenset(best), tuple(self.remarks(len(adjusted))))
+        pure = [not any(side.mixed for side in one.sides) for one in self.compared]
+        best = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA and pure[n]}
+        records, remarks = tuple(self.records(adjusted)), tuple(self.remarks(len(adjusted), bool(best), marked))
+        return Sheet(heads, tuple(rows), records, len(labels), frozenset(best), remarks)
 
     def label(self, one: Compared) -> tuple[str, ...]:
         """Say what is compared."""
@@ -107,14 +118,19 @@ class WelchTable:
                 "p (Holm)": blank(adjusted.get(number)),
             }
 
-    def remarks(self, n_tests: int) -> Iterator[str]:
+    def remarks(self, n_tests: int, has_bold: bool, marked: bool) -> Iterator[str]:
         """Say how the tests are to be read."""
-        yield f"{self.compared[0].first.figure}: mean (min–max) over seeds; the difference is between the means."
+        mixed = list(dict.fromkeys(name for one in self.compared for side in one.sides for name in side.mixed))
+        over = "runs" if mixed else "seeds"
+        yield f"{self.compared[0].first.figure}: mean (min–max) over {over}; the difference is between the means."
+        if mixed:
+            sides = f"{MIXED}: runs that" if marked else "Runs of one side"
+            yield f"{sides} differ also in {', '.join(mixed)}. {NAME_ONE}"
         tests = "the one test" if n_tests == 1 else f"all {n_tests} tests"
         if n_tests:
             yield (
                 "p: Welch's t-test, two-sided; df: its degrees of freedom. "
-                f"p (Holm): with Holm's correction for {tests}; bold: below .05."
+                f"p (Holm): with Holm's correction for {tests}{'; bold: below .05' if has_bold and marked else ''}."
             )
         for one in self.compared:
             if one.test.p is None:
@@ -135,9 +151,9 @@ def figures_of(one: Compared, adjusted: float | None) -> tuple[str, ...]:
 
 
 def signed(value: float) -> str:
-    """Write a difference with its sign."""
-    text = short(value)
-    return text if text.startswith("-") else f"+{text}"
+    """Write a difference with its sign, also where it is too small for its digits to be seen."""
+    sign = "-" if value < 0 else "+" if value > 0 else ""
+    return f"{sign}{short(abs(value))}"
 
 
 def p_value(p: float | None) -> str:
@@ -165,7 +181,7 @@ def welch_table(results: Sequence[Result], questions: Sequence[Question], figure
     """Make all comparisons that the runs allow.
 
     Runs are compared where all settings but the one in question, and the seed, are equal; rows, which have names of
-    their own, where the corpus is.
+    their own, where the corpus is, and what else tells runs of a row apart, as those of several experiments may have.
     """
     check_figures(results, [figure])
     found = [one for question in questions for one in compared(results, question, figure)]
@@ -180,16 +196,16 @@ def welch_table(results: Sequence[Result], questions: Sequence[Question], figure
 
 def compared(results: Sequence[Result], question: Question, figure: str) -> Iterator[Compared]:
     """Find what differs in the setting in question only, and test it."""
-    for same in grouped(
-        each_of(results, question), lambda result: tuple(equal(result, question.name).items())
-    ).values():
+    asked = each_of(results, question)
+    split = telling(cells_of(asked, ["row"], ["corpus"])) if question.name == "row" else ()
+    for same in grouped(asked, lambda run: tuple(equal(run, question.name, split).items())).values():
         sides = [
             cell_of(figure, each_once(run for run in same if written(run.about(question.name)) == value))
             for value in (question.first, question.second)
         ]
         if all(side.values for side in sides):
             test = welch(sides[0].values, sides[1].values)
-            yield Compared(question, equal(same[0], question.name), sides[0], sides[1], test)
+            yield Compared(question, equal(same[0], question.name, split), sides[0], sides[1], test)
 
 
 def each_of(results: Sequence[Result], question: Question) -> list[Result]:
@@ -197,10 +213,13 @@ def each_of(results: Sequence[Result], question: Question) -> list[Result]:
     return [run for run in results if written(run.about(question.name)) in (question.first, question.second)]
 
 
-def equal(result: Result, name: str) -> dict[str, str]:
-    """List what must be equal for a comparison."""
+def equal(result: Result, name: str, split: Sequence[str]) -> dict[str, str]:
+    """List what must be equal for a comparison.
+
+    :param split: What tells runs of one row apart, which rows are not compared across.
+    """
     corpus = {"corpus": result.corpus}
     if name == "row":
-        return corpus
+        return corpus | {other: written(result.about(other)) for other in split}
     others = {other: written(value) for other, value in sorted(result.settings.items())}
-    return corpus | {other: value for other, value in others.items() if other not in (name, "seed")}
+    return corpus | {other: value for other, value in others.items() if other not in (name, "seed", *FREE)}
