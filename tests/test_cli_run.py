@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +129,14 @@ def test_what_cannot_be_is_refused_before_anything_is_begun(
     status, said, lines = run(capsys, path, "--out", str(tmp_path / "runs"), *options)
     assert (status, said, "\n".join(lines)) == (1, "", f"fresh run: {told.replace('GRID', path)}")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_setting_that_is_given_twice_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    told = "seed is given twice. Write all its values at once: seed=one,two."
+    given = ["run", "grid.toml", "--out", str(tmp_path), "--set", "seed=0", "--set", "seed=1"]
+    code = f"import sys; from fresh.cli import main; sys.exit(10 * main({given!r}) + ('torch' in sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (10, f"fresh run: {told}\n")
 
 
 @pytest.mark.parametrize(

@@ -74,16 +74,17 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
+    check_engine(args)
+    overrides = parse_lists(args.set)  # before anything is loaded, which takes seconds
     from fresh.experiment.experiment import run_grids
     from fresh.experiment.folder import check_place
 
-    check_engine(args)
     check_place(args.out)
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:
         with contextlib.closing(make_engine(args)) as engine:
-            ended = run_grids(grids, args.out, engine=engine, overrides=parse_lists(args.set), **how)
+            ended = run_grids(grids, args.out, engine=engine, overrides=overrides, **how)
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
         return INTERRUPTED

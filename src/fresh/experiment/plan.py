@@ -14,7 +14,6 @@ from fresh.experiment.grid import (
     checked,
     deciding,
     free,
-    impossible,
     lasting,
     shares_gate,
     shares_scores,
@@ -23,6 +22,7 @@ from fresh.experiment.grid import (
 )
 from fresh.experiment.memory import Memory
 from fresh.experiment.naming import apart
+from fresh.experiment.refusal import Place, impossible
 from fresh.experiment.sources import Sources
 from fresh.extras import MissingExtraError
 from fresh.methods.fresh import check_ready
@@ -177,7 +177,7 @@ SHARED = (
 
 def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
     """Refuse a grid with runs that their corpora, or what is installed here, do not allow."""
-    wrong: dict[str, list[str]] = {}
+    wrong: dict[str, list[Place]] = {}
     depths: dict[str, int | str] = {}
     in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
     for cell, run in in_order:
@@ -186,14 +186,14 @@ def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
             sources.about(cell, run)
             check_one(cell, run, sources)
         except (ValueError, OSError, MissingExtraError) as error:
-            wrong.setdefault(str(error), []).append(str(cell))
+            wrong.setdefault(str(error), []).append(cell.place)
     if wrong:
         raise impossible(wrong)
 
 
 def check_twins(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
     """Refuse rows that would be one run, since they differ only in how fast it is."""
-    wrong: dict[str, list[str]] = {}
+    wrong: dict[str, list[Place]] = {}
     firsts: dict[str, tuple[Cell, dict[str, Any]]] = {}
     for cell, run in pairs:
         own = free(run)
@@ -202,7 +202,7 @@ def check_twins(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
         if names:
             told = f"The rows {first.row} and {cell.row} differ only in {', '.join(names)}: that decides on how fast a "
             told += "run is, not on what comes out, so they would be one run. Leave one of them out."
-            wrong.setdefault(told, []).append(str(cell))
+            wrong.setdefault(told, []).append(cell.place)
     if wrong:
         raise impossible(wrong)
 
