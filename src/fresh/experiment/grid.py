@@ -5,13 +5,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fresh.config import ConfigError, flatten, to_mapping
 from fresh.corpora import find_corpus
 from fresh.data import DataError
 from fresh.experiment.identity import identity_of
-from fresh.experiment.refusal import Place, impossible
+from fresh.experiment.refusal import Place
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig
@@ -95,6 +95,14 @@ class Grid:
     """What `fresh plot` draws of it if nothing else is said."""
 
 
+class Checked(NamedTuple):
+    """A grid, its runs that can be as far as is known, and what is wrong with which others."""
+
+    grid: Grid
+    pairs: list[tuple[Cell, Run]]
+    wrong: dict[str, list[Place]]
+
+
 def lasting(run: Run) -> dict[str, Any]:
     """List the settings of a run that decide on what comes out."""
     return {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
@@ -116,19 +124,16 @@ def short_hash(about: Any) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def checked(grid: Grid, data_dir: Path | None) -> list[tuple[Cell, Run]]:
-    """Put together the settings of all cells, or refuse the grid with all that is wrong with any of them."""
-    found: list[tuple[Cell, Run]] = []
-    wrong: dict[str, list[Place]] = {}
+def checked(grid: Grid, data_dir: Path | None) -> Checked:
+    """Put together the settings of all cells, and say what is wrong with any of them."""
+    found = Checked(grid, [], {})
     for cell in grid.cells:
         try:
             run = cell.resolve(data_dir)
             refuse_reads(cell, run)
-            found.append((cell, run))
+            found.pairs.append((cell, run))
         except (ConfigError, DataError) as error:
-            wrong.setdefault(str(error), []).append(cell.place)
-    if wrong:
-        raise impossible(wrong)
+            found.wrong.setdefault(str(error), []).append(cell.place)
     return found
 
 
