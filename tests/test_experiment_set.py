@@ -72,6 +72,7 @@ def test_a_list_takes_the_place_of_the_files_and_names_what_varies(names: Names)
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        ("corpus=", "corpus is given without a name. There are: sst, agnews, evinf, movies, multirc."),
         ("corpus=sst,moves", "moves is not a corpus of this grid or of the paper. Did you mean movies?"),
         ("seed=0,x", "seed must be a whole number of at least 0, got 'x'."),
         (
