@@ -66,7 +66,8 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the files of the paper's corpora")
     parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machines)")
     add_engine(parser, "on which the runs are done")
-    parser.add_argument("--documents", type=int, metavar="N", help="documents of each split, at most, for a quick look")
+    few = "documents of each split, at most, for a quick look; drawn by lot, the same ones every time"
+    parser.add_argument("--documents", type=int, metavar="N", help=few)
     text = "a setting of all runs, whatever the file says; several values with commas stand for one run each"
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="try again what failed before")
