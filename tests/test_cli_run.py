@@ -12,6 +12,7 @@ import fresh.experiment.local
 from experiments import Inline, reports, toy_grid
 from fresh.cli import main
 from fresh.data import Splits
+from fresh.kept import scores_kept
 
 
 @pytest.fixture
@@ -97,6 +98,18 @@ def test_failures_are_told_in_the_end_and_can_be_tried_again(
     assert run(capsys, path, "--out", out) == (1, said, told)
     status, said, lines = run(capsys, path, "--out", out, "--retry")
     assert (status, said, len(lines)) == (0, f"2 of 2 runs are done. Table: fresh table {out} grid\n", 2)
+
+
+@pytest.mark.usefixtures("inline")
+def test_what_a_failure_asks_for_comes_before_the_next_try(
+    grid: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = tmp_path / "kept.safetensors"
+    damaged.write_text("no state", encoding="utf-8")
+    monkeypatch.setattr(fresh.experiment.work, "train", lambda *_given: scores_kept(damaged))
+    _, _, lines = run(capsys, grid({"method": "random"}), "--out", str(tmp_path / "runs"))
+    assert lines[-2].endswith(" Delete the file to begin anew.")
+    assert lines[-1] == "Do what is said above first. Try again what failed: the same command with --retry."
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {

@@ -12,6 +12,8 @@ from fresh.experiment.overrides import parse_lists
 if TYPE_CHECKING:
     from fresh.experiment.engine import Engine
 
+FIRST = "Delete the file"
+"""How a failure begins what it asks for, without which the next try would fail as well."""
 SUMMARY = "train and test a whole grid of models from one file"
 ABOUT = """\
 Train and test all models of an experiment, each once, several at a time, and watch the table fill up. What is done is
@@ -101,7 +103,8 @@ def run(args: argparse.Namespace) -> int:
     for cell, reason in failures:
         print(f"failed: {cell}: {reason}", file=sys.stderr)
     if failures:
-        print("Try again what failed: the same command with --retry.", file=sys.stderr)
+        first = "Do what is said above first. " if any(FIRST in reason for _, reason in failures) else ""
+        print(f"{first}Try again what failed: the same command with --retry.", file=sys.stderr)
     return 1 if failures else 0
 
 
