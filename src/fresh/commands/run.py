@@ -70,7 +70,9 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     add_engine(parser, "on which the runs are done")
     few = "documents of each split, at most, for a quick look; drawn by lot, the same ones every time"
     parser.add_argument("--documents", type=int, metavar="N", help=few)
-    text = "a setting of all runs, whatever the file says; several values with commas stand for one run each"
+    text = (
+        "a setting of all runs that have it, whatever the file says; several values with commas stand for one run each"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="try again what failed before")
 
