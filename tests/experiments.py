@@ -102,6 +102,7 @@ class Silent:
     def __init__(self) -> None:
         self.expected: list[str] = []
         self.ends: list[tuple[str, str, str]] = []
+        self.deaths: list[str] = []
 
     def expect(self, tasks: Sequence[Task]) -> None:
         self.expected = [task.key for task in tasks]
@@ -111,6 +112,9 @@ class Silent:
 
     def put_off(self, task: Task) -> None:
         pass
+
+    def died(self, task: Task) -> None:
+        self.deaths.append(task.key)
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         self.ends.append((task.key, outcome.status, outcome.error))

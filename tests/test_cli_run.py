@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import fresh.experiment.local
 from experiments import Inline, reports, toy_grid
 from fresh.cli import main
 from fresh.data import Splits
+from fresh.kept import scores_kept
 
 
 @pytest.fixture
@@ -97,6 +100,18 @@ def test_failures_are_told_in_the_end_and_can_be_tried_again(
     assert (status, said, len(lines)) == (0, f"2 of 2 runs are done. Table: fresh table {out} grid\n", 2)
 
 
+@pytest.mark.usefixtures("inline")
+def test_what_a_failure_asks_for_comes_before_the_next_try(
+    grid: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = tmp_path / "kept.safetensors"
+    damaged.write_text("no state", encoding="utf-8")
+    monkeypatch.setattr(fresh.experiment.work, "train", lambda *_given: scores_kept(damaged))
+    _, _, lines = run(capsys, grid({"method": "random"}), "--out", str(tmp_path / "runs"))
+    assert lines[-2].endswith(" Delete the file to begin anew.")
+    assert lines[-1] == "Do what is said above first. Try again what failed: the same command with --retry."
+
+
 REFUSED: dict[str, tuple[list[str], str]] = {
     "workers": (["--workers", "0"], "workers must be at least 1, got 0."),
     "documents": (["--documents", "0"], "In GRID: documents must be a whole number of at least 1, got 0."),
@@ -127,6 +142,14 @@ def test_what_cannot_be_is_refused_before_anything_is_begun(
     status, said, lines = run(capsys, path, "--out", str(tmp_path / "runs"), *options)
     assert (status, said, "\n".join(lines)) == (1, "", f"fresh run: {told.replace('GRID', path)}")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_setting_that_is_given_twice_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    told = "seed is given twice. Write all its values at once: seed=one,two."
+    given = ["run", "grid.toml", "--out", str(tmp_path), "--set", "seed=0", "--set", "seed=1"]
+    code = f"import sys; from fresh.cli import main; sys.exit(10 * main({given!r}) + ('torch' in sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (10, f"fresh run: {told}\n")
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,14 @@ def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
     assert Runs(tmp_path / "b").failure("t0") == failed["t0"]
 
 
+def test_each_death_is_told_after_which_a_task_is_tried_again(tmp_path: Path) -> None:
+    view, fates = Silent(), {"t0": ["died", "busy", "died", "died"], "t1": ["died"]}
+    tasks = [Task("run", "t0", CELL), Task("run", "t1", CELL)]
+    Schedule(Runs(tmp_path), Made(1, fates), view).carry_out(tasks)  # type: ignore[arg-type]
+    assert sorted(view.deaths) == ["t0", "t0", "t1"]
+    assert sorted((key, status) for key, status, _ in view.ends) == [("t0", "failed"), ("t1", "done")]
+
+
 def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) -> None:
     tasks = [Task("run", key, CELL) for key in "abcdefghijk"]
     failed, engine = carry_out(tasks, tmp_path, 3, c=["crowded"])

@@ -9,7 +9,7 @@ import pytest
 from experiments import Inline, reports, run, toy_grid
 from fresh.cli import main
 from fresh.config import ConfigError
-from fresh.data import Splits
+from fresh.data import DataError, Splits
 from fresh.experiment.experiment import Done, run_grids
 from fresh.experiment.folder import Runs
 from fresh.experiment.results import read_results
@@ -81,6 +81,49 @@ def test_an_impossible_grid_holds_up_all(grids: Callable[..., list[Path]], tmp_p
     with pytest.raises(ConfigError, match="taught"):
         run_grids(paths, out, engine=Inline(out))
     assert reports(out) == {}
+
+
+def test_what_cannot_be_is_told_of_all_grids_and_nothing_is_written(
+    grids: Callable[..., list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"name": "wrong", "epochs": 0}
+    paths, out = grids(first=[LONGER], second=[ATTENTION, wrong], third=[wrong]), tmp_path / "runs"
+    engine, n_read = Inline(out), list[int]()
+
+    def read_splits(*_given: Any) -> None:
+        n_read.append(1)
+        raise DataError("broken")
+
+    monkeypatch.setattr("fresh.experiment.sources.read_splits", read_splits)
+    with pytest.raises(ConfigError) as caught:
+        run_grids(paths, out, engine=engine)
+    assert str(caught.value).splitlines() == [
+        "1 run of the grid first cannot be, so none was begun:",
+        "broken",
+        "  toy, longer, seed 0",
+        "2 runs of the grid second cannot be, so none was begun:",
+        "epochs must be at least 1, got 0.",
+        "  toy, wrong, seed 0",
+        "broken",
+        "  toy, ours, seed 0",
+        "1 run of the grid third cannot be, so none was begun:",
+        "epochs must be at least 1, got 0.",
+        "  toy, wrong, seed 0",
+    ]
+    assert len(n_read) == 1
+    assert not out.exists()
+    assert engine.n_expected == 0
+
+
+def test_what_is_wrong_with_files_is_told_of_all(tmp_path: Path) -> None:
+    paths = [tmp_path / "one.toml", tmp_path / "two.toml"]
+    for path in paths:
+        path.write_text("row = 1\n[[rows]]\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        run_grids(paths, tmp_path / "runs")
+    assert str(caught.value) == "\n".join(
+        f"In {path}: row is not a part of a grid. Did you mean rows?" for path in paths
+    )
 
 
 def test_two_grids_of_one_name_are_refused(grids: Callable[..., list[Path]], tmp_path: Path) -> None:

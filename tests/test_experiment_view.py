@@ -94,6 +94,16 @@ def test_without_a_terminal_there_is_a_line_for_each_task(runs: Runs, capsys: py
     ]
 
 
+def test_the_death_of_a_worker_is_told(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    one = task("run", "ours-sst-0")
+    with LiveView(runs, ["main"], 1, 1) as view:
+        view.expect([one])
+        view.started(one)
+        view.died(one)
+        assert view.begun == {}
+    assert capsys.readouterr().err == "A worker died while at sst, ours, seed 0. It is tried again.\n"
+
+
 def drawn(view: LiveView) -> list[str]:
     """Draw what a terminal would show."""
     view.console = Console(width=80, height=24)

@@ -31,7 +31,8 @@ def test_each_grid_can_be_run_and_says_how(name: str) -> None:
     path = FOLDER / f"{name}.toml"
     grid = read_grid(path)
     assert grid.name == name
-    assert len(checked(grid, FOLDER)) == SIZES[name]
+    found = checked(grid, FOLDER)
+    assert (len(found.pairs), found.wrong) == (SIZES[name], {})
     assert {cell.corpus for cell in grid.cells} <= set(CORPORA)
     assert f"fresh run experiments/{name}.toml --data-dir DATA --out runs" in path.read_text(encoding="utf-8")
     read_figure(grid.figure, {})

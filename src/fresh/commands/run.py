@@ -12,6 +12,8 @@ from fresh.experiment.overrides import parse_lists
 if TYPE_CHECKING:
     from fresh.experiment.engine import Engine
 
+FIRST = "Delete the file"
+"""How a failure begins what it asks for, without which the next try would fail as well."""
 SUMMARY = "train and test a whole grid of models from one file"
 ABOUT = """\
 Train and test all models of an experiment, each once, several at a time, and watch the table fill up. What is done is
@@ -66,24 +68,28 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder with the files of the paper's corpora")
     parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: what suits the machines)")
     add_engine(parser, "on which the runs are done")
-    parser.add_argument("--documents", type=int, metavar="N", help="documents of each split, at most, for a quick look")
-    text = "a setting of all runs, whatever the file says; several values with commas stand for one run each"
+    few = "documents of each split, at most, for a quick look; drawn by lot, the same ones every time"
+    parser.add_argument("--documents", type=int, metavar="N", help=few)
+    text = (
+        "a setting of all runs that have it, whatever the file says; several values with commas stand for one run each"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="try again what failed before")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
+    check_engine(args)
+    overrides = parse_lists(args.set)  # before anything is loaded, which takes seconds
     from fresh.experiment.experiment import run_grids
     from fresh.experiment.folder import check_place
 
-    check_engine(args)
     check_place(args.out)
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:
         with contextlib.closing(make_engine(args)) as engine:
-            ended = run_grids(grids, args.out, engine=engine, overrides=parse_lists(args.set), **how)
+            ended = run_grids(grids, args.out, engine=engine, overrides=overrides, **how)
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
         return INTERRUPTED
@@ -99,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
     for cell, reason in failures:
         print(f"failed: {cell}: {reason}", file=sys.stderr)
     if failures:
-        print("Try again what failed: the same command with --retry.", file=sys.stderr)
+        first = "Do what is said above first. " if any(FIRST in reason for _, reason in failures) else ""
+        print(f"{first}Try again what failed: the same command with --retry.", file=sys.stderr)
     return 1 if failures else 0
 
 

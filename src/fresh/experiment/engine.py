@@ -66,7 +66,11 @@ class View(Protocol):
         ...
 
     def put_off(self, task: Task) -> None:
-        """Take note that a task waits again: its worker died, somebody else is at it, or it found no room."""
+        """Take note that a task waits again: somebody else is at it, or it found no room."""
+        ...
+
+    def died(self, task: Task) -> None:
+        """Take note that a task waits again, since its worker died."""
         ...
 
     def ended(self, task: Task, outcome: Outcome) -> None:
@@ -170,7 +174,7 @@ class Schedule:
             self.tries[task.key] = self.tries.get(task.key, 0) + 1
             if self.tries[task.key] < N_TRIES:
                 waiting.insert(0, task)
-                self.view.put_off(task)
+                self.view.died(task)
             else:
                 self.give_up(task, f"Its worker died {N_TRIES} times, perhaps for want of memory.", f"{task}: ")
         elif outcome.status == "busy":

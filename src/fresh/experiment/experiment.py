@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from fresh.config import ConfigError
 from fresh.experiment.engine import Engine, Schedule
 from fresh.experiment.folder import Runs
-from fresh.experiment.grid import Grid
+from fresh.experiment.grid import Grid, checked
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.local import Local
-from fresh.experiment.plan import Task, plan, tell_apart
+from fresh.experiment.plan import Task, plan_all, tell_apart
 from fresh.experiment.view import LiveView
 
 
@@ -51,13 +51,15 @@ def run_grids(
     :param documents: How many documents of each split to use, at most.
     :param overrides: Settings that go before those of the files.
     """
-    grids, runs = [read_grid(path, overrides, documents) for path in paths], Runs(out)
+    grids, runs = read_all(paths, overrides, documents), Runs(out)
     check_names(grids, paths)
+    found = [checked(grid, data_dir) for grid in grids]
     workers = engine or Local(out, data_dir)
     try:
-        workers.get_ready(sum(len(grid.cells) for grid in grids))
+        if not any(one.wrong for one in found):  # else nothing will be done
+            workers.get_ready(sum(len(grid.cells) for grid in grids))
         earlier = {grid.name: runs.planned(grid.name) for grid in grids}
-        plans = {grid.name: plan(grid, data_dir, runs) for grid in grids}
+        plans = plan_all(found, data_dir, runs)
         tasks = tell_apart(list({task.key: task for planned in plans.values() for task in planned}.values()))
         if retry:
             for task in tasks:
@@ -69,6 +71,20 @@ def run_grids(
     dropped = {name: keys - {task.key for task in plans[name]} for name, keys in earlier.items()}
     n_dropped = {name: sum(runs.report(key) is not None for key in keys) for name, keys in dropped.items()}
     return [done_of(name, planned, failed, n_dropped[name]) for name, planned in plans.items()]
+
+
+def read_all(paths: Sequence[Path], overrides: Mapping[str, Any] | None, documents: int | None) -> list[Grid]:
+    """Read grid files, and say what is wrong with any of them."""
+    grids: list[Grid] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            grids.append(read_grid(path, overrides, documents))
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    return grids
 
 
 def check_names(grids: Sequence[Grid], paths: Sequence[Path]) -> None:

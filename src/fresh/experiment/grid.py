@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fresh.config import ConfigError, flatten, to_mapping
 from fresh.corpora import find_corpus
 from fresh.data import DataError
 from fresh.experiment.identity import identity_of
-from fresh.experiment.wording import for_grids
+from fresh.experiment.refusal import Place
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig
@@ -75,8 +75,13 @@ class Cell:
         given = {name: understood.get(name, value) for name, value in self.settings.items()}
         return {"method": self.method, "ratio": understood.get("ratio"), "reads": self.reads, **given}
 
+    @property
+    def place(self) -> Place:
+        """Where it stands in the table."""
+        return Place(self.corpus, self.row, self.seed)
+
     def __str__(self) -> str:
-        return f"{self.corpus}, {self.row}, seed {self.seed}"
+        return str(self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,14 @@ class Grid:
     cells: tuple[Cell, ...]
     figure: Mapping[str, Any] = field(default_factory=dict)
     """What `fresh plot` draws of it if nothing else is said."""
+
+
+class Checked(NamedTuple):
+    """A grid, its runs that can be as far as is known, and what is wrong with which others."""
+
+    grid: Grid
+    pairs: list[tuple[Cell, Run]]
+    wrong: dict[str, list[Place]]
 
 
 def lasting(run: Run) -> dict[str, Any]:
@@ -111,19 +124,16 @@ def short_hash(about: Any) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def checked(grid: Grid, data_dir: Path | None) -> list[tuple[Cell, Run]]:
-    """Put together the settings of all cells, or refuse the grid with all that is wrong with any of them."""
-    found: list[tuple[Cell, Run]] = []
-    wrong: dict[str, list[str]] = {}
+def checked(grid: Grid, data_dir: Path | None) -> Checked:
+    """Put together the settings of all cells, and say what is wrong with any of them."""
+    found = Checked(grid, [], {})
     for cell in grid.cells:
         try:
             run = cell.resolve(data_dir)
             refuse_reads(cell, run)
-            found.append((cell, run))
+            found.pairs.append((cell, run))
         except (ConfigError, DataError) as error:
-            wrong.setdefault(str(error), []).append(str(cell))
-    if wrong:
-        raise impossible(wrong)
+            found.wrong.setdefault(str(error), []).append(cell.place)
     return found
 
 
@@ -149,14 +159,3 @@ def shares_gate(run: Run) -> bool:
     """Say whether a run cuts a gate that others may cut too: one whose training does not end by how it is cut."""
     config = run.method
     return isinstance(config, GateConfig) and config.train.patience >= config.train.epochs - 1
-
-
-def impossible(wrong: Mapping[str, Sequence[str]]) -> ConfigError:
-    """Name all cells that cannot be, by what is wrong with them."""
-    told = [
-        f"{for_grids(reason)}\n" + "\n".join(f"  {cell}" for cell in dict.fromkeys(cells))
-        for reason, cells in wrong.items()
-    ]
-    n_cells = len({cell for cells in wrong.values() for cell in cells})
-    counted = "1 run" if n_cells == 1 else f"{n_cells} runs"
-    return ConfigError(f"{counted} of the grid cannot be, so none was begun:\n" + "\n".join(told))

@@ -92,7 +92,9 @@ def wrong_corpora(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Ite
     used = list(dict.fromkeys(map(str, listed)))
     strange = [name for name in used if name not in known]
     for name in strange:
-        if name in tables:
+        if not name.strip():
+            yield f"corpus is given without a name. There are: {', '.join(known)}."
+        elif name in tables:
             yield f"the corpus {name} has no data. Say where it is: data = 'FILE' in [corpora.{name}]."
         else:
             yield unknown(name, "a corpus of this grid or of the paper", known)

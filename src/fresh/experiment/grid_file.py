@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +26,7 @@ from fresh.experiment.grid_check import (
     wrong_values,
 )
 from fresh.experiment.grid_keys import OWN, short_names, wrong_names
+from fresh.experiment.grid_set import had, of_no_run, wrong_method
 from fresh.experiment.naming import told
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
@@ -46,10 +47,11 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     given, asked = read_toml(path), short_names(overrides or {})
     given |= {} if documents is None else {"documents": documents}
     problems = [*wrong_tables(given), *wrong_values(given)] or list(wrong_rows(given))
-    problems = problems or [*wrong_corpora(given, asked), *wrong_names(given, asked)]
+    problems = problems or [*wrong_corpora(given, asked), *wrong_names(given, asked), *wrong_method(given, asked)]
     cells: list[Cell] = []
     if not problems:
         cells, problems = expanded(given, asked, path.parent)
+        problems = problems or list(of_no_run(asked, cells))
     if not problems and "figure" in given:
         of_file, unfit = expanded(given, {}, path.parent) if asked else (cells, [])
         problems = [] if unfit else list(wrong_figure(given["figure"], of_file))  # settings may have mended the rest
@@ -82,22 +84,45 @@ def cells_of(
     reads = row.get("reads", "rationale")
     if reads not in get_args(Reads):
         raise ConfigError(f"reads must be {' or '.join(map(repr, get_args(Reads)))}, got {reads!r}.")
-    lists = lists_of(row, given, overrides)
-    corpora, common = given.get("corpora", {}), short_names(given.get("settings", {}))
-    for values in itertools.product(*lists.values()):
-        chosen = dict(zip(lists, values, strict=True))
+    lists, tables = lists_of(row, given, overrides), given.get("corpora", {})
+    common = short_names(given.get("settings", {}))
+    asked = [name for name in overrides if name not in {**short_names(given.get("grid", {})), **short_names(row)}]
+    for chosen in choices(lists, asked, lambda corpus: {**common, **about_corpus(tables, corpus)}):
         name, corpus = name_of(row, chosen, lists, reads), str(chosen.pop("corpus"))
-        about = short_names({key: value for key, value in corpora.get(corpus, {}).items() if key != "data"})
+        about = about_corpus(tables, corpus)
         method = str({**common, **about, **chosen}.get("method", "fresh"))
         of_corpus = {key: value for key, value in about.items() if not of_others(key, method)}
         of_corpus |= {key: str(folder / of_corpus[key]) for key in PLACES if of_corpus.get(key)}
         settings = {"seed": 0, **common, **of_corpus, **chosen}
         settings["seed"] = seed_of(settings)
-        data = files_of(corpora.get(corpus, {}).get("data", []), folder)
+        data = files_of(tables.get(corpus, {}).get("data", []), folder)
         for trial, drawn in draws(row, method, settings["seed"]):
             new = {key: value for key, value in drawn.items() if key not in overrides}
             whole = scaled({**settings, **new}, ratio_of(corpus, about))
             yield Cell(name + trial, corpus, whole, reads, given.get("documents"), data)
+
+
+def choices(
+    lists: Mapping[str, Sequence[Any]], asked: Sequence[str], rest: Callable[[str], Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Choose one of each list, in all ways; what was asked for is left out where a run does not have it.
+
+    :param rest: Says what else is known of the runs on a corpus.
+    """
+    fewer: list[dict[str, Any]] = []
+    for values in itertools.product(*lists.values()):
+        whole = dict(zip(lists, values, strict=True))
+        chosen = had(whole, asked, rest(str(whole["corpus"])))
+        if len(chosen) < len(whole):
+            if chosen in fewer:
+                continue
+            fewer.append(dict(chosen))
+        yield chosen
+
+
+def about_corpus(tables: Mapping[str, Any], corpus: str) -> dict[str, Any]:
+    """List the settings that a grid gives one corpus."""
+    return short_names({name: value for name, value in tables.get(corpus, {}).items() if name != "data"})
 
 
 def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, list[Any]]:

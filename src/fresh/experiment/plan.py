@@ -10,11 +10,11 @@ from fresh.encoder import EncoderError, load_encoder
 from fresh.experiment.folder import Runs
 from fresh.experiment.grid import (
     Cell,
+    Checked,
     Grid,
     checked,
     deciding,
     free,
-    impossible,
     lasting,
     shares_gate,
     shares_scores,
@@ -23,6 +23,7 @@ from fresh.experiment.grid import (
 )
 from fresh.experiment.memory import Memory
 from fresh.experiment.naming import apart
+from fresh.experiment.refusal import Place, impossible
 from fresh.experiment.sources import Sources
 from fresh.extras import MissingExtraError
 from fresh.methods.fresh import check_ready
@@ -62,28 +63,46 @@ class Task:
 
 
 def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
-    """List all tasks of a grid, each once, what is needed before what needs it; refuse a grid with impossible runs.
+    """List all tasks of one grid."""
+    return plan_all([checked(grid, data_dir)], data_dir, runs)[grid.name]
 
-    The corpus with the most words comes first, so that in the end nobody waits for a long task. The plan is also
-    written to the folder of the runs, for tables, and what was found in files, for later plans.
+
+def plan_all(found: Sequence[Checked], data_dir: Path | None, runs: Runs) -> dict[str, list[Task]]:
+    """List all tasks of each grid, what is needed before what needs it; refuse grids of which any run cannot be.
+
+    The plans are also written to the folder of the runs, for tables, and what was found in files, for later plans.
     """
-    sources, memory = Sources(data_dir), Memory(runs)
-    pairs = checked(grid, data_dir)
-    places = memory.recall(pairs, sources)
-    check_all(pairs, sources)
-    check_twins(pairs, sources)
+    sources, memory, seen = Sources(data_dir), Memory(runs), Seen()
+    places: dict[str, Path] = {}
+    for _, pairs, wrong in found:
+        places |= memory.recall(pairs, sources)
+        check_all(pairs, wrong, sources, seen)
+        if not wrong:
+            check_twins(pairs, wrong, sources)
+    names = {grid.name: f"the grid {grid.name}" if len(found) > 1 else "the grid" for grid, _, _ in found}
+    problems = [str(impossible(wrong, names[grid.name])) for grid, _, wrong in found if wrong]
+    if problems:
+        raise ConfigError("\n".join(problems))
     memory.keep(sources.known, places)
+    return {grid.name: planned(grid, pairs, sources, runs) for grid, pairs, _ in found}
+
+
+def planned(grid: Grid, pairs: Sequence[tuple[Cell, Run]], sources: Sources, runs: Runs) -> list[Task]:
+    """List all tasks of a grid, each once, and write its plan.
+
+    The corpus with the most words comes first, so that in the end nobody waits for a long task.
+    """
     tasks: dict[str, Task] = {}
     n_words: dict[str, int] = {}
-    planned: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
     for cell, run in pairs:
         digest, n_words[cell.corpus] = sources.about(cell, run)
         key = cell.key(run, digest)
         for task in tasks_of(cell, run, digest):
             tasks.setdefault(task.key, task)
         about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
-        planned.append({"key": key, **about, "settings": cell.told(run)})
-    runs.write_plan(grid.name, grid.about, planned, grid.figure)
+        told.append({"key": key, **about, "settings": cell.told(run)})
+    runs.write_plan(grid.name, grid.about, told, grid.figure)
     return sorted(tasks.values(), key=lambda task: -n_words[task.cell.corpus])
 
 
@@ -175,25 +194,45 @@ SHARED = (
 """What runs may share; each needs the one before, if that is shared."""
 
 
-def check_all(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
-    """Refuse a grid with runs that their corpora, or what is installed here, do not allow."""
-    wrong: dict[str, list[str]] = {}
-    depths: dict[str, int | str] = {}
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was looked at once, for all runs that ask for it."""
+
+    depths: dict[str, int | str] = field(default_factory=dict)
+    """How many layers encoders have, or why they cannot be had."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Why corpora cannot be read."""
+
+
+def check_all(pairs: Sequence[tuple[Cell, Run]], wrong: dict[str, list[Place]], sources: Sources, seen: Seen) -> None:
+    """Note runs that their corpora, or what is installed here, do not allow."""
     in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
     for cell, run in in_order:
         try:
-            check_layers(run.method.network, depths)
-            sources.about(cell, run)
+            check_layers(run.method.network, seen.depths)
+            check_read(cell, run, sources, seen.unread)
             check_one(cell, run, sources)
         except (ValueError, OSError, MissingExtraError) as error:
-            wrong.setdefault(str(error), []).append(str(cell))
-    if wrong:
-        raise impossible(wrong)
+            wrong.setdefault(str(error), []).append(cell.place)
 
 
-def check_twins(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
-    """Refuse rows that would be one run, since they differ only in how fast it is."""
-    wrong: dict[str, list[str]] = {}
+def check_read(cell: Cell, run: Run, sources: Sources, unread: dict[str, str]) -> None:
+    """Refuse a run whose corpus cannot be read; that is tried once.
+
+    :param unread: Why corpora cannot be read, of those that were looked at.
+    """
+    key = sources.key(cell, run)
+    if key in unread:
+        raise ConfigError(unread[key])
+    try:
+        sources.about(cell, run)
+    except (ValueError, OSError) as error:
+        unread[key] = str(error)
+        raise
+
+
+def check_twins(pairs: Sequence[tuple[Cell, Run]], wrong: dict[str, list[Place]], sources: Sources) -> None:
+    """Note rows that would be one run, since they differ only in how fast it is."""
     firsts: dict[str, tuple[Cell, dict[str, Any]]] = {}
     for cell, run in pairs:
         own = free(run)
@@ -202,9 +241,7 @@ def check_twins(pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> None:
         if names:
             told = f"The rows {first.row} and {cell.row} differ only in {', '.join(names)}: that decides on how fast a "
             told += "run is, not on what comes out, so they would be one run. Leave one of them out."
-            wrong.setdefault(told, []).append(str(cell))
-    if wrong:
-        raise impossible(wrong)
+            wrong.setdefault(told, []).append(cell.place)
 
 
 def check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:

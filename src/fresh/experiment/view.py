@@ -79,8 +79,13 @@ class LiveView:
         self.begun[task.key] = task, time.monotonic()
 
     def put_off(self, task: Task) -> None:
-        """Take note that a task waits again: its worker died, somebody else is at it, or it found no room."""
+        """Take note that a task waits again: somebody else is at it, or it found no room."""
         self.begun.pop(task.key, None)
+
+    def died(self, task: Task) -> None:
+        """Take note that a task waits again, since its worker died, and say so; in a terminal, above the table."""
+        self.put_off(task)
+        self.say(f"A worker died while at {task}. It is tried again.")
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         """Take note that a task is done, or failed."""
@@ -93,7 +98,11 @@ class LiveView:
             self.pace.note(task, outcome.seconds)
             told = self.reread(task)
         if not self.console.is_terminal:
-            self.console.print(f"{self.counted()} {task}: {told}", highlight=False, markup=False, soft_wrap=True)
+            self.say(f"{self.counted()} {task}: {told}")
+
+    def say(self, told: str) -> None:
+        """Write a line that stays."""
+        self.console.print(told, highlight=False, markup=False, soft_wrap=True)
 
     def reread(self, task: Task) -> str:
         """Look up what came out of a run, and say it."""
