@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in GRIDS:
         grid = read_grid(path, {"seed": [0, 1]})
         planned = []
-        for number, (cell, run) in enumerate(checked(grid, place)):
+        for number, (cell, run) in enumerate(checked(grid, place).pairs):
             key, settings = cell.key(run, ""), cell.told(run)
             about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
             planned.append({"key": key, **about, "settings": settings})
