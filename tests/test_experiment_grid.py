@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from experiments import write_grid
 from fresh.config import ConfigError
 from fresh.corpora import CORPORA
-from fresh.experiment.grid import FREE, Cell
+from fresh.experiment.grid import Cell
 from fresh.experiment.grid_file import draws, read_grid
+from fresh.train_config import FREE
 
 OWN = {"toy": {"data": "toy.csv", "ratio": 0.2}, "other": {"data": ["a.csv", "b.csv"], "epochs": 7}}
 

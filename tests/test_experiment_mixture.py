@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import fresh.experiment.grid
-from fresh.experiment.mixture import FREE, telling
+from fresh.experiment.mixture import telling
 from fresh.experiment.results import where
 from fresh.experiment.table import pivot, relative
 from fresh.experiment.welch_table import read_question, welch_table
@@ -60,7 +59,6 @@ def test_a_column_tells_runs_apart_as_well_as_a_row() -> None:
 
 
 def test_settings_that_only_say_how_fast_a_run_is_tell_nothing_apart() -> None:
-    assert fresh.experiment.grid.FREE == FREE
     made = [Made("ours", 0.5, 0), Made("ours", 0.7, 1, settings={"recording": False})]
     assert pivot(results(made)).sheet().rows == (("ours", ".600 (.500–.700)"),)
 

@@ -26,10 +26,11 @@ from fresh.run_config import RunConfig
 from fresh.scorers import ScorerFactory
 from fresh.seen import Seen
 from fresh.team import team
+from fresh.train_config import FREE
 from fresh.training import Watch
 from fresh.unfinished import begin, partial_of
 
-FREE = ("epochs", "patience", "device", "frozen", "frozen_gb", "frozen_folder", "recording")
+MAY_CHANGE = ("epochs", "patience", *FREE)
 """Settings that may change when a broken-off training goes on."""
 TRIALS = 1000
 """Changes of dropped words that the audit after a training tries."""
@@ -195,6 +196,8 @@ def named_corpus_needs_folder(data: Any) -> Any:
 def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
     """Write down what makes a training run the same as another."""
     digest = digest_of(itertools.chain(splits.train, splits.dev, splits.test))
-    settings = {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
+    settings = {
+        name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in MAY_CHANGE
+    }
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {"method": run.config.method, **settings, **own, "data": digest[:16]}

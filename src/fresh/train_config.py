@@ -8,6 +8,9 @@ from fresh.config import below, not_above, refuse
 if TYPE_CHECKING:
     from fresh.store import Shelf
 
+FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
+"""Settings that say where and how fast a training is done, not what comes out."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:

@@ -25,9 +25,7 @@ from fresh.extras import load_extra
 from fresh.page import DocumentView, Pair
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-
-MAY_DIFFER = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
-"""Settings that runs of a group may differ in, beside the seed: they say where and how fast, not what."""
+from fresh.train_config import FREE
 
 
 def compare(
@@ -164,7 +162,7 @@ def check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
         for setting in sorted({*own, *settings[first]}, key=lambda setting: (setting != "method", setting)):
             ending = setting.rpartition(".")[2]
             one, other = settings[first].get(setting), own.get(setting)
-            if one != other and ending != "seed" and ending not in MAY_DIFFER:
+            if one != other and ending not in ("seed", *FREE):
                 raise ValueError(
                     f"{first} and {run} differ in more than the seed: {setting} is {one!r} and {other!r}. "
                     f"Runs of one name, here {name}, differ in the seed only: give them two names."

@@ -16,11 +16,10 @@ from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig
 from fresh.recipe import Run, resolve
+from fresh.train_config import FREE
 
 Reads = Literal["rationale", "complement"]
 """What the predictor of a run reads: what was kept, or what was dropped."""
-FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
-"""Settings that say where and how fast a run is done, not what comes out."""
 
 
 @dataclass(frozen=True, slots=True)

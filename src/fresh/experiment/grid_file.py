@@ -14,7 +14,7 @@ import numpy as np
 from fresh.config import ConfigError, attempt, read_toml
 from fresh.corpora import CORPORA
 from fresh.experiment.figure_check import wrong_figure
-from fresh.experiment.grid import FREE, Cell, Grid, Reads
+from fresh.experiment.grid import Cell, Grid, Reads
 from fresh.experiment.grid_check import (
     Row,
     as_list,
@@ -32,6 +32,7 @@ from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 from fresh.run_config import RunConfig
 from fresh.search import Span, read_span
+from fresh.train_config import FREE
 
 PLACES = ("dev", "test")
 """Settings of a corpus that name a file."""

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from fresh.experiment.results import Result, each_once, grouped
+from fresh.train_config import FREE
 
-FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
-"""Settings that say where and how fast a run is done, not what comes out."""
 UNSAID = "what no setting says, such as how many documents there are"
 """In what runs differ that have the same settings, the seed among them."""
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from fresh.config import ConfigError, unknown
 from fresh.estimate import short
-from fresh.experiment.mixture import FREE, telling
+from fresh.experiment.mixture import telling
 from fresh.experiment.results import (
     MAIN,
     NOTHING,
@@ -21,6 +21,7 @@ from fresh.experiment.standing import standing
 from fresh.experiment.table import MIXED, NAME_ONE, Cell, cell_of, cells_of
 from fresh.sheet import Sheet
 from fresh.significance import Welch, holm, welch
+from fresh.train_config import FREE
 
 ALPHA = 0.05
 
