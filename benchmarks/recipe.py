@@ -27,6 +27,7 @@ from fresh.data import DataError, Splits
 from fresh.document import Document, Example, Mask, Saliency
 from fresh.encoder import EncoderError, load_encoder
 from fresh.encoding import Text
+from fresh.experiment.sources import some
 from fresh.extractor import select_read
 from fresh.methods.marking import build_scorer, score_all
 from fresh.methods.outcome import cut_all
@@ -218,19 +219,6 @@ def together(
     yield "the surest of both, in one piece or not", chosen(both, support, splits), seconds
 
 
-def sampled(splits: Splits, n_documents: int | None) -> Splits:
-    """Draw so many training documents, and no more of the others; the same ones each time."""
-    if n_documents is None:
-        return splits
-    return Splits(*(drawn(examples, n_documents) for examples in (splits.train, splits.dev, splits.test)))
-
-
-def drawn(examples: tuple[Example, ...], n_documents: int) -> tuple[Example, ...]:
-    """Draw so many, in their order."""
-    places = np.random.default_rng(0).permutation(len(examples))[:n_documents]
-    return tuple(examples[place] for place in sorted(places.tolist()))
-
-
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -256,7 +244,8 @@ def run(args: argparse.Namespace) -> None:
     for way in args.ways or ():
         if way not in named:
             raise ConfigError(unknown(way, "a way", named))
-    splits = sampled(corpus.read(args.data_dir), args.documents)
+    whole = corpus.read(args.data_dir)
+    splits = Splits(*(some(examples, args.documents) for examples in (whole.train, whole.dev, whole.test)))
 
     def tell(way: str, seconds: float, figures: dict[str, float]) -> None:
         row = {"corpus": corpus.name, "way": way, "seconds": seconds, **given, **figures}

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
 from fresh.document import Document, Saliency
 from fresh.pieces import Batch
 from fresh.scorers.gradient import PART, explained, replaced
-from fresh.scorers.looking import Looking
+from fresh.scorers.looking import Layers, Looking
 from fresh.support import Scores, Support
 
 
@@ -22,7 +21,7 @@ class AttentionGradient:
     """
 
     support: Support
-    layer: int | Literal["all"] = -1
+    layer: Layers = -1
     """Which layer's attention: -1 is the last; or all, added up."""
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
