@@ -12,7 +12,7 @@ from fresh.experiment.grid_file import read_grid
 FOLDER = Path(__file__).parents[1] / "experiments"
 SIZES = {
     "main": 17 * 5 * 5,
-    "mpnet": 15 * 5 * 3,
+    "mpnet": 17 * 5 * 3,
     "lengths": 20 * 5 * 5,
     "human": 8 * 2 * 5,
     "search": 21 * 3,

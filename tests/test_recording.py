@@ -64,3 +64,17 @@ def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
     assert update.n_parts == 2
     assert update.recorded == {}
     assert all(weight.grad is None for weight in model.parameters())
+
+
+@pytest.mark.parametrize("recorded_before", [False, True])
+def test_a_pool_whose_only_recording_failed_is_not_taken_again(recorded_before: bool, no_gpu: MagicMock) -> None:
+    torch.cuda.graph_pool_handle.side_effect = ["first", "second", "third"]  # type: ignore[attr-defined]
+    model = network()
+    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    if recorded_before:
+        update.recorded[2, 6] = no_gpu, torch.zeros(2)
+    for width in (7, 8):
+        update.record((2, width), 1.0)
+        update.begin()
+    taken = [call.args[0] for call in no_gpu.capture_begin.call_args_list]
+    assert taken == (["first", "first"] if recorded_before else ["first", "second"])

@@ -26,6 +26,8 @@ class Cell(NamedTuple):
     low: float
     high: float
     digits: int = 3
+    few: int = 0
+    """How many seeds there are, where that is fewer than elsewhere."""
 
     @property
     def spread(self) -> float:
@@ -34,7 +36,9 @@ class Cell(NamedTuple):
 
     def __str__(self) -> str:
         mean, low, high = (short(value)[: self.digits + 1] for value in self[:3])
-        return f"{mean} ({low}–{high})"
+        if self.few == 1:
+            return f"{mean} (one seed)"
+        return f"{mean} ({low}–{high}{f'; {self.few} seeds' if self.few else ''})"
 
 
 Table = dict[str, dict[str, Cell]]
@@ -44,12 +48,15 @@ Table = dict[str, dict[str, Cell]]
 def table_of(results: list[Result]) -> Table:
     """Put seeds together."""
     table: Table = {}
+    most = len({result.seed for result in results})
     for row, own in grouped(results, lambda result: result.row).items():
         for corpus, some in grouped(own, lambda result: result.corpus).items():
             values = values_of(some, MAIN)
             if values:
                 mean = sum(values) / len(values)
-                table.setdefault(row, {})[corpus] = Cell(mean, min(values), max(values))
+                table.setdefault(row, {})[corpus] = Cell(
+                    mean, min(values), max(values), few=0 if len(values) == most else len(values)
+                )
     return table
 
 

@@ -88,6 +88,8 @@ class Recording(Update):
             self.recorded[shape] = graph, given
         else:
             self.n_parts = 2
+            if not self.recorded:
+                self.pool = torch.cuda.graph_pool_handle()  # one whose only recording is gone cannot be taken again
             batching.ROOM.warn()
 
     def go_through(self, given: Tensor, width: int, scale: float) -> bool:
