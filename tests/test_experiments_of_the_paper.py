@@ -18,7 +18,7 @@ SIZES = {
     "search": 21 * 3,
     "global": 8 * 5 * 5,
     "evinf": 12 * 3,
-    "recipe": 10 * 3 * 2,
+    "recipe": 12 * 3 * 2,
 }
 
 

@@ -196,8 +196,8 @@ def named_corpus_needs_folder(data: Any) -> Any:
 def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
     """Write down what makes a training run the same as another."""
     digest = digest_of(itertools.chain(splits.train, splits.dev, splits.test))
-    settings = {
-        name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in MAY_CHANGE
-    }
+    may_change = {*MAY_CHANGE} - ({"epochs"} if run.method.train.schedule == "linear" else set())
+    named = ((name, name.rpartition(".")[2], value) for name, value in flatten(to_mapping(run.method)))
+    settings = {name: value for name, own, value in named if own not in may_change}
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {"method": run.config.method, **settings, **own, "data": digest[:16]}

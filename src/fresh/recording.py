@@ -38,9 +38,15 @@ class Recording(Update):
     """Does the same on a GPU, but has the work of each shape of batch recorded once and then replayed."""
 
     def __init__(
-        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, rounds: bool = False
+        self,
+        model: nn.Module,
+        loss: Loss,
+        rates: tuple[float, float, float],
+        team: Team,
+        rounds: bool = False,
+        paced: bool = False,
     ) -> None:
-        super().__init__(model, loss, rates, team, rounds)
+        super().__init__(model, loss, rates, team, rounds, paced)
         self.seen: Counter[Shape] = Counter()
         self.recorded: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self.pool = torch.cuda.graph_pool_handle()
@@ -61,6 +67,7 @@ class Recording(Update):
             if first or self.n_parts > 1:
                 self.plainly(batch, numbers, scale, seed)
                 return
+            self.set_rate()
             graph, given = self.recorded[shape]
             given.fill_(-1)
             given[: len(numbers)] = numbers

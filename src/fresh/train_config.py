@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that say where and how fast a training is done, not what comes out."""
 
+WARM_UP = 0.1
+"""Share of a training in which the learning rate of a linear schedule goes up."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -55,6 +58,8 @@ class TrainConfig:
     """Texts in a training step, on average: short texts come in larger batches, long ones in smaller."""
     learning_rate: float = 3e-5
     """Learning rate of AdamW."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """How the learning rate goes: constant; or linear, up over the first tenth of all steps, then down to nothing."""
     weight_decay: float = 0.01
     """Weight decay of AdamW, decoupled."""
     max_grad_norm: float = 5.0
@@ -74,3 +79,10 @@ class TrainConfig:
             f"max_grad_norm must be above 0, got {self.max_grad_norm}." if not self.max_grad_norm > 0 else None,
             *below(0, weight_decay=self.weight_decay, seed=self.seed),
         )
+
+    def pace(self, n_epochs: float) -> float:
+        """Say which share of the learning rate a step is made with, so many epochs into training."""
+        if self.schedule == "constant":
+            return 1.0
+        done = n_epochs / self.epochs
+        return done / WARM_UP if done < WARM_UP else (1 - done) / (1 - WARM_UP)

@@ -152,7 +152,8 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     config, watch, members = job.config, job.watch, team()
     rates = config.learning_rate, config.weight_decay, config.max_grad_norm
     half = half_precision(config, next(job.model.parameters()).device)
-    update = (Recording if job.recorded else Update)(job.model, job.loss, rates, members, half and job.roundable)
+    kind, rounds, paced = Recording if job.recorded else Update, half and job.roundable, config.schedule != "constant"
+    update = kind(job.model, job.loss, rates, members, rounds, paced)
     best = restore(watch.kept, job.model, update.optimizer, job.others)
     yield job.n_batches * len(best.scores), ""
     with keeping(watch.kept if members.leads else None, watch.every, watch.over) as keeper:
@@ -207,8 +208,9 @@ def run_epoch(
     numbers = torch.from_numpy(np.concatenate([batch.numbers for batch in batches])).to(on)
     start = 0
     update.begin()
-    for batch, seed in zip(batches, seeds.tolist(), strict=True):
+    for place, (batch, seed) in enumerate(zip(batches, seeds.tolist(), strict=True)):
         end = start + len(batch.numbers)
+        update.pace(config.pace(epoch + (place + 0.5) / len(batches)))
         update(batch, numbers[start:end], 1 / config.batch_size, seed >> 1)
         start = end
         yield

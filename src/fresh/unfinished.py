@@ -56,9 +56,9 @@ def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
 def unfinished(folder: Path) -> str:
     """Say what is kept of a training that was broken off, if anything, and how to go on."""
     kept = kept_of(folder)
-    return kept and (
-        f"{kept} Give the same command again to go on from there; a smaller --epochs then makes do with what is done."
-    )
+    wanted = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8")) if kept else {}
+    fewer = "" if "train.epochs" in wanted else "; a smaller --epochs then makes do with what is done"
+    return kept and f"{kept} Give the same command again to go on from there{fewer}."
 
 
 def kept_of(folder: Path) -> str:

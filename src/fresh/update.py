@@ -55,16 +55,25 @@ class Update:
     """Changes weights by what a batch says."""
 
     def __init__(
-        self, model: nn.Module, loss: Loss, rates: tuple[float, float, float], team: Team, rounds: bool = False
+        self,
+        model: nn.Module,
+        loss: Loss,
+        rates: tuple[float, float, float],
+        team: Team,
+        rounds: bool = False,
+        paced: bool = False,
     ) -> None:
         """Make the optimizer.
 
         :param rates: Learning rate, weight decay, and the norm that gradients are clipped to.
         :param rounds: Whether encoders read weights of 16 bits.
+        :param paced: Whether the learning rate changes from step to step, see `pace`.
         """
         self.rounded = Rounded(model) if rounds else None
         self.tallies = [part for part in model.modules() if isinstance(part, Tally)]
-        learning_rate, weight_decay, self.max_norm = rates
+        self.learning_rate, weight_decay, self.max_norm = rates
+        self.paced = paced
+        self.share = 1.0
         self.weights = [weight for _, weight in trained(model)]
         self.device = self.weights[0].device
         self.loss = loss
@@ -73,13 +82,25 @@ class Update:
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.broken = torch.zeros((), dtype=torch.int64, device=self.device)
         """The first step of this epoch whose gradients were not numbers, or 0."""
+        on_gpu = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(
             self.weights,
-            lr=learning_rate,
+            lr=torch.tensor(self.learning_rate, device=self.device) if paced and on_gpu else self.learning_rate,
             weight_decay=weight_decay,
             fused=self.device.type in ("cpu", "cuda", "mps"),
-            capturable=self.device.type == "cuda",
+            capturable=on_gpu,
         )
+
+    def pace(self, share: float) -> None:
+        """Have the steps from here on made with a share of the learning rate."""
+        self.share = share
+
+    def set_rate(self) -> None:
+        """Give the optimizer the learning rate of the next step, in a place that a recorded step reads."""
+        if self.paced:
+            [group] = self.optimizer.param_groups
+            rate = self.learning_rate * self.share
+            group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
 
     def __call__(self, batch: Dealt, numbers: Tensor, scale: float, seed: int) -> None:
         """Make one step.
@@ -89,6 +110,7 @@ class Update:
         """
         if self.team.size > 1:
             numbers = numbers[self.team.rank :: self.team.size]
+        self.set_rate()
         torch.manual_seed(seed)
         while not self.add_gradients(numbers, batch.longest, batch.dense, scale):
             self.n_parts *= 2

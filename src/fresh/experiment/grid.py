@@ -20,6 +20,8 @@ from fresh.train_config import FREE
 
 Reads = Literal["rationale", "complement"]
 """What the predictor of a run reads: what was kept, or what was dropped."""
+LATER = {"train.schedule": "constant"}
+"""Settings that came later, as they were before: a run that leaves them so is the one that it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,9 @@ def free(run: Run) -> dict[str, Any]:
 
 
 def deciding(run: Run) -> dict[str, Any]:
-    """List the same with what an encoder is in the place of where it is."""
-    return {**lasting(run), "network.encoder": identity_of(run.method.network.encoder)}
+    """List the same for a run's key: with what an encoder is in the place of where it is, and what came later."""
+    told = {name: value for name, value in lasting(run).items() if (name, value) not in LATER.items()}
+    return {**told, "network.encoder": identity_of(run.method.network.encoder)}
 
 
 def short_hash(about: Any) -> str:
