@@ -70,7 +70,8 @@ def test_runs_of_two_grids_that_are_called_alike_are_told_apart(
         for n_documents in (20, 30)
     ]
     run_grids(paths, tmp_path / "runs", engine=Inline(tmp_path / "runs"))
-    lines = [line.rpartition(": ")[0] for line in capsys.readouterr().err.splitlines()]
+    told, *lines = [line.rpartition(": ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == "20, 30"
     assert lines == ["[1/2] toy, random, documents 20, seed 0", "[2/2] toy, random, documents 30, seed 0"]
 
 

@@ -63,6 +63,27 @@ def test_what_is_done_is_never_done_again(grid: Callable[..., Path], tmp_path: P
     assert len(after) == 3
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_gate_is_kept_until_it_has_been_cut_in_all_ways(
+    at_once: bool, grid: Callable[..., Path], tmp_path: Path, epochs: list[str]
+) -> None:
+    runs, ways = Runs(tmp_path / "runs"), ["contiguous", "top_k"]
+    if not at_once:
+        run(grid({"method": "lei", "discretizer": "contiguous"}))
+        assert len(list((runs.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
+    path = grid({"method": "lei", "discretizer": ways})
+    assert run(path) == Done("grid", 2, {})
+    assert epochs == ["lei"] * 2
+    assert list((runs.path / "shared").glob("gate-*")) == []
+    before = reports(runs.path)
+    worker = Worker(runs, None)
+    for task in tasks_of(path):  # as somebody does them who planned before others were done
+        assert worker.perform(task).status == "done"
+    assert run(path) == Done("grid", 2, {})
+    assert epochs == ["lei"] * 2
+    assert reports(runs.path) == before
+
+
 def test_a_run_that_was_broken_off_goes_on(
     grid: Callable[..., Path], tmp_path: Path, epochs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from fresh.data import DataError
 from fresh.experiment.folder import BusyError, Runs
-from fresh.experiment.grid import Cell, lasting, shares_scores
+from fresh.experiment.grid import Cell, lasting, shares_gate, shares_scores
 from fresh.experiment.measure import measure, measure_complement, train
 from fresh.experiment.plan import Task, gate_key, scores_key, support_key, tasks_of
 from fresh.experiment.shared import is_trained, keep_scores, kept_for, read_scores, support_of, train_gate
@@ -107,7 +107,14 @@ class Worker:
             return False
         self.runs.finish(task.key, self.report(task.cell, run, task.key, digest))
         drop_folder(self.runs.of(task.key) / "partial")
+        if shares_gate(run) and self.all_cut(task.cell, digest):
+            drop_folder(self.runs.shared(gate_key(task.cell, run, digest)))  # it is large, and nobody needs it any more
         return True
+
+    def all_cut(self, cell: Cell, digest: str) -> bool:
+        """Say whether a gate has been cut in all ways, so that every run is done that could need it."""
+        cells = [replace(cell, settings={**cell.settings, "discretizer": cut}) for cut in CUTS_EACH]
+        return all(self.runs.report(own.key(own.resolve(self.data_dir), digest)) is not None for own in cells)
 
     def do_support(self, cell: Cell, run: Run, digest: str) -> bool:
         """Train a support model unless it is trained."""
@@ -118,8 +125,10 @@ class Worker:
         return True
 
     def do_gate(self, task: Task, run: Run, digest: str) -> bool:
-        """Train a gate unless it is trained."""
+        """Train a gate unless it is trained, or others have done all that it is for."""
         assert isinstance(run.method, GateConfig)
+        if self.all_cut(task.cell, digest):
+            return False
         watch = self.watch(self.runs.shared(task.key), run, digest).named(task.cell.method)
         if all(is_trained(run.method.train, kept_for(cut, watch)) for cut in CUTS_EACH):
             return False
