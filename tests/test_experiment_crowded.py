@@ -11,6 +11,7 @@ import crowds
 import fresh.experiment.work
 from crowds import crowd
 from experiments import Silent, run, run_keys, tasks_of, toy_grid
+from fresh.batching import is_full
 from fresh.data import Splits
 from fresh.experiment.engine import Engine, Schedule
 from fresh.experiment.experiment import Done
@@ -19,7 +20,7 @@ from fresh.experiment.local import Local
 from fresh.experiment.measure import measure
 from fresh.experiment.on_ray import OnRay
 from fresh.experiment.plan import Task
-from fresh.experiment.work import Worker, is_full
+from fresh.experiment.work import Worker
 from two_nodes import two_nodes
 
 FULL = "OutOfMemoryError: full"

@@ -42,11 +42,23 @@ def test_what_is_the_same_stands_in_one_place() -> None:
     assert found["data"]["movies"] == [{"digest": "digest of movies", "documents": [3, 2, 1], "seeds": [1]}]
     assert found["machines"] == [{**MACHINE, "runs": 1}, {**MACHINE, "card": "big", "runs": 1}]
     assert found["finished"] == ["2026-01-01", "2026-01-02"]
-    assert found["settings of all"] == {"method": "fresh", "ratio": 0.2}
+    assert found["settings of all"] == {"method": "fresh", "ratio": 0.2, "train.schedule": "constant"}
     assert [run["settings"] for run in found["each"]] == [{"train.seed": 0}, {"train.seed": 1}]
     assert found["each"][0]["figures"] == {"macro-F1": 0.123457}
     assert found["failures"] == {"sst, b, seed 0": "no memory"}
     json.dumps(found)
+
+
+def test_reports_from_before_a_setting_came_have_it_as_it_was() -> None:
+    settings = {"method": "fresh", "train.seed": 0, "ratio": 0.2}
+    kinds = [settings, {**settings, "train.schedule": "constant"}, {**settings, "train.schedule": "linear"}]
+    runs = [result("sst", seed, **{"all settings": kind}) for seed, kind in enumerate(kinds)]
+    assert manifest(runs[:2])["settings of all"]["train.schedule"] == "constant"
+    assert [run["settings"] for run in manifest(runs)["each"]] == [
+        {"train.schedule": "constant"},
+        {"train.schedule": "constant"},
+        {"train.schedule": "linear"},
+    ]
 
 
 def test_all_documents_of_a_corpus_are_listed_where_the_seed_draws_the_split() -> None:

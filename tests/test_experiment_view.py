@@ -87,7 +87,7 @@ def test_without_a_terminal_there_is_a_line_for_each_task(runs: Runs, capsys: py
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.splitlines() == [
-        "main: 2 of 6 runs to do, 4 tasks in all, 2 at a time.",
+        "main: 2 of 6 runs to do (4 of 9 tasks), 2 at a time.",
         "[6/9] sst, support model, seed 0: done",
         "[7/9] sst, scores of attention, seed 0: done",
         "[8/9] sst, ours, seed 0: macro-F1 .876",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+import fresh.experiment.experiment
 import fresh.experiment.work
 import fresh.training
 from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid
@@ -82,6 +83,23 @@ def test_a_gate_is_kept_until_it_has_been_cut_in_all_ways(
     assert run(path) == Done("grid", 2, {})
     assert epochs == ["lei"] * 2
     assert reports(runs.path) == before
+
+
+def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
+    grid: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: list[str]
+) -> None:
+    shared, path = tmp_path / "runs" / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
+    with monkeypatch.context() as patch:
+        for place in (fresh.experiment.work, fresh.experiment.experiment):
+            patch.setattr(place, "drop_folder", lambda _folder: None)
+        run(path)
+    [left] = shared.glob("gate-*")
+    with Runs(tmp_path / "runs").claimed(left.name):  # somebody is at it
+        run(path)
+    assert left.exists()
+    run(path)
+    assert list(shared.glob("gate-*")) == []
+    assert epochs == ["lei"] * 2
 
 
 def test_a_run_that_was_broken_off_goes_on(

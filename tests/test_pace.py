@@ -142,6 +142,8 @@ def test_what_was_broken_off_goes_on_with_as_many_epochs_only(
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **{**settings, "epochs": EPOCHS + 1})
+    with pytest.raises(ConfigError, match=r"broken off and differs in: train\.schedule\. Finish"):
+        train(splits, out=folder, **{**settings, "schedule": "constant"})
     train(splits, out=folder, **settings)
     assert (folder / "config.json").read_bytes() == (tmp_path / "unbroken" / "config.json").read_bytes()
 
@@ -153,3 +155,12 @@ def test_runs_of_a_grid_that_leave_the_learning_rate_as_it_is_keep_their_keys(en
     assert deciding(run).keys() == lasting(run).keys() - {"train.schedule"}
     other = resolve("texts.jsonl", None, None, {**given, "schedule": "linear"})
     assert deciding(other)["train.schedule"] == "linear"
+
+
+def test_a_training_that_was_broken_off_before_there_were_schedules_can_go_on(
+    splits: Splits, encoders: dict[str, Path]
+) -> None:
+    run = resolve("texts.jsonl", None, None, small.run_settings(encoders["bert"]))
+    noted = fresh.recipe.identity(run, splits, None)
+    assert "train.learning_rate" in noted
+    assert not {"train.schedule", "train.epochs"} & noted.keys()

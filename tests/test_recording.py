@@ -61,7 +61,7 @@ def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
     update = Recording(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), RATES, Team())
     monkeypatch.setattr(update.optimizer, "step", MagicMock(side_effect=torch.OutOfMemoryError("full")))
     update.record((2, 6), 1.0)
-    assert update.n_parts == 2
+    assert update.refused == {(2, 6)}
     assert update.recorded == {}
     assert all(weight.grad is None for weight in model.parameters())
 
@@ -78,3 +78,36 @@ def test_a_pool_whose_only_recording_failed_is_not_taken_again(recorded_before: 
         update.begin()
     taken = [call.args[0] for call in no_gpu.capture_begin.call_args_list]
     assert taken == (["first", "first"] if recorded_before else ["first", "second"])
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory"), RuntimeError("other")]
+)
+def test_memory_may_also_be_short_for_what_was_recorded(error: RuntimeError, no_gpu: MagicMock) -> None:
+    model = network()
+    update = Recording(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), RATES, Team())
+    no_gpu.capture_end.side_effect = error
+    if str(error) == "other":
+        with pytest.raises(RuntimeError, match="other"):
+            update.record((2, 6), 1.0)
+        return
+    update.record((2, 6), 1.0)
+    assert update.refused == {(2, 6)}
+    assert no_gpu.reset.called
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_shapes_that_were_recorded_are_replayed_whatever_others_lack(no_gpu: MagicMock) -> None:
+    model = network()
+    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    update.recorded[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
+    update.seen[2, 6] = 1
+    sizes = [3, 3, 2, 3, 2]
+    with torch.random.fork_rng(devices=[]):
+        for seed, size in enumerate(sizes):
+            update(dealt(range(size)), torch.arange(size), 1 / 8, seed)
+        assert no_gpu.replay.call_count == sizes.count(2)
+        assert no_gpu.capture_begin.call_count == 1  # for three texts, and not again in this epoch
+        update.begin()
+        update(dealt(range(3)), torch.arange(3), 1 / 8, 0)
+    assert no_gpu.capture_begin.call_count == 2

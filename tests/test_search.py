@@ -57,6 +57,7 @@ def test_values_are_read(text: str, span: Span) -> None:
     assert read_span(text, "lei") == span
 
 
+NO_NUMBERS = "has no numbers to draw from. Compare its values in the rows of a grid: fresh run."
 WAY_OUT = "cannot be searched. Write name=low:high, name=low:high:log or name=one,two,three, with numbers."
 
 
@@ -77,11 +78,15 @@ WAY_OUT = "cannot be searched. Write name=low:high, name=low:high:log or name=on
                 "lambda_1=0.1:much",
                 "lambda_1=1,,2",
                 "lambda_1=nan:1",
-                "discretizer=top_k,contiguous",
             )
         ),
         ("lambda_3=0:1", "lambda_3 is not a setting of the method lei. Did you mean lambda_2?"),
         ("epoch=1,2", "epoch is not a setting of the method lei. Did you mean epochs?"),
+        *(
+            (f"discretizer={values}", f"discretizer {NO_NUMBERS}")
+            for values in ("top_k,contiguous", "top_k:contiguous", "1,2")
+        ),
+        ("schedule=constant,linear", f"schedule {NO_NUMBERS}"),
         ("layers=1:3", "layers has no values between two others. Write layers=one,two,three, with numbers."),
     ],
 )

@@ -20,6 +20,15 @@ MOST_TEXTS = 4
 """Times the batch size: how many short texts make a batch at most."""
 
 
+FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+"""How a card without room is told by libraries that do not ask torch for memory."""
+
+
+def is_full(error: Exception) -> bool:
+    """Say whether a card had no room left."""
+    return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in FULL)
+
+
 class Dealt(NamedTuple):
     """A batch of training texts."""
 

@@ -26,7 +26,7 @@ from fresh.run_config import RunConfig
 from fresh.scorers import ScorerFactory
 from fresh.seen import Seen
 from fresh.team import team
-from fresh.train_config import FREE
+from fresh.train_config import FREE, LATER
 from fresh.training import Watch
 from fresh.unfinished import begin, partial_of
 
@@ -198,6 +198,8 @@ def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str
     digest = digest_of(itertools.chain(splits.train, splits.dev, splits.test))
     may_change = {*MAY_CHANGE} - ({"epochs"} if run.method.train.schedule == "linear" else set())
     named = ((name, name.rpartition(".")[2], value) for name, value in flatten(to_mapping(run.method)))
-    settings = {name: value for name, own, value in named if own not in may_change}
+    settings = {
+        name: value for name, own, value in named if own not in may_change and (name, value) not in LATER.items()
+    }
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {"method": run.config.method, **settings, **own, "data": digest[:16]}

@@ -49,6 +49,8 @@ class Recording(Update):
         super().__init__(model, loss, rates, team, rounds, paced)
         self.seen: Counter[Shape] = Counter()
         self.recorded: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self.refused: set[Shape] = set()
+        """Shapes that memory was too short to record in this epoch."""
         self.pool = torch.cuda.graph_pool_handle()
         self.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         self.generator = torch.Generator(self.device)
@@ -62,9 +64,9 @@ class Recording(Update):
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             first = self.seen[shape] == 1  # the first of a shape is made plainly, also for practice
-            if not first and self.n_parts == 1 and shape not in self.recorded:
+            if not first and self.n_parts == 1 and shape not in (self.recorded.keys() | self.refused):
                 self.record(shape, scale)
-            if first or self.n_parts > 1:
+            if shape not in self.recorded:
                 self.plainly(batch, numbers, scale, seed)
                 return
             self.set_rate()
@@ -80,35 +82,44 @@ class Recording(Update):
             super().__call__(batch, numbers, scale, seed)
 
     def record(self, shape: Shape, scale: float) -> None:
-        """Record what one step does; where memory is too short for that, steps are made plainly from now on."""
+        """Record what one step does; where memory is too short for that, such steps are made plainly in this epoch."""
         n_texts, width = shape
         given = torch.full((n_texts,), -1, device=self.device)
         graph = torch.cuda.CUDAGraph()
         with own_numbers(self.generator, self.device):
             torch.cuda.synchronize(self.device)
+            if self.captured(graph, given, width, scale):
+                self.recorded[shape] = graph, given
+                return
+            graph.reset()
+            torch.cuda.empty_cache()  # what it took is of no use to a plain step, nor to others
+        self.refused.add(shape)
+        if not self.recorded:
+            self.pool = torch.cuda.graph_pool_handle()  # one whose only recording is gone cannot be taken again
+        batching.ROOM.warn()
+
+    def captured(self, graph: torch.cuda.CUDAGraph, given: Tensor, width: int, scale: float) -> bool:
+        """Do all that a step does without its being done; False where memory is too short, be it for one text."""
+        try:
             graph.capture_begin(self.pool, capture_error_mode="thread_local")
             try:
-                enough = self.go_through(given, width, scale)
+                enough = self.add_gradients(given, width, False, scale)
+                if enough:
+                    self.apply()
             finally:
                 graph.capture_end()
-        if enough:
-            self.recorded[shape] = graph, given
-        else:
-            self.n_parts = 2
-            if not self.recorded:
-                self.pool = torch.cuda.graph_pool_handle()  # one whose only recording is gone cannot be taken again
-            batching.ROOM.warn()
-
-    def go_through(self, given: Tensor, width: int, scale: float) -> bool:
-        """Do all that a step does; False where memory is too short, be it for one text: a plain step needs less."""
-        try:
-            if not self.add_gradients(given, width, False, scale):
-                return False
-            self.apply()
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not batching.is_full(error):
+                raise
+            enough = False
+        if not enough:
             self.forget()
-            return False
-        return True
+        return enough
+
+    def begin(self) -> None:
+        """Try again to record what memory was too short for."""
+        super().begin()
+        self.refused.clear()
 
     def stay_near(self) -> None:
         """Wait for earlier steps now and then, so that progress shows what is done and not what is planned."""

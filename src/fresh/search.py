@@ -61,6 +61,8 @@ def read_span(text: str, method: str) -> Span:
     known = {setting.name: setting for setting in settings_of(find_method(method).config)}
     if name not in known:
         raise ConfigError(unknown(name, f"a setting of the method {method}", known))
+    if not {float, int} & {*kinds_of(known[name].kind)}:
+        raise ConfigError(f"{name} has no numbers to draw from. Compare its values in the rows of a grid: fresh run.")
     if ":" in values and float not in kinds_of(known[name].kind):
         raise ConfigError(f"{name} has no values between two others. Write {name}=one,two,three, with numbers.")
     try:
@@ -103,8 +105,9 @@ def search(
     )
     spans = spans_of(space, run)
     splits = read_usable(data, data_dir, run, progress)
+    own = {name: value for name, value in identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
-    wanted = {**identity(run, splits, None), **lasting, "space": [repr(span) for span in spans]}
+    wanted = {**own, **lasting, "space": [repr(span) for span in spans]}
     study = open_study(optuna, Path(out), wanted)
     given = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
     watch = Watch(progress=progress, shelf=run.method.train.engine.shelf())

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that say where and how fast a training is done, not what comes out."""
 
+LATER = {"train.schedule": "constant"}
+"""Settings that came later, as they were before: a training that leaves them so is the one that it was."""
 WARM_UP = 0.1
 """Share of a training in which the learning rate of a linear schedule goes up."""
 

@@ -49,8 +49,11 @@ def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
         return "is damaged. Choose another folder, or discard it: --overwrite."
     if found == wanted:
         return None
-    changed = ", ".join(sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key)))
-    return f"differs in: {changed}. Finish that one first, choose another folder, or discard it: --overwrite."
+    changed = {key for key in {*found, *wanted} if found.get(key) != wanted.get(key)}
+    if "train.schedule" in changed:
+        changed.discard("train.epochs")  # which are noted for one of them only
+    names = ", ".join(sorted(changed))
+    return f"differs in: {names}. Finish that one first, choose another folder, or discard it: --overwrite."
 
 
 def unfinished(folder: Path) -> str:

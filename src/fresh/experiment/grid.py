@@ -16,12 +16,10 @@ from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig
 from fresh.recipe import Run, resolve
-from fresh.train_config import FREE
+from fresh.train_config import FREE, LATER
 
 Reads = Literal["rationale", "complement"]
 """What the predictor of a run reads: what was kept, or what was dropped."""
-LATER = {"train.schedule": "constant"}
-"""Settings that came later, as they were before: a run that leaves them so is the one that it was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import fresh
 from fresh.config import ConfigError
 from fresh.experiment.folder import REPORT
 from fresh.experiment.results import Result, each_once
+from fresh.train_config import LATER
 
 PLACES = 6
 """Digits behind the point of a figure."""
@@ -34,7 +35,8 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
         check_report(result)
     reports = [result.report for result in done]
     failures = {f"{item.corpus}, {item.row}, seed {item.seed}": item.failure for item in results if item.failure}
-    common = shared_by_all([report["all settings"] for report in reports])
+    settings = {result.key: {**LATER, **result.report["all settings"]} for result in done}
+    common = shared_by_all(list(settings.values()))
     return {
         "fresh": fresh.__version__,
         "runs": {"done": len(done), "failed": len(failures), "all": len(results)},
@@ -52,9 +54,7 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
                 "corpus": result.corpus,
                 "seed": result.seed,
                 "key": result.key,
-                "settings": {
-                    name: value for name, value in result.report["all settings"].items() if name not in common
-                },
+                "settings": {name: value for name, value in settings[result.key].items() if name not in common},
                 "figures": {name: round(value, PLACES) for name, value in result.figures.items()},
                 "notes": result.report["notes"],
             }

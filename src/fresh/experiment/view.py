@@ -74,11 +74,9 @@ class LiveView:
         """Take note of the tasks that are to be done; all others are done, or failed before."""
         self.left = {task.key: task for task in tasks}
         if tasks and not self.console.is_terminal:
-            n_runs = sum(task.kind == "run" for task in tasks)
-            runs = f"{n_runs} of {len(self.results)} runs to do"
-            self.say(
-                f"{', '.join(self.experiments)}: {runs}, {len(tasks)} tasks in all, {self.pace.n_workers} at a time."
-            )
+            n_runs, n_at_once = sum(task.kind == "run" for task in tasks), min(len(tasks), self.pace.n_workers)
+            told = f"{n_runs} of {len(self.results)} runs to do ({len(tasks)} of {self.n_tasks} tasks)"
+            self.say(f"{', '.join(self.experiments)}: {told}, {n_at_once} at a time.")
 
     def started(self, task: Task) -> None:
         """Take note that a worker has begun a task."""

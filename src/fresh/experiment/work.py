@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from fresh.batching import is_full
 from fresh.data import DataError
 from fresh.experiment.folder import BusyError, Runs
 from fresh.experiment.grid import Cell, lasting, shares_gate, shares_scores
@@ -28,9 +29,6 @@ from fresh.model_folder import drop_folder
 from fresh.recipe import Run
 from fresh.store import Shelf
 from fresh.training import Watch
-
-FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
-"""How a card without room is told by libraries that do not ask torch for memory."""
 
 KEPT_EVERY = 60.0
 """Seconds between two states of a network that are kept: many networks are trained at once, and share a disk."""
@@ -214,11 +212,6 @@ def reads_whole(cell: Cell, run: Run) -> bool:
     """Say whether a run reads more than rationales, which are its own."""
     tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
     return cell.method not in ("random", "human") and (tags or not shares_scores(run))
-
-
-def is_full(error: Exception) -> bool:
-    """Say whether a card had no room left."""
-    return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in FULL)
 
 
 def machine() -> dict[str, str]:
