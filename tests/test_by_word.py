@@ -218,6 +218,20 @@ def test_weights_are_as_exact_as_the_network() -> None:
 
 
 @torch.no_grad()
+def test_words_that_are_nearly_alike_are_told_apart_with_16_bits() -> None:
+    head, weigher = made(TaggingHead, WIDE, 1, 0.5, False), weighing()
+    layout = layout_of([[NO_WORD, *range(20), NO_WORD]])
+    hidden = numbers(1, 1, WIDE) + 1e-3 * numbers(1, 22, WIDE, seed=1)
+    exact, _ = head(hidden, layout)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = head(hidden, layout)
+        _, weights = weigher(hidden, layout)
+    torch.testing.assert_close(found, exact, rtol=0, atol=0)
+    assert len(set(found[0, :20, 0].tolist())) == 20
+    assert weights.dtype == torch.float32
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("reads", [False, True])
 def test_each_word_is_tagged_by_what_it_is(reads: bool) -> None:
     head, layout = made(TaggingHead, WIDE, 2, 0.5, reads), layout_of(TEXTS)

@@ -66,6 +66,17 @@ def test_each_word_has_a_score_from_0_to_1_that_explains_no_label(tagger: Tagger
         assert (saliency.target, saliency.id) == ("", document.id)
 
 
+@torch.no_grad()
+def test_words_that_are_all_sure_to_be_kept_are_still_ranked(quick: ClassifierConfig, toy: Splits) -> None:
+    network = build("words", quick)
+    network.head.out.bias.fill_(25.0)
+    documents = documents_of(toy.test[:8])
+    for document, saliency in zip(documents, Tagger(network).score(documents), strict=True):
+        logits = network(network.collate(network.words([text_of(document)])))[0][0, : len(document.words), 0]
+        assert saliency.scores.min() > 1 - 1e-9
+        assert len(set(saliency.scores.tolist())) == len(set(logits.tolist())) > 1
+
+
 def test_no_documents_have_no_scores(tagger: Tagger) -> None:
     assert tagger.score([]) == []
 

@@ -107,8 +107,7 @@ class WeighingHead(nn.Module):
         words, n_words = pool_words(hidden, layout)
         read = self.recurrent(words, n_words)
         there = there_are(n_words, words.shape[1])
-        scores = self.importance(torch.tanh(self.key(read))).squeeze(-1)
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).masked_fill(~there, UNSEEN)
+        scores = exactly(self.importance, torch.tanh(self.key(read))).squeeze(-1).masked_fill(~there, UNSEEN)
         weights = scores.softmax(-1) * there  # without words there is nothing to weigh
         return self.classify(read, weights), weights
 
@@ -134,4 +133,15 @@ class TaggingHead(nn.Module):
         words, n_words = pool_words(hidden, layout)
         if self.recurrent is not None:
             words = self.recurrent(words, n_words)
-        return self.out(self.dropout(words)), n_words
+        return exactly(self.out, self.dropout(words)), n_words
+
+
+def exactly(layer: nn.Linear, values: Tensor) -> Tensor:
+    """Apply a layer with 32 bits at least, also where the rest is computed with 16.
+
+    What it puts out for the words of a text is ranked, and words that are alike would tie for want of digits.
+    """
+    digits = torch.promote_types(layer.weight.dtype, torch.float32)
+    bias = None if layer.bias is None else layer.bias.to(digits)
+    with torch.autocast(values.device.type, enabled=False):
+        return functional.linear(values.to(digits), layer.weight.to(digits), bias)

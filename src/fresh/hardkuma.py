@@ -23,7 +23,8 @@ class HardKuma:
     @classmethod
     def of(cls, outputs: Tensor) -> "HardKuma":
         """Make them from what a network says of each word. Shape: (..., 2)."""
-        a, b = torch.nn.functional.softplus(outputs.float()).clamp(LEAST, MOST).unbind(-1)
+        exact = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
+        a, b = torch.nn.functional.softplus(exact).clamp(LEAST, MOST).unbind(-1)
         return cls(a, b)
 
     def kuma_below(self, value: Tensor | float) -> Tensor:

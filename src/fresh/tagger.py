@@ -94,9 +94,11 @@ def score_table(
     :param read: Puts some of them, given by their numbers, side by side.
     """
     found: dict[int, Saliency] = {}
+    digits = torch.float32 if network.device.type == "mps" else torch.float64  # with few, all that is likely ties
 
     def work(numbers: Ints) -> None:
-        rows = network.probabilities(*network(read(numbers))).double().cpu().numpy()
+        outputs, n_words = network(read(numbers))
+        rows = network.probabilities(outputs.to(digits), n_words).cpu().double().numpy()
         for number, row in zip(numbers.tolist(), rows, strict=True):
             n_read, whole = int(table.n_read[number]), np.zeros(len(documents[number].words))
             whole[:n_read] = row[:n_read]
