@@ -37,7 +37,7 @@ from fresh.pieces import Batch, sum_by_word
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.scorers import SaliencyScorer, ScorerFactory
-from fresh.scorers.attention_gradient import AttentionGradient
+from fresh.scorers.attention_gradient import AttentionGradient, AttentionShift
 from fresh.scorers.gradient import PART, explained
 from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support
@@ -181,6 +181,8 @@ def scorers(config: FreshConfig, n_layers: int) -> dict[str, ScorerFactory]:
         "attention x gradient": by_name("attention_gradient", config),
         "integrated gradients": by_name("integrated_gradients", config),
         "integrated gradients, 8 steps": by_name("integrated_gradients", replace(config, scoring=fewer)),
+        "attention shift": by_name("attention_shift", config),
+        "attention shift of all layers, added": partial(AttentionShift, layer="all"),
         "attention x gradient of all layers, added": partial(AttentionGradient, layer="all"),
         "attention x gradient of all layers, passed on": PassedOn,
     }

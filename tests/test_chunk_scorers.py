@@ -18,7 +18,7 @@ from fresh.encoding import Text
 from fresh.pieces import NO_WORD
 from fresh.scorers import SCORERS, make_scorer
 from fresh.scorers.attention import Attention
-from fresh.scorers.attention_gradient import AttentionGradient
+from fresh.scorers.attention_gradient import AttentionGradient, AttentionShift
 from fresh.scorers.gradient import Gradient
 from fresh.scorers.integrated_gradients import IntegratedGradients
 from fresh.support import Support
@@ -157,6 +157,19 @@ def test_gradient_is_that_of_each_window(architecture: str, encoders: dict[str, 
         np.testing.assert_allclose(saliency.scores, expected / expected.sum(), atol=1e-9)
 
 
+def test_a_shift_is_the_slope_along_each_weight_before_the_softmax(encoders: dict[str, Path]) -> None:
+    support = windowed(encoders["bert"])
+    items = [long_document(150), long_document(4)]
+    for document, saliency in zip(items, AttentionShift(support).score(items), strict=True):
+        by_hand = ByHand(support.classifier, document)
+        read, weights = by_hand.weigh(by_hand.pool(by_hand.embedded()))
+        leaf = weights.detach().log().requires_grad_()
+        [gradient] = torch.autograd.grad(by_hand.probability(read.detach(), leaf.softmax(-1)), leaf)
+        np.testing.assert_allclose(saliency.scores, gradient[0].numpy(), atol=1e-9)
+        assert np.ptp(saliency.scores) > 1e-6
+        assert saliency.scores.sum() == pytest.approx(0, abs=1e-6)
+
+
 def test_attention_gradient_is_the_slope_along_each_weight(encoders: dict[str, Path]) -> None:
     support = windowed(encoders["bert"])
     items = [long_document(150), long_document(4)]
@@ -191,10 +204,10 @@ def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, P
     assert few.max() > 2 * many.max()
 
 
-@pytest.mark.parametrize("kind", [Attention, AttentionGradient])
+@pytest.mark.parametrize("kind", [Attention, AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [-2, 0])
 def test_no_layer_but_the_last_can_be_asked_about(
-    kind: type[Attention] | type[AttentionGradient], layer: int, encoders: dict[str, Path]
+    kind: type[Attention | AttentionGradient | AttentionShift], layer: int, encoders: dict[str, Path]
 ) -> None:
     support = windowed(encoders["bert"])
     kind(support, layer=1).score([long_document(3)])

@@ -185,7 +185,7 @@ REFUSED = {
     "--long=chunk --layer=-2": "layer must be -1 with long=chunk: attention is there what the head weighs words by.",
     "--scorer=attention --layer=all": (
         "layer=all adds up what raises the answer, which attention alone does not say: name one layer, or take the "
-        "scorer attention_gradient."
+        "scorer attention_shift or attention_gradient."
     ),
 }
 

@@ -139,7 +139,7 @@ def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expec
         (
             {"scorer": "attention", "scoring": ScorerConfig(layer="all")},
             "layer=all adds up what raises the answer, which attention alone does not say: name one layer, or take the "
-            "scorer attention_gradient.",
+            "scorer attention_shift or attention_gradient.",
         ),
         (
             {"scorer": "gradeint", "ratio": 2.0, "folds": -1},

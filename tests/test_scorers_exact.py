@@ -16,7 +16,7 @@ from fresh.encoder import Pooling
 from fresh.encoding import Text
 from fresh.scorers import make_scorer
 from fresh.scorers.attention import Attention
-from fresh.scorers.attention_gradient import AttentionGradient
+from fresh.scorers.attention_gradient import AttentionGradient, AttentionShift
 from fresh.scorers.gradient import Embeddings, Gradient
 from fresh.scorers.integrated_gradients import IntegratedGradients
 from fresh.scorers.occlusion import Occlusion
@@ -79,10 +79,10 @@ def test_the_layers_of_attention_differ(untrained: Support) -> None:
     assert np.abs(last.scores - before.scores).max() > 1e-5
 
 
-@pytest.mark.parametrize("kind", [Attention, AttentionGradient])
+@pytest.mark.parametrize("kind", [Attention, AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [2, -3])
 def test_a_layer_that_is_not_there_is_named(
-    kind: type[Attention] | type[AttentionGradient], layer: int, support: Support
+    kind: type[Attention | AttentionGradient | AttentionShift], layer: int, support: Support
 ) -> None:
     with pytest.raises(ValueError, match=rf"^layer must lie between -2 and 1 for this encoder, got {layer}\.$"):
         kind(support, layer=layer).score([ASKED])
@@ -144,19 +144,22 @@ def test_whole_embeddings_count_positions_and_types(untrained: Support) -> None:
     assert np.abs(whole.scores - own.scores).max() > 0.01
 
 
+@pytest.mark.parametrize("kind", [AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [-1, -2, "all"])
-def test_attention_gradient_is_the_slope_along_each_look(layer: int | Literal["all"], untrained: Support) -> None:
-    """Scaling one column of the attention by 1 + step changes the probability by step times the scores' sum."""
+def test_scores_are_slopes_along_each_look(
+    kind: type[AttentionGradient] | type[AttentionShift], layer: int | Literal["all"], untrained: Support
+) -> None:
+    """A step along a column, a factor of its weights or, for shifts, added before the softmax, changes the answer."""
     classifier = untrained.classifier
-    [saliency] = AttentionGradient(untrained, layer=layer).score([ASKED])
+    [saliency] = kind(untrained, layer=layer).score([ASKED])
     batch = classifier.collate(classifier.words([Text(ASKED.words, ASKED.query)]))
     target = target_of(untrained, ASKED)
     layers = classifier.encoder.layers if layer == "all" else [classifier.encoder.layers[layer]]
     heads, n_pieces = 2, len(batch.ids[0])
 
     def changed(word: int, step: float) -> float:
-        scale = torch.ones(n_pieces, n_pieces, dtype=torch.float64)
-        scale[:, batch.word_of[0] == word] += step
+        more = step * (batch.word_of[0] == word).double()
+        scale, shift = (1.0 + more, 0.0) if kind is AttentionGradient else (1.0, more)
 
         def look(module: nn.Module, arguments: tuple[Tensor, ...], _output: object) -> tuple[Tensor, None]:
             hidden = arguments[0]
@@ -164,7 +167,7 @@ def test_attention_gradient_is_the_slope_along_each_look(layer: int | Literal["a
                 module.get_submodule(name)(hidden).view(1, n_pieces, heads, -1).transpose(1, 2)
                 for name in ("query", "key", "value")
             )
-            weights = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(-1)
+            weights = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + shift).softmax(-1)
             return ((weights * scale) @ value).transpose(1, 2).reshape(1, n_pieces, -1), None
 
         with ExitStack() as hooks, torch.no_grad():
@@ -238,7 +241,9 @@ def test_lime_gives_one_word_all_that_changes(support: Support) -> None:
     assert saliency.scores.tolist() == pytest.approx([full - none], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["attention_gradient", "integrated_gradients", "occlusion", "kernel_shap", "lime"])
+@pytest.mark.parametrize(
+    "name", ["attention_gradient", "attention_shift", "integrated_gradients", "occlusion", "kernel_shap", "lime"]
+)
 def test_a_word_that_speaks_against_the_answer_scores_below_zero(name: str, support: Support) -> None:
     document = Document.from_words(("good", "great", "bad", "good", "great"))
     [answer] = support.predict([document])

@@ -15,7 +15,7 @@ class ScorerConfig:
     authors' code has it."""
     layer: int | Literal["all"] = -1
     """Layer whose attention is read: -1 is the last, -2 the one before it, as the paper's text has it; all of them,
-    added up, with attention_gradient only."""
+    added up, with attention_gradient and attention_shift only."""
     steps: int = 20
     """Points at which integrated gradients are taken."""
     samples: int = 200

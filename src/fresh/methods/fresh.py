@@ -128,7 +128,7 @@ def name_of_factory(scorer: ScorerFactory) -> str:
 
 def check_ready(config: FreshConfig) -> None:
     """Find out before any training whether the scorer will be able to work afterwards."""
-    if config.scorer in ("attention", "attention_gradient") and config.network.long != "chunk":
+    if config.scorer in ("attention", "attention_gradient", "attention_shift") and config.network.long != "chunk":
         check_layer(config.network.encoder, -1 if config.scoring.layer == "all" else config.scoring.layer)
     if config.scorer in ("lime", "kernel_shap"):
         load_extra("captum.attr", "captum", f"The scorer {config.scorer}")

@@ -147,8 +147,8 @@ class FreshConfig(CutConfig):
     """How rationales are made and a predictor is trained on them."""
 
     scorer: str = "attention_gradient"
-    """What scores words: attention, gradient, attention_gradient, integrated_gradients, occlusion, lime, kernel_shap or
-    random."""
+    """What scores words: attention, gradient, attention_gradient, attention_shift, integrated_gradients, occlusion,
+    lime, kernel_shap or random."""
     folds: int = 1
     """Parts into which the training documents are cut, so that the rationales of each come from networks that were
     trained without it; 1 for networks trained on all of them."""
@@ -166,7 +166,7 @@ class FreshConfig(CutConfig):
             if self.network.long == "chunk" and self.scoring.layer != -1
             else None,
             "layer=all adds up what raises the answer, which attention alone does not say: name one layer, or take the "
-            "scorer attention_gradient."
+            "scorer attention_shift or attention_gradient."
             if self.scorer == "attention" and self.scoring.layer == "all"
             else None,
             "Scores of a tagger run from 0 to 1 and those of a scorer do not, so that no cutoff serves both: choose "

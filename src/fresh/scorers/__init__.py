@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from fresh.config import refuse, unknown
 from fresh.document import Document, Saliency
 from fresh.scorers.attention import Attention
-from fresh.scorers.attention_gradient import AttentionGradient
+from fresh.scorers.attention_gradient import AttentionGradient, AttentionShift
 from fresh.scorers.gradient import Gradient
 from fresh.scorers.integrated_gradients import IntegratedGradients
 from fresh.scorers.occlusion import Occlusion
@@ -27,7 +27,7 @@ class SaliencyScorer(Protocol):
 ScorerFactory = Callable[[Support], SaliencyScorer]
 """Anything that makes a scorer from the support model it asks, such as a class of your own."""
 
-Targeted = Gradient | AttentionGradient | IntegratedGradients | Occlusion | Lime | KernelShap
+Targeted = Gradient | AttentionGradient | AttentionShift | IntegratedGradients | Occlusion | Lime | KernelShap
 """Scorers whose scores depend on the label that is explained; attention and random numbers do not."""
 
 
@@ -75,6 +75,7 @@ SCORERS: dict[str, type[Any]] = {
     "attention": Attention,
     "gradient": Gradient,
     "attention_gradient": AttentionGradient,
+    "attention_shift": AttentionShift,
     "integrated_gradients": IntegratedGradients,
     "occlusion": Occlusion,
     "lime": Lime,

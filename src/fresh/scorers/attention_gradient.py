@@ -1,9 +1,10 @@
-"""Attention times its own gradient."""
+"""Attention times its own gradient, as it is and beside looking elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from fresh.document import Document, Saliency
 from fresh.pieces import Batch
@@ -26,18 +27,52 @@ class AttentionGradient:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        classifier = self.support.classifier
-        looking = Looking(classifier, self.layer)
-        below = classifier.encoder.below(looking.layers[0])
+        return score_looks(self.support, self.layer, documents, torch.mul)
 
-        def score_batch(batch: Batch) -> Scores:
-            with replaced(below, lambda output: output.detach().requires_grad_()):
-                output, weights = looking(batch)
-            probabilities, targets = explained(self.support, output)
-            gradients = torch.autograd.grad(probabilities.sum(), weights)
-            products = [(look * slope).detach() for look, slope in zip(weights, gradients, strict=True)]
-            return looking.by_word(looking.together(products), batch), targets.tolist()
 
-        part = PART / 4 if self.layer == "all" else 1
-        with torch.enable_grad():
-            return self.support.score(documents, score_batch, part, looking.is_above(n_before=1))
+@dataclass(frozen=True, slots=True)
+class AttentionShift:
+    """Gradient of the predicted probability by attention before its softmax.
+
+    Signed: above 0, the probability of the predicted label rises when all look a little more at the word and, since
+    weights sum to 1, less at everything else; below 0, it falls. What looking anywhere would do alike does not count,
+    and in some encoders that is most of what attention times gradient counts.
+    """
+
+    support: Support
+    layer: Layers = -1
+    """Which layer's attention: -1 is the last; or all, added up."""
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Return one score a word, for the label the support model predicts."""
+        return score_looks(self.support, self.layer, documents, gained)
+
+
+def gained(look: Tensor, slope: Tensor) -> Tensor:
+    """Say what a look is worth beside looking as before. Shape: (batch, heads, rows, pieces), or (batch, words)."""
+    worth = look * slope
+    return worth - look * worth.sum(-1, keepdim=True)
+
+
+def score_looks(
+    support: Support, layer: Layers, documents: Sequence[Document], value: Callable[[Tensor, Tensor], Tensor]
+) -> list[Saliency]:
+    """Score words by all that looks at them.
+
+    :param value: Makes of how much each piece is looked at, and of the gradient by it, what that look is worth.
+    """
+    classifier = support.classifier
+    looking = Looking(classifier, layer)
+    below = classifier.encoder.below(looking.layers[0])
+
+    def score_batch(batch: Batch) -> Scores:
+        with replaced(below, lambda output: output.detach().requires_grad_()):
+            output, weights = looking(batch)
+        probabilities, targets = explained(support, output)
+        gradients = torch.autograd.grad(probabilities.sum(), weights)
+        values = [value(look, slope).detach() for look, slope in zip(weights, gradients, strict=True)]
+        return looking.by_word(looking.together(values), batch), targets.tolist()
+
+    part = PART / 4 if layer == "all" else 1
+    with torch.enable_grad():
+        return support.score(documents, score_batch, part, looking.is_above(n_before=1))
