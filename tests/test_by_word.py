@@ -219,16 +219,26 @@ def test_weights_are_as_exact_as_the_network() -> None:
 
 @torch.no_grad()
 def test_words_that_are_nearly_alike_are_told_apart_with_16_bits() -> None:
-    head, weigher = made(TaggingHead, WIDE, 1, 0.5, False), weighing()
+    head = made(TaggingHead, WIDE, 1, 0.5, False)
     layout = layout_of([[NO_WORD, *range(20), NO_WORD]])
     hidden = numbers(1, 1, WIDE) + 1e-3 * numbers(1, 22, WIDE, seed=1)
     exact, _ = head(hidden, layout)
     with torch.autocast("cpu", torch.bfloat16):
         found, _ = head(hidden, layout)
-        _, weights = weigher(hidden, layout)
     torch.testing.assert_close(found, exact, rtol=0, atol=0)
     assert len(set(found[0, :20, 0].tolist())) == 20
-    assert weights.dtype == torch.float32
+
+
+@torch.no_grad()
+def test_words_are_weighed_with_more_digits_than_16_bits_have() -> None:
+    """Rounded to 16 bits, a weight before the softmax is rounded by up to a 256th of it."""
+    head, layout = weighing(), layout_of([[NO_WORD, *range(20), NO_WORD]])
+    seen: list[Tensor] = []
+    head.key.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    with torch.autocast("cpu", torch.bfloat16):
+        _, weights = head(numbers(1, 22, WIDE), layout)
+    scores = torch.tanh(seen[0]).float() @ head.importance.weight[0]
+    torch.testing.assert_close(weights[:, :20], scores[:, :20].softmax(-1), rtol=1e-5, atol=0)
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -213,6 +213,19 @@ def test_attention_in_the_open_changes_no_answer(architecture: str, encoders: di
         np.testing.assert_allclose(classifier.probabilities(texts(8)), plain, atol=1e-5)
         raise KeyboardInterrupt
     assert classifier.body.config._attn_implementation == before
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("long", ["stagger", "chunk"])
+def test_answers_have_more_digits_than_16_bits(long: str, encoders: dict[str, Path]) -> None:
+    """Scorers that compare answers to variants of a text would find most of them equal."""
+    encoder = load_encoder(str(encoders["bert"]), "mean")
+    config: Any = {"layers": 2, "long": long}
+    classifier = Classifier(encoder, ("neg", "pos"), NetworkConfig(str(encoders["bert"]), **config))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = classifier(classifier.collate(classifier.words(texts(6)))).logits
+    assert logits.dtype == torch.float32
+    assert (logits != logits.bfloat16()).any()
 
 
 def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfig, tmp_path: Path) -> None:

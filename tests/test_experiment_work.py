@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-import fresh.experiment.experiment
+import fresh.experiment.shared
 import fresh.experiment.work
 import fresh.training
 from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid
@@ -90,8 +90,7 @@ def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
 ) -> None:
     shared, path = tmp_path / "runs" / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
     with monkeypatch.context() as patch:
-        for place in (fresh.experiment.work, fresh.experiment.experiment):
-            patch.setattr(place, "drop_folder", lambda _folder: None)
+        patch.setattr(fresh.experiment.shared, "drop_folder", lambda _folder: None)
         run(path)
     [left] = shared.glob("gate-*")
     with Runs(tmp_path / "runs").claimed(left.name):  # somebody is at it
@@ -100,6 +99,21 @@ def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
     run(path)
     assert list(shared.glob("gate-*")) == []
     assert epochs == ["lei"] * 2
+
+
+def test_a_gate_that_somebody_is_at_is_not_removed_under_them(grid: Callable[..., Path], tmp_path: Path) -> None:
+    runs = Runs(tmp_path / "runs")
+    run(grid({"method": "lei", "discretizer": "contiguous"}))
+    [left] = (runs.path / "shared").glob("gate-*")
+    worker = Worker(runs, None)
+    [last] = [
+        task
+        for task in tasks_of(grid({"method": "lei", "discretizer": ["contiguous", "top_k"]}))
+        if task.kind == "run" and runs.report(task.key) is None
+    ]
+    with runs.claimed(left.name):
+        assert worker.perform(last).status == "done"
+    assert left.exists()
 
 
 def test_a_run_that_was_broken_off_goes_on(

@@ -91,3 +91,9 @@ def test_whatever_a_network_says_all_stays_finite(first: float, second: float, u
     assert total.isfinite()
     assert outputs.grad is not None
     assert outputs.grad.isfinite().all()
+
+
+def test_shapes_have_as_many_digits_as_what_they_are_made_from() -> None:
+    outputs = torch.tensor([[0.3, -0.2]], dtype=torch.float64)
+    assert HardKuma.of(outputs).mean().dtype == torch.float64
+    assert HardKuma.of(outputs.bfloat16()).mean().dtype == torch.float32

@@ -31,13 +31,19 @@ EPOCHS = 3
     ("n_epochs", "share"), [(0, 0), (0.2, 0.5), (0.4, 1), (2.2, 0.5), (4, 0), (0.3, 0.75), (3.1, 0.25)]
 )
 def test_a_linear_schedule_goes_up_for_a_tenth_and_then_down(n_epochs: float, share: float) -> None:
-    assert TrainConfig(epochs=4, schedule="linear").pace(n_epochs) == pytest.approx(share)
+    assert TrainConfig(epochs=4, schedule="linear").rate_share(n_epochs) == pytest.approx(share)
 
 
 @given(st.integers(1, 50), st.floats(0, 1))
 def test_shares_are_shares(epochs: int, done: float) -> None:
-    assert 0 <= TrainConfig(epochs=epochs, schedule="linear").pace(done * epochs) <= 1
-    assert TrainConfig(epochs=epochs).pace(done * epochs) == 1
+    assert 0 <= TrainConfig(epochs=epochs, schedule="linear").rate_share(done * epochs) <= 1
+    assert TrainConfig(epochs=epochs).rate_share(done * epochs) == 1
+
+
+def test_an_unknown_schedule_is_refused_in_python_too() -> None:
+    unknown: Any = "cosine"
+    with pytest.raises(ValueError, match=r"^schedule must be constant or linear, got cosine\.$"):
+        TrainConfig(schedule=unknown)
 
 
 SHARES = [0.1, 0.5, 1.0, 0.6, 0.25, 0.0]
@@ -67,7 +73,7 @@ def stepped(paced: bool, as_on_a_gpu: bool = False) -> nn.Sequential:
     place = group["lr"]
     with torch.random.fork_rng(devices=[]):
         for seed, (size, share) in enumerate(zip(SIZES, SHARES, strict=True)):
-            update.pace(share)
+            update.set_share(share)
             update(dealt(range(size)), torch.arange(size), 1 / 8, seed)
             assert not as_on_a_gpu or group["lr"] is place  # a recorded step reads no other
     return model

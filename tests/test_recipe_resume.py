@@ -15,7 +15,7 @@ from fresh.config import ConfigError
 from fresh.data import Splits
 from fresh.progress import SILENT, Silent
 from fresh.recipe import train
-from fresh.unfinished import unfinished
+from fresh.unfinished import NOTE, partial_of, unfinished
 
 EPOCHS = 3
 
@@ -116,6 +116,16 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
 
 def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int, int], Path]) -> None:
     assert unfinished(broken_off(0, 2)) == ""
+
+
+@pytest.mark.parametrize("damage", [None, "{"])
+def test_what_is_kept_without_its_note_is_told_but_offered_to_nobody(
+    damage: str | None, broken_off: Callable[[int, int], Path]
+) -> None:
+    folder = broken_off(1, 1)
+    note = partial_of(folder) / NOTE
+    note.unlink() if damage is None else note.write_text(damage, encoding="utf-8")
+    assert re.fullmatch(r"Kept: support model: 1 epochs, best dev macro-F1 [0-9.]+\.", unfinished(folder))
 
 
 def test_another_run_must_not_go_on(

@@ -54,6 +54,34 @@ def test_without_memory_for_a_recording_steps_are_made_plainly(size: int, no_gpu
     assert not no_gpu.replay.called
 
 
+def test_a_replayed_step_is_made_with_its_share_of_the_learning_rate(no_gpu: MagicMock) -> None:
+    model = network()
+    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team(), paced=True)
+    update.recorded[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
+    update.seen[2, 6] = 1
+    [group] = update.optimizer.param_groups
+    rates: list[float] = []
+    no_gpu.replay.side_effect = lambda: rates.append(float(group["lr"]))
+    for share in (0.5, 1.0, 0.1):
+        update.set_share(share)
+        update(dealt(range(2)), torch.arange(2), 1 / 8, 0)
+    assert rates == pytest.approx([RATES[0] * share for share in (0.5, 1.0, 0.1)])
+
+
+def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
+    model = network()
+    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for width in (6, 7):
+            update.record((2, width), 1.0)
+    assert [str(warning.message) for warning in said] == [
+        "Out of GPU memory: training steps of some sizes are made without recording, which is slower. "
+        "The result is the same; a smaller batch_size would leave room."
+    ]
+    assert not batching.ROOM.said  # that fewer pieces are read at once is another thing, and not true here
+
+
 def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
     no_gpu: MagicMock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,6 +212,10 @@ def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[
     others = {**settings, "epochs": 2, "seed": 7, "ratio": 0.5}
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         search(splits, out=folder, trials=1, space=["lambda_1=0.1:1"], progress=SILENT, **others)
+    rising = {**settings, "schedule": "linear"}  # whose epochs decide on each step, and are told once all the same
+    search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **rising)
+    with pytest.raises(ConfigError, match=r" holds a search that differs in: epochs\. Choose another folder\.$"):
+        search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **{**rising, "epochs": 2})
     fewer = Splits(splits.train[1:], splits.dev, splits.test)
     with pytest.raises(ConfigError, match=r" holds a search that differs in: data\. Choose another folder\.$"):
         search(fewer, out=folder, trials=1, progress=SILENT, **settings)

@@ -114,8 +114,7 @@ class WeighingHead(nn.Module):
     def classify(self, read: Tensor, weights: Tensor) -> Tensor:
         """Sum up words by their weights and classify the sum."""
         summed = (weights.unsqueeze(-1).to(read.dtype) * read).sum(1)
-        logits: Tensor = self.out(self.dropout(functional.relu(self.middle(summed))))
-        return logits
+        return exactly(self.out, self.dropout(functional.relu(self.middle(summed))))
 
 
 class TaggingHead(nn.Module):
@@ -139,7 +138,8 @@ class TaggingHead(nn.Module):
 def exactly(layer: nn.Linear, values: Tensor) -> Tensor:
     """Apply a layer with 32 bits at least, also where the rest is computed with 16.
 
-    What it puts out for the words of a text is ranked, and words that are alike would tie for want of digits.
+    What it says of the words of a text, or of variants of it, is ranked, and what is nearly alike would tie for want of
+    digits.
     """
     digits = torch.promote_types(layer.weight.dtype, torch.float32)
     bias = None if layer.bias is None else layer.bias.to(digits)

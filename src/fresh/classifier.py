@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fresh.by_word import WeighingHead
+from fresh.by_word import WeighingHead, exactly
 from fresh.encoder import Encoder, quiet
 from fresh.encoding import Text
 from fresh.network import Network, load_parts
@@ -58,7 +58,7 @@ class LinearHead(nn.Linear):
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Return one number a label. Shapes: (texts, wide) to (texts, labels)."""
-        return super().forward(self.dropout(pooled))
+        return exactly(self, self.dropout(pooled))
 
 
 class Classifier(Network):

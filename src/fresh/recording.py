@@ -1,6 +1,7 @@
 """Training steps on a GPU: the work of each shape of batch is recorded once and then replayed."""
 
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,8 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from fresh import batching
-from fresh.batching import Dealt
+from fresh.batching import Dealt, is_full
 from fresh.team import Team
 from fresh.update import Loss, Update
 
@@ -17,6 +17,10 @@ AHEAD = 64
 """Steps that are handed to a GPU before an earlier lot of them has to be done."""
 ALONE = threading.Lock()
 """Held by the one training that draws what is random, or records, while others replay."""
+UNRECORDED = (
+    "Out of GPU memory: training steps of some sizes are made without recording, which is slower. "
+    "The result is the same; a smaller batch_size would leave room."
+)
 Shape = tuple[int, int]
 """Texts of a batch, and pieces that each is filled up to."""
 
@@ -51,6 +55,7 @@ class Recording(Update):
         self.recorded: dict[Shape, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self.refused: set[Shape] = set()
         """Shapes that memory was too short to record in this epoch."""
+        self.warned = False
         self.pool = torch.cuda.graph_pool_handle()
         self.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         self.generator = torch.Generator(self.device)
@@ -96,7 +101,9 @@ class Recording(Update):
         self.refused.add(shape)
         if not self.recorded:
             self.pool = torch.cuda.graph_pool_handle()  # one whose only recording is gone cannot be taken again
-        batching.ROOM.warn()
+        if not self.warned:
+            self.warned = True
+            warnings.warn(UNRECORDED, RuntimeWarning, stacklevel=2)
 
     def captured(self, graph: torch.cuda.CUDAGraph, given: Tensor, width: int, scale: float) -> bool:
         """Do all that a step does without its being done; False where memory is too short, be it for one text."""
@@ -109,7 +116,7 @@ class Recording(Update):
             finally:
                 graph.capture_end()
         except RuntimeError as error:
-            if not batching.is_full(error):
+            if not is_full(error):
                 raise
             enough = False
         if not enough:

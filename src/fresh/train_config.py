@@ -1,7 +1,7 @@
 """Settings of a training, and of how the hardware is used for it."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from fresh.config import below, not_above, refuse
 
@@ -13,6 +13,7 @@ FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 
 LATER = {"train.schedule": "constant"}
 """Settings that came later, as they were before: a training that leaves them so is the one that it was."""
+RateSchedule = Literal["constant", "linear"]
 WARM_UP = 0.1
 """Share of a training in which the learning rate of a linear schedule goes up."""
 
@@ -60,7 +61,7 @@ class TrainConfig:
     """Texts in a training step, on average: short texts come in larger batches, long ones in smaller."""
     learning_rate: float = 3e-5
     """Learning rate of AdamW."""
-    schedule: Literal["constant", "linear"] = "constant"
+    schedule: RateSchedule = "constant"
     """How the learning rate goes: constant; or linear, up over the first tenth of all steps, then down to nothing."""
     weight_decay: float = 0.01
     """Weight decay of AdamW, decoupled."""
@@ -80,9 +81,12 @@ class TrainConfig:
             *not_above(0, learning_rate=self.learning_rate),
             f"max_grad_norm must be above 0, got {self.max_grad_norm}." if not self.max_grad_norm > 0 else None,
             *below(0, weight_decay=self.weight_decay, seed=self.seed),
+            f"schedule must be constant or linear, got {self.schedule}."
+            if self.schedule not in get_args(RateSchedule)
+            else None,
         )
 
-    def pace(self, n_epochs: float) -> float:
+    def rate_share(self, n_epochs: float) -> float:
         """Say which share of the learning rate a step is made with, so many epochs into training."""
         if self.schedule == "constant":
             return 1.0

@@ -210,7 +210,7 @@ def run_epoch(
     update.begin()
     for place, (batch, seed) in enumerate(zip(batches, seeds.tolist(), strict=True)):
         end = start + len(batch.numbers)
-        update.pace(config.pace(epoch + (place + 0.5) / len(batches)))
+        update.set_share(config.rate_share(epoch + (place + 0.5) / len(batches)))
         update(batch, numbers[start:end], 1 / config.batch_size, seed >> 1)
         start = end
         yield

@@ -59,7 +59,10 @@ def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
 def unfinished(folder: Path) -> str:
     """Say what is kept of a training that was broken off, if anything, and how to go on."""
     kept = kept_of(folder)
-    wanted = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8")) if kept else {}
+    try:
+        wanted = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return kept  # nobody can go on from there
     fewer = "" if "train.epochs" in wanted else "; a smaller --epochs then makes do with what is done"
     return kept and f"{kept} Give the same command again to go on from there{fewer}."
 

@@ -67,7 +67,7 @@ class Update:
 
         :param rates: Learning rate, weight decay, and the norm that gradients are clipped to.
         :param rounds: Whether encoders read weights of 16 bits.
-        :param paced: Whether the learning rate changes from step to step, see `pace`.
+        :param paced: Whether the learning rate changes from step to step, see `set_share`.
         """
         self.rounded = Rounded(model) if rounds else None
         self.tallies = [part for part in model.modules() if isinstance(part, Tally)]
@@ -91,7 +91,7 @@ class Update:
             capturable=on_gpu,
         )
 
-    def pace(self, share: float) -> None:
+    def set_share(self, share: float) -> None:
         """Have the steps from here on made with a share of the learning rate."""
         self.share = share
 

@@ -1,20 +1,19 @@
 """Experiments from their grid files: what `fresh run` does."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fresh.config import ConfigError
 from fresh.experiment.engine import Engine, Schedule
-from fresh.experiment.folder import BusyError, Runs
+from fresh.experiment.folder import Runs
 from fresh.experiment.grid import Grid, checked
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.local import Local
 from fresh.experiment.plan import Task, plan_all, tell_apart
+from fresh.experiment.shared import drop_shared
 from fresh.experiment.view import LiveView
 from fresh.methods.settings import CUTS_EACH
-from fresh.model_folder import drop_folder
 
 
 class Done(NamedTuple):
@@ -82,8 +81,7 @@ def drop_gates(tasks: Sequence[Task], runs: Runs) -> None:
     for gate in (task for task in tasks if task.kind == "gate" and runs.shared(task.key).exists()):
         cut = [runs.report(task.key) is not None for task in tasks if gate.key in task.needs]
         if cut == [True] * len(CUTS_EACH):
-            with contextlib.suppress(BusyError), runs.claimed(gate.key):
-                drop_folder(runs.shared(gate.key))
+            drop_shared(runs, gate.key)
 
 
 def read_all(paths: Sequence[Path], overrides: Mapping[str, Any] | None, documents: int | None) -> list[Grid]:

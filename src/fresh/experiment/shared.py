@@ -1,5 +1,6 @@
 """What runs share: support models and the scores of all documents, each made once and kept in a folder."""
 
+import contextlib
 import itertools
 import zipfile
 import zlib
@@ -11,12 +12,14 @@ import numpy as np
 
 from fresh.data import Splits
 from fresh.document import Document, Saliency
+from fresh.experiment.folder import BusyError, Runs
 from fresh.kept import is_over
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.joint import learn_joint
 from fresh.methods.marking import SUPPORT, build_scorer, score_all
 from fresh.methods.named import scheme_of
 from fresh.methods.settings import CUTS_EACH, FreshConfig, NetworksConfig
+from fresh.model_folder import drop_folder
 from fresh.progress import SILENT
 from fresh.rationale import Words
 from fresh.support import Support
@@ -124,3 +127,9 @@ def scores_in(
     others = (arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist())
     for document, own, target, n_read in zip(documents, np.split(scores, ends[:-1]), *others, strict=True):
         yield told_apart(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)
+
+
+def drop_shared(runs: Runs, key: str) -> None:
+    """Remove what runs share, unless somebody is at it just now."""
+    with contextlib.suppress(BusyError), runs.claimed(key):
+        drop_folder(runs.shared(key))

@@ -19,7 +19,7 @@ from fresh.experiment.folder import BusyError, Runs
 from fresh.experiment.grid import Cell, lasting, shares_gate, shares_scores
 from fresh.experiment.measure import measure, measure_complement, train
 from fresh.experiment.plan import Task, gate_key, scores_key, support_key, tasks_of
-from fresh.experiment.shared import is_trained, keep_scores, kept_for, read_scores, support_of, train_gate
+from fresh.experiment.shared import drop_shared, is_trained, keep_scores, kept_for, read_scores, support_of, train_gate
 from fresh.experiment.sources import Sources
 from fresh.experiment.wording import for_grids
 from fresh.methods.gate_settings import GateConfig
@@ -106,7 +106,7 @@ class Worker:
         self.runs.finish(task.key, self.report(task.cell, run, task.key, digest))
         drop_folder(self.runs.of(task.key) / "partial")
         if shares_gate(run) and self.all_cut(task.cell, digest):
-            drop_folder(self.runs.shared(gate_key(task.cell, run, digest)))  # it is large, and nobody needs it any more
+            drop_shared(self.runs, gate_key(task.cell, run, digest))  # it is large, and nobody needs it any more
         return True
 
     def all_cut(self, cell: Cell, digest: str) -> bool:
