@@ -176,11 +176,11 @@ def score_of(answers: list[str], part: str, splits: Splits) -> float:
 
 def scorers(config: FreshConfig, n_layers: int) -> dict[str, ScorerFactory]:
     """List the scorers."""
-    fewer = replace(config.scoring, steps=8)
     named: dict[str, ScorerFactory] = {
         "attention x gradient": by_name("attention_gradient", config),
         "integrated gradients": by_name("integrated_gradients", config),
-        "integrated gradients, 8 steps": by_name("integrated_gradients", replace(config, scoring=fewer)),
+        "integrated gradients, 8 steps": in_steps(8, config),
+        "integrated gradients, 4 steps": in_steps(4, config),
         "attention shift": by_name("attention_shift", config),
         "attention shift of all layers, added": partial(AttentionShift, layer="all"),
         "attention x gradient of all layers, added": partial(AttentionGradient, layer="all"),
@@ -193,6 +193,11 @@ def scorers(config: FreshConfig, n_layers: int) -> dict[str, ScorerFactory]:
 def by_name(name: str, config: FreshConfig) -> ScorerFactory:
     """Make a scorer of the product."""
     return lambda support: build_scorer(replace(config, scorer=name), support, None)
+
+
+def in_steps(n_steps: int, config: FreshConfig) -> ScorerFactory:
+    """Make integrated gradients of other points."""
+    return by_name("integrated_gradients", replace(config, scoring=replace(config.scoring, steps=n_steps)))
 
 
 def candidates(
