@@ -246,7 +246,7 @@ def test_documents_of_training_score_the_same_without_being_read_again(
     plain = make_scorer(name, Support(support.classifier), {}).score(items)
     halves = support.classifier.halves
     assert halves is not None
-    if halves.n_below and not (name != "attention" and layers == 1):  # which asks the last frozen layer
+    if halves.n_below and not (name != "attention" and layers == 1):  # the others ask the last frozen layer
         monkeypatch.setattr(halves, "below", lambda _batch: pytest.fail("read again"))
     for found, expected in zip(make_scorer(name, support, {}).score(items), plain, strict=True):
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)

@@ -35,8 +35,7 @@ class AttentionShift:
     """Gradient of the predicted probability by attention before its softmax.
 
     Signed: above 0, the probability of the predicted label rises when all look a little more at the word and, since
-    weights sum to 1, less at everything else; below 0, it falls. What looking anywhere would do alike does not count,
-    and in some encoders that is most of what attention times gradient counts.
+    weights sum to 1, less at everything else; below 0, it falls. What looking anywhere would do alike does not count.
     """
 
     support: Support
