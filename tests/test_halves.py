@@ -211,10 +211,13 @@ def test_an_encoder_that_cannot_be_cut_is_left_whole(
         assert found is None
 
 
-def test_a_full_card_says_nothing_of_a_layer(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
+def test_a_full_card_says_nothing_of_a_layer(
+    error: RuntimeError, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = load_encoder(str(encoders["bert"]))
-    monkeypatch.setattr(encoder.model, "forward", MagicMock(side_effect=torch.OutOfMemoryError("full")))
-    with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
+    monkeypatch.setattr(encoder.model, "forward", MagicMock(side_effect=error))
+    with pytest.raises(type(error), match=f"^{error}$"):
         open_layer(encoder, -1)
 
 

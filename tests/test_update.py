@@ -190,7 +190,10 @@ def test_parts_are_halved_until_they_fit(warned: list[warnings.WarningMessage]) 
     assert len(warned) == 1
 
 
-def test_what_was_added_before_memory_ran_out_does_not_count_twice(warned: list[warnings.WarningMessage]) -> None:
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
+def test_what_was_added_before_memory_ran_out_does_not_count_twice(
+    error: RuntimeError, warned: list[warnings.WarningMessage]
+) -> None:
     whole, broken = network(), network()
     step_through(whole, Limited(whole), [8])
     plain, calls = Limited(broken), [0]
@@ -198,7 +201,7 @@ def test_what_was_added_before_memory_ran_out_does_not_count_twice(warned: list[
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         calls[0] += 1
         if calls[0] == 2:  # the second of two parts
-            raise torch.OutOfMemoryError("full")
+            raise error
         return plain(numbers, width, dense)
 
     step_through(broken, loss, [8], n_parts=2)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fresh.batching import is_full
 from fresh.encoder import Encoder, EncoderError
 from fresh.encoding import positions_of
 from fresh.quick import QuickLinear
@@ -211,8 +212,7 @@ def distances(scores: Tensor) -> Tensor:
 def turned(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn each pair of numbers by its angle (Su et al., 2021). Shape: (batch, heads, rows, size)."""
     near, far = values.float().chunk(2, dim=-1)
-    whole = torch.cat((near, far), -1) * cos.unsqueeze(1) + torch.cat((-far, near), -1) * sin.unsqueeze(1)
-    return whole.to(values.dtype)
+    return (values.float() * cos.unsqueeze(1) + torch.cat((-far, near), -1) * sin.unsqueeze(1)).to(values.dtype)
 
 
 def open_layer(encoder: Encoder, layer: int) -> OpenLayer | None:
@@ -235,7 +235,7 @@ def open_layer(encoder: Encoder, layer: int) -> OpenLayer | None:
             try:
                 return found if agrees(found, encoder) else None
             except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-                if isinstance(error, torch.OutOfMemoryError):  # a full card says nothing of a layer
+                if is_full(error):  # a full card says nothing of a layer
                     raise
     return None
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,6 +28,20 @@ FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS
 def is_full(error: Exception) -> bool:
     """Say whether a card had no room left."""
     return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in FULL)
+
+
+@contextmanager
+def unplanned() -> Iterator[None]:
+    """Attend without cuDNN inside the block.
+
+    It plans each shape of batch anew, for longer than it saves, and fails without naming memory where a card is full.
+    """
+    planned = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(planned)
 
 
 class Dealt(NamedTuple):
@@ -156,9 +171,10 @@ def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work:
         groups = [part[group] for group in batches_by_budget(sizes[part], budget // cut, squared // cut)]
         for place, numbers in enumerate(groups):
             try:
-                work(numbers)
-            except torch.OutOfMemoryError:
-                if len(numbers) == 1:
+                with unplanned():
+                    work(numbers)
+            except RuntimeError as error:
+                if len(numbers) == 1 or not is_full(error):
                     raise
                 ROOM.shrink()
                 waiting.append(np.concatenate(groups[place:]))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fresh.batching import Dealt, deal, padding_share
+from fresh.batching import Dealt, deal, padding_share, unplanned
 from fresh.kept import Best, Over, best_state, keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress
@@ -231,18 +231,15 @@ def settled() -> Iterator[None]:
     memory: Any = torch.utils.deterministic
     filled = memory.fill_uninitialized_memory
     devices = list(range(torch.cuda.device_count()))
-    planned = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    with torch.random.fork_rng(devices=devices), warnings.catch_warnings():
+    with torch.random.fork_rng(devices=devices), unplanned(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*deterministic")  # what has no repeatable form is used as it is
         torch.use_deterministic_algorithms(True, warn_only=True)
         memory.fill_uninitialized_memory = False
-        torch.backends.cuda.enable_cudnn_sdp(False)  # it plans each shape of batch anew, for longer than it saves
         try:
             yield
         finally:
             torch.use_deterministic_algorithms(strict, warn_only=warn)
             memory.fill_uninitialized_memory = filled
-            torch.backends.cuda.enable_cudnn_sdp(planned)
 
 
 @contextmanager

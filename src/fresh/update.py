@@ -125,8 +125,8 @@ class Update:
             for part in numbers.tensor_split(min(n_parts, max(1, len(numbers)))):
                 if len(part):
                     self.backward(part, width, dense, scale)
-        except torch.OutOfMemoryError:
-            if self.n_parts >= len(numbers):
+        except RuntimeError as error:
+            if self.n_parts >= len(numbers) or not batching.is_full(error):
                 raise
             self.forget()
             return False
