@@ -13,7 +13,7 @@ from crowds import crowd
 from experiments import Silent, run, run_keys, tasks_of, toy_grid
 from fresh.batching import is_full
 from fresh.data import Splits
-from fresh.experiment.engine import Engine, Schedule
+from fresh.experiment.engine import N_CROWDED, Engine, Schedule
 from fresh.experiment.experiment import Done
 from fresh.experiment.folder import FAILED, Runs
 from fresh.experiment.local import Local
@@ -47,14 +47,16 @@ def full(n_times: int) -> Callable[..., Any]:
 
 
 def test_a_card_that_was_full_does_not_fail_a_run(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.experiment.work, "measure", full(6))
+    monkeypatch.setattr(fresh.experiment.work, "measure", full(9))
     assert run(grid) == Done("grid", 3, {})
 
 
 def test_a_run_that_is_too_large_for_the_card_fails(
     grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh.experiment.work, "measure", full(7))  # all three twice, and one also alone
+    monkeypatch.setattr(
+        fresh.experiment.work, "measure", full(10)
+    )  # all three as often as they may, and one also alone
     assert run(grid) == Done("grid", 3, {"toy, random words, seed 0": ALSO})
     record = (Runs(tmp_path / "runs").of(run_keys(grid)[0]) / FAILED).read_text(encoding="utf-8")
     assert "in maybe" in record
@@ -109,7 +111,7 @@ def test_each_engine_puts_off_what_finds_no_room(engines: Callable[[Path], Engin
     out, once, always = tmp_path / "runs", tmp_path / "once", tmp_path / "always"
     failed = carry_out(engines(out), [crowd(first, 1, once), crowd(second, 9, always), other], out)
     assert failed == {second.key: ALSO}
-    assert [len(tries.read_text(encoding="utf-8")) for tries in (once, always)] == [2, 3]
+    assert [len(tries.read_text(encoding="utf-8")) for tries in (once, always)] == [2, N_CROWDED + 1]
     assert [Runs(out).report(task.key) is not None for task in (first, second, other)] == [True, False, True]
 
 

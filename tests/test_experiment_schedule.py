@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fresh.experiment.engine
 from experiments import Silent
-from fresh.experiment.engine import N_TRIES, Ended, Schedule
+from fresh.experiment.engine import N_CROWDED, N_TRIES, Ended, Schedule
 from fresh.experiment.folder import FAILED, Runs
 from fresh.experiment.grid import Cell
 from fresh.experiment.plan import Kind, Task
@@ -44,8 +44,8 @@ class Made:
     n_cleared: int = 0
 
     def start(self, task: Task) -> None:
-        assert not any(self.crowds[other.key] > 1 for other in self.at)
-        assert self.crowds[task.key] < 2 or not self.at
+        assert not any(self.crowds[other.key] >= N_CROWDED for other in self.at)
+        assert self.crowds[task.key] < N_CROWDED or not self.at
         self.beside.append(len(self.at))
         self.at.append(task)
         self.starts.append(task.key)
@@ -97,7 +97,7 @@ def ends_badly(fates: list[Fate]) -> bool:
     for fate in fates:
         deaths += fate == "died"
         crowds += fate == "crowded"
-        if fate == "failed" or deaths == N_TRIES or crowds == 3:
+        if fate == "failed" or deaths == N_TRIES or crowds > N_CROWDED:
             return True
         if fate == "done":
             return False
@@ -108,7 +108,7 @@ def ends_badly(fates: list[Fate]) -> bool:
 def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
     tasks: list[Task], n_workers: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=5)) for task in tasks}
+    fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=6)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
     engine, view = Made(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
     failed = Schedule(Runs(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
@@ -181,23 +181,30 @@ def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) ->
     failed, engine = carry_out(tasks, tmp_path, 3, c=["crowded"])
     assert (failed, engine.most, engine.n_cleared) == ({}, 3, 0)
     assert engine.beside == [0, 1, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2]
-    assert engine.starts[-1] == "c"
+    assert "".join(engine.starts) == "abcdefcghijk"  # as soon as as many are done as were running then
 
 
-def test_a_task_without_room_twice_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
-    tasks = [*chain("support", "run"), Task("run", "a", CELL), Task("run", "b", CELL)]
-    failed, engine = carry_out(tasks, tmp_path, 2, t0=["crowded"] * 2, a=["crowded", "crowded", "busy", "died"])
+def test_a_task_without_room_is_tried_again_when_no_other_is_left_to_wait_for(tmp_path: Path) -> None:
+    failed, engine = carry_out(chain("support", "run"), tmp_path, 3, t0=["crowded"])
+    assert (failed, engine.starts, engine.n_cleared) == ({}, ["t0", "t0", "t1"], 0)
+
+
+def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
+    tasks = [*chain("support", "run"), *(Task("run", key, CELL) for key in "abcdef")]
+    full: list[Fate] = ["crowded"] * N_CROWDED
+    failed, engine = carry_out(tasks, tmp_path, 2, t0=list(full), a=[*full, "busy", "died"])
     assert (failed, engine.most) == ({}, 2)
-    assert engine.starts == ["t0", "a", "b", "t0", "a", "t0", "t1", "a", "a", "a"]
+    assert [engine.starts.count(key) for key in ("t0", "a")] == [N_CROWDED + 1, N_CROWDED + 3]
+    assert engine.starts[-5:] == ["t0", "t1", "a", "a", "a"]
     assert engine.n_cleared == 4
 
 
 def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * 3)
+    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * (N_CROWDED + 1))
     told = "toy, support model, seed 0: t0 broke (Also with no other task beside it.)"
     assert failed == {"t0": told, "t1": told}
-    assert engine.starts == ["t0"] * 3
-    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * 3)
+    assert engine.starts == ["t0"] * (N_CROWDED + 1)
+    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * (N_CROWDED + 1))
     record = json.loads((Runs(tmp_path / "b").of("t0") / FAILED).read_text(encoding="utf-8"))
     assert record == {"error": failed["t0"], "where": "there"}
 

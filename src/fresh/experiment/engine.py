@@ -1,6 +1,7 @@
 """Who does the tasks of a grid: what an engine is, and the order in which it is given work."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -12,6 +13,8 @@ from fresh.experiment.work import Outcome
 
 N_TRIES = 3
 """How often a task is begun whose worker dies under it."""
+N_CROWDED = 3
+"""How often a task may find no room beside others before it waits until no other is left."""
 WELL = 2
 """Times the number of tasks at once: how many must be done until one more is tried after a card was full."""
 PAUSE = 0.2
@@ -92,9 +95,12 @@ class Schedule:
     """How many tasks are done at once since a card was full; as many as there are workers if it never was."""
     n_well: int = 0
     """Tasks done since then, or since one more was tried."""
-    once_crowded: set[str] = field(default_factory=set)
+    n_crowded: Counter[str] = field(default_factory=Counter)
+    """How often each task found no room on a card while others were running."""
+    due: dict[str, int] = field(default_factory=dict)
+    """How many tasks must be done until one that found no room is tried again."""
     crowded: list[Task] = field(default_factory=list)
-    """Tasks that found no room on a card twice while others were running, which are tried again alone, in the end."""
+    """Tasks that found none too often, which are tried again alone, in the end."""
     alone: bool = False
     """Whether what is running was put off, and has no other task beside it now."""
     running: set[str] = field(default_factory=set)
@@ -115,7 +121,9 @@ class Schedule:
         self.view.expect(self.waiting)
         while self.waiting or self.crowded or self.running:
             self.start_ready()
-            if self.crowded and not self.running:
+            if not self.running and self.due:
+                self.due.clear()  # no other is left whose end they could wait for
+            elif not self.running and self.crowded:
                 self.start_alone()
             if self.running:
                 ended = self.engine.wait()
@@ -148,7 +156,7 @@ class Schedule:
             if lost is not None:
                 self.waiting.remove(task)
                 self.give_up(task, self.failed[lost])
-            elif self.done.issuperset(task.needs):
+            elif self.done.issuperset(task.needs) and len(self.done) >= self.due.get(task.key, 0):
                 self.waiting.remove(task)
                 self.start(task)
 
@@ -161,6 +169,7 @@ class Schedule:
     def start(self, task: Task) -> None:
         """Give a task to a worker."""
         self.running.add(task.key)
+        self.due.pop(task.key, None)
         self.view.started(task)
         self.engine.start(task)
 
@@ -192,13 +201,17 @@ class Schedule:
             self.give_up(task, outcome.error + also, f"{task}: ", outcome.where)
 
     def put_off_crowded(self, task: Task) -> None:
-        """Have a task wait that found no room, until fewer are running; the second time, until no other is left."""
-        if task.key in self.once_crowded:
+        """Have a task wait that found no room, until as many are done as are running; in the end, until all are.
+
+        Then it comes first, since others may need it, and fewer are running beside it.
+        """
+        self.n_crowded[task.key] += 1
+        if self.n_crowded[task.key] == N_CROWDED:
             self.crowded.append(task)
         else:
-            self.once_crowded.add(task.key)
-            self.waiting.append(task)
             self.most, self.n_well = max(1, len(self.running)), 0
+            self.due[task.key] = len(self.done) + self.most
+            self.waiting.insert(0, task)
         self.view.put_off(task)
 
     def try_more(self) -> None:
