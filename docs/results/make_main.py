@@ -86,8 +86,9 @@ def side_by_side(ours: Table, paper: Table, corpora: list[str]) -> str:
 
 
 def best(table: Table, corpus: str, beginnings: tuple[str, ...]) -> tuple[str, Cell] | None:
-    """Find the best row of some kind on a corpus."""
-    found = [(row, cells[corpus]) for row, cells in table.items() if row.startswith(beginnings) and corpus in cells]
+    """Find the best row of some kind on a corpus, of those that have all seeds."""
+    whole = [(row, cells[corpus]) for row, cells in table.items() if corpus in cells and not cells[corpus].few]
+    found = [(row, cell) for row, cell in whole if row.startswith(beginnings)]
     return max(found, key=lambda item: item[1].mean, default=None)
 
 
@@ -108,11 +109,14 @@ def goals(table: Table, corpora: list[str]) -> str:
 
 
 def fixed(table: Table, corpora: list[str]) -> str:
-    """Lay out each single variant of FRESH against full text."""
+    """Lay out each single variant of FRESH against full text, where both have all seeds."""
     rows: list[list[str]] = []
     for row, cells in table.items():
         if row.startswith(OURS):
-            shares = [cells[c].mean / table[FULL][c].mean if c in cells and c in table[FULL] else None for c in corpora]
+            pairs = [(cells.get(corpus), table[FULL].get(corpus)) for corpus in corpora]
+            shares = [
+                ours.mean / full.mean if ours and full and not (ours.few or full.few) else None for ours, full in pairs
+            ]
             rows.append([row, *(MISSING if share is None else f"{share:.1%}" for share in shares)])
     return lines(["share of full text", *corpora], rows)
 
