@@ -11,13 +11,13 @@ from fresh.experiment.grid_file import read_grid
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 SIZES = {
-    "main": 19 * 5 * 5,
-    "mpnet": 19 * 5 * 3,
-    "lengths": 22 * 5 * 5,
+    "main": 17 * 5 * 5,
+    "mpnet": 17 * 5 * 3,
+    "lengths": 20 * 5 * 5,
     "human": 8 * 2 * 5,
     "search": 21 * 3,
     "global": 8 * 5 * 5,
-    "evinf": 12 * 3,
+    "evinf": 12 * 3 + 5 * 5,
     "recipe": 14 * 3 * 2,
 }
 
