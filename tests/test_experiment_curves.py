@@ -78,8 +78,8 @@ def test_what_stands_for_too_few_runs_is_not_whole() -> None:
     found = drawn(missing, by="scorer", where={"method": "fresh"}, against="full text")
     assert [[point.whole for point in line.points] for line in found.panels[0].lines] == [[False, True], [True]]
     assert [level.whole for level in found.panels[0].levels] == [False]
-    assert found.partly
-    assert not drawn(LENGTHS, by="scorer", where={"scorer": "b"}).partly
+    assert found.starred == {"full text"}
+    assert drawn(LENGTHS, by="scorer", against="full text").starred == set()
     both = [*seeds("a", 0.5, 0.6, None, figures={"kept": 0.1}), *seeds("b", 0.5, figures={"kept": 0.1})]
     [panel] = drawn(both, kind="scatter").panels
     assert [[point.whole for point in line.points] for line in panel.lines] == [[False, False], [True]]
@@ -100,14 +100,17 @@ def test_a_search_is_the_mean_over_the_searches_of_all_seeds() -> None:
 
 
 def test_time_is_that_of_an_average_trial() -> None:
-    made = [trial(0, 0.2), trial(1, 0.8)]
+    made = [trial(0, 0.2), trial(1, 0.8), *seeds("ours", 0.7, 0.9, figures={"dev macro-F1": 0.75})]
     known = results(made)
     timed = [
         type(run)(**run_about(run), figures={**run.figures, "seconds": seconds})
-        for run, seconds in zip(known, (1.0, 3.0), strict=True)
+        for run, seconds in zip(known, (1.0, 3.0, 5.0, 6.0), strict=True)
     ]
-    [panel] = drawing(timed, FigureConfig("evp", x="seconds")).panels
+    [panel] = drawing(timed, FigureConfig("evp", x="seconds", against=("ours",))).panels
     assert [point.x for point in panel.lines[0].points] == [2.0, 4.0]
+    assert panel.levels == (Level("ours", 0.75, x=5.5),)
+    [panel] = drawing(timed, FigureConfig("evp", against=("ours",))).panels
+    assert [level.x for level in panel.levels] == [None]
 
 
 def run_about(run: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,9 +10,10 @@ from matplotlib.figure import Figure
 from fresh.config import ConfigError
 from fresh.experiment.curves import Drawing, Level, Line, Panel, Point
 from fresh.experiment.figure_config import FigureConfig, Kind
-from fresh.experiment.plot import COLOURS, MARKERS, PARTLY, STYLES, draw, plot, x_label
+from fresh.experiment.plot import COLOURS, MARKERS, STYLES, draw, plot, x_label
 from fresh.extras import MissingExtraError
 
+BANDS = "bands: from the lowest to the highest seed"
 POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
 
 
@@ -66,9 +68,10 @@ def test_points_of_too_few_runs_are_hollow_and_the_legend_says_so() -> None:
     lines = (Line("a", (POINTS[0]._replace(whole=False), POINTS[1])),)
     for kind in ("lines", "scatter", "evp"):
         figure = draw(Drawing(FigureConfig(kind), (Panel("sst", lines),), ()), Figure)
-        assert figure.legends[0].get_title().get_text() == PARTLY
-    whole = draw(made(), Figure)
-    assert whole.legends[0].get_title().get_text() == ""
+        told = figure.legends[0].get_title().get_text().split("\n")
+        assert told == [*([] if kind == "scatter" else [BANDS]), "hollow: not all runs are done"]
+    assert draw(made(), Figure).legends[0].get_title().get_text() == BANDS
+    assert draw(made("scatter"), Figure).legends[0].get_title().get_text() == ""
     [axes] = draw(Drawing(FigureConfig(), (Panel("sst", lines),), ()), Figure).axes
     [line, hollow] = axes.get_lines()
     assert (line.get_markevery(), hollow.get_markerfacecolor()) == ([1], "white")
@@ -83,7 +86,27 @@ def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
     panel = Panel("sst", (Line("a", POINTS),), (Level("full text", 0.8, whole=False), Level("random", 0.2)))
     [legend] = draw(Drawing(FigureConfig(), (panel,), ()), Figure).legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "full text*", "random"]
-    assert legend.get_title().get_text() == PARTLY == "hollow, or with *: not all runs are done"
+    assert legend.get_title().get_text() == f"{BANDS}\nwith *: not all runs are done"
+    both = replace(panel, lines=(Line("a", (POINTS[0]._replace(whole=False),)),))
+    [legend] = draw(Drawing(FigureConfig(), (both,), ()), Figure).legends
+    assert legend.get_title().get_text() == f"{BANDS}\nhollow or with *: not all runs are done"
+
+
+@pytest.mark.parametrize(("takes", "end"), [(30.0, 2.0), (240.0, 4.0)])
+def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float, end: float) -> None:
+    line = Line("a", (Point(60, 0.5, 0.5, 0.5), Point(120, 0.6, 0.6, 0.6)))
+    panel = Panel("sst", (line,), (Level("ours", 0.7, x=takes), Level("whole", 0.8)))
+    [axes] = draw(Drawing(FigureConfig("evp", "seconds"), (panel,), ()), Figure).axes
+    [_, ours, whole] = axes.get_lines()
+    assert np.asarray(ours.get_xydata()).tolist() == [[takes, 0.7], [end * 60, 0.7]]
+    assert np.asarray(whole.get_xydata()).tolist() == [[0, 0.8], [1, 0.8]]  # from side to side
+
+
+def test_many_points_are_not_all_marked() -> None:
+    points = tuple(Point(x, 0.5, 0.5, 0.5) for x in range(49))
+    for n_points, step in ((20, 1), (24, 1), (25, 2), (49, 3)):
+        [axes] = draw(Drawing(FigureConfig(), (Panel("a", (Line("b", points[:n_points]),)),), ()), Figure).axes
+        assert axes.get_lines()[0].get_markevery() == list(range(0, n_points, step))
 
 
 def test_one_legend_names_all_lines_and_places_without_a_panel_are_empty() -> None:

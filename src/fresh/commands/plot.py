@@ -18,7 +18,8 @@ Draw a figure of runs. What it shows is said by [figure] in the grid file, or he
 lines     a figure over a setting, mean over seeds, with a band from the lowest to the highest
 scatter   two figures, a mark for each run
 evp       expected validation performance: how good the best of so many trials is on dev (Dodge et al., 2019);
-          only for searches: rows with `draw` and `trials`
+          only for searches: rows with `draw` and `trials`; over seconds, a row that it is held against begins at
+          the time that one of its runs takes
 
 Before all runs are done, points that lack a seed are hollow, and flat lines that do have a star in the legend.
 """

@@ -45,6 +45,8 @@ class Level(NamedTuple):
     y: float
     whole: bool = True
     """Whether all runs that it stands for are done."""
+    x: float | None = None
+    """Where it begins, beside a search over time: what one of its runs takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,14 @@ class Drawing:
         return list(dict.fromkeys(level.name for panel in self.panels for level in panel.levels))
 
     @property
-    def partly(self) -> bool:
-        """Whether a point or a flat line stands for runs that are not all done."""
-        points = (point.whole for panel in self.panels for line in panel.lines for point in line.points)
-        levels = (level.whole for panel in self.panels for level in panel.levels)
-        return not all((*points, *levels))
+    def points(self) -> list[Point]:
+        """The points of all lines."""
+        return [point for panel in self.panels for line in panel.lines for point in line.points]
+
+    @property
+    def starred(self) -> set[str]:
+        """The flat lines that stand for runs that are not all done."""
+        return {level.name for panel in self.panels for level in panel.levels if not level.whole}
 
 
 def drawing(results: Sequence[Result], config: FigureConfig) -> Drawing:
@@ -195,9 +200,10 @@ def levels(results: Sequence[Result], config: FigureConfig, panel: str) -> Itera
     """Take the means of the rows that are drawn as flat lines."""
     for row in config.against:
         runs = [run for run in results if run.row == row and written(run.about(config.panels)) == panel]
-        values = values_of(each_once(runs), config.y)
+        values, seconds = values_of(each_once(runs), config.y), values_of(each_once(runs), SECONDS)
+        timed = config.kind == "evp" and config.x == SECONDS and bool(seconds)
         if values:
-            yield Level(row, statistics.fmean(values), all_done(runs))
+            yield Level(row, statistics.fmean(values), all_done(runs), statistics.fmean(seconds) if timed else None)
 
 
 def remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:

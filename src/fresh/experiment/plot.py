@@ -1,7 +1,7 @@
 """Figures of experiments: for colour-blind eyes and for print without colour; the same runs give the same bytes."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,12 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 STYLES = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 """So many that a marker comes in every colour before both repeat: after 77 lines."""
-PARTLY = "hollow, or with *: not all runs are done"
-"""What the legend says of points and flat lines that stand for fewer seeds than are planned."""
 LEVEL_STYLES = ((0, (1, 1)), (0, (5, 3)), (0, (7, 2, 1, 2)))
 LIGHT = "A0"
 """How much of a colour is seen inside a mark, of FF."""
 MOST_TICKS = 6
+MOST_MARKS = 24
+"""On a line; of more points some are not marked."""
 PER_LINE = 3
 """Panels side by side, at most."""
 WIDTH, HEIGHT = 3.1, 2.5
@@ -88,7 +88,8 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
     n_down = math.ceil(len(drawing.panels) / n_across)
     names = [*drawing.names, *drawing.level_names]
     n_entries = max(1, min(len(names), int(n_across * WIDTH * 11 // max(8, 5 + max(map(len, names))))))
-    legend = 0.22 * (math.ceil(len(names) / n_entries) + drawing.partly) + 0.1
+    told = list(notes(drawing))
+    legend = 0.22 * (math.ceil(len(names) / n_entries) + len(told)) + 0.1
     figure = make(figsize=(WIDTH * n_across + 0.3, HEIGHT * n_down + legend), layout="constrained")
     places = figure.subplots(n_down, n_across, squeeze=False).flat
     label, unit = x_label(drawing)
@@ -103,15 +104,20 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
             axes.set_ylabel(y_label(drawing))
         if number + n_across >= len(drawing.panels):
             axes.set_xlabel(label)
-    starred = {level.name for panel in drawing.panels for level in panel.levels if not level.whole}
-    labels = [f"{name}*" if name in starred else name for name in names]
-    look: dict[str, Any] = {
-        "loc": "outside lower center",
-        "ncols": n_entries,
-        "title": PARTLY if drawing.partly else None,
-    }
+    labels = [f"{name}*" if name in drawing.starred else name for name in names]
+    look: dict[str, Any] = {"loc": "outside lower center", "ncols": n_entries, "title": "\n".join(told) or None}
     figure.legend([handles[name] for name in names], labels, **look)
     return figure
+
+
+def notes(drawing: Drawing) -> Iterator[str]:
+    """Say, line by line, what is not plain to see."""
+    if drawing.config.kind != "scatter" and any(point.low < point.high for point in drawing.points):
+        yield "bands: from the lowest to the highest seed"
+    hollow = any(not point.whole for point in drawing.points)
+    signs = [sign for sign, there in (("hollow", hollow), ("with *", bool(drawing.starred))) if there]
+    if signs:
+        yield f"{' or '.join(signs)}: not all runs are done"
 
 
 def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dict[str, Any]:
@@ -123,10 +129,16 @@ def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dic
         place = names.index(line.name)
         draw_one = draw_marks if drawing.config.kind == "scatter" else draw_line
         drawn[line.name] = draw_one(axes, line, place, unit)
+    end = max(point.x for line in panel.lines for point in line.points) / unit
     for level in panel.levels:
         place = level_names.index(level.name)
         style = LEVEL_STYLES[place % len(LEVEL_STYLES)]
-        drawn[level.name] = axes.axhline(level.y, color=("black", "#777777")[place % 2], linestyle=style, linewidth=1.2)
+        look: dict[str, Any] = {"color": ("black", "#777777")[place % 2], "linestyle": style, "linewidth": 1.2}
+        if level.x is None:
+            drawn[level.name] = axes.axhline(level.y, **look)
+        else:
+            ends = (level.x / unit, max(end, level.x / unit))
+            [drawn[level.name]] = axes.plot(ends, (level.y, level.y), marker="*", markersize=7, markevery=[0], **look)
     return drawn
 
 
@@ -152,7 +164,7 @@ def draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
         axes.fill_between(xs, lows, highs, color=colour, alpha=0.15, linewidth=0)
     else:
         axes.vlines(xs, lows, highs, color=colour, linewidth=1)
-    marked = range(0, len(xs), max(1, len(xs) // 8))
+    marked = range(0, len(xs), -(-len(xs) // MOST_MARKS))
     filled = [number for number in marked if line.points[number].whole]
     [drawn] = axes.plot(xs, ys, color=colour, linestyle=style, marker=marker, markevery=filled)
     for number in marked:
