@@ -103,6 +103,7 @@ class Silent:
         self.expected: list[str] = []
         self.ends: list[tuple[str, str, str]] = []
         self.deaths: list[str] = []
+        self.crowds: list[tuple[str, str]] = []
 
     def expect(self, tasks: Sequence[Task]) -> None:
         self.expected = [task.key for task in tasks]
@@ -112,6 +113,9 @@ class Silent:
 
     def put_off(self, task: Task) -> None:
         pass
+
+    def crowded(self, task: Task, until: str) -> None:
+        self.crowds.append((task.key, until))
 
     def died(self, task: Task) -> None:
         self.deaths.append(task.key)

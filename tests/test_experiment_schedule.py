@@ -199,6 +199,13 @@ def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path:
     assert engine.n_cleared == 4
 
 
+def test_each_time_without_room_is_told_and_what_is_waited_for(tmp_path: Path) -> None:
+    view = Silent()
+    Schedule(Runs(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
+    others = [("t0", "when others are done")] * (N_CROWDED - 1)
+    assert view.crowds == [*others, ("t0", "when nothing else is left")]
+
+
 def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
     failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * (N_CROWDED + 1))
     told = "toy, support model, seed 0: t0 broke (Also with no other task beside it.)"

@@ -105,6 +105,17 @@ def test_the_death_of_a_worker_is_told(runs: Runs, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.splitlines()[1:] == ["A worker died while at sst, ours, seed 0. It is tried again."]
 
 
+def test_a_full_card_is_told(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    one = task("run", "ours-sst-0")
+    with LiveView(runs, ["main"], 1, 1) as view:
+        view.expect([one])
+        view.started(one)
+        view.crowded(one, "when others are done")
+        assert view.begun == {}
+    told = "The card was full: sst, ours, seed 0. It is tried again when others are done."
+    assert capsys.readouterr().err.splitlines()[1:] == [told]
+
+
 def drawn(view: LiveView) -> list[str]:
     """Draw what a terminal would show."""
     view.console = Console(width=80, height=24)

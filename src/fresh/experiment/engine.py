@@ -69,7 +69,14 @@ class View(Protocol):
         ...
 
     def put_off(self, task: Task) -> None:
-        """Take note that a task waits again: somebody else is at it, or it found no room."""
+        """Take note that a task waits again, since somebody else is at it."""
+        ...
+
+    def crowded(self, task: Task, until: str) -> None:
+        """Take note that a task waits again, since it found no room on a card.
+
+        :param until: What it waits for, in words.
+        """
         ...
 
     def died(self, task: Task) -> None:
@@ -208,11 +215,12 @@ class Schedule:
         self.n_crowded[task.key] += 1
         if self.n_crowded[task.key] == N_CROWDED:
             self.crowded.append(task)
+            self.view.crowded(task, "when nothing else is left")
         else:
             self.most, self.n_well = max(1, len(self.running)), 0
             self.due[task.key] = len(self.done) + self.most
             self.waiting.insert(0, task)
-        self.view.put_off(task)
+            self.view.crowded(task, "when others are done")
 
     def try_more(self) -> None:
         """Count a task that is done; after some of them, one more is done at once than since a card was full."""

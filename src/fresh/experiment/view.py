@@ -83,8 +83,13 @@ class LiveView:
         self.begun[task.key] = task, time.monotonic()
 
     def put_off(self, task: Task) -> None:
-        """Take note that a task waits again: somebody else is at it, or it found no room."""
+        """Take note that a task waits again, since somebody else is at it."""
         self.begun.pop(task.key, None)
+
+    def crowded(self, task: Task, until: str) -> None:
+        """Take note that a task waits again, since it found no room on a card, and say so."""
+        self.put_off(task)
+        self.say(f"The card was full: {task}. It is tried again {until}.")
 
     def died(self, task: Task) -> None:
         """Take note that a task waits again, since its worker died, and say so; in a terminal, above the table."""
