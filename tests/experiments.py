@@ -103,7 +103,7 @@ class Silent:
         self.expected: list[str] = []
         self.ends: list[tuple[str, str, str]] = []
         self.deaths: list[str] = []
-        self.crowds: list[tuple[str, str]] = []
+        self.crowds: list[tuple[str, bool]] = []
 
     def expect(self, tasks: Sequence[Task]) -> None:
         self.expected = [task.key for task in tasks]
@@ -114,8 +114,8 @@ class Silent:
     def put_off(self, task: Task) -> None:
         pass
 
-    def crowded(self, task: Task, until: str) -> None:
-        self.crowds.append((task.key, until))
+    def crowded(self, task: Task, at_last: bool) -> None:
+        self.crowds.append((task.key, at_last))
 
     def died(self, task: Task) -> None:
         self.deaths.append(task.key)

@@ -13,7 +13,7 @@ from fresh.experiment.figure_config import FigureConfig, Kind
 from fresh.experiment.plot import COLOURS, MARKERS, STYLES, draw, plot, x_label
 from fresh.extras import MissingExtraError
 
-BANDS = "bands: from the lowest to the highest seed"
+BANDS = "bands, or bars: from the lowest to the highest seed"
 POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
 
 
@@ -72,6 +72,8 @@ def test_points_of_too_few_runs_are_hollow_and_the_legend_says_so() -> None:
         assert told == [*([] if kind == "scatter" else [BANDS]), "hollow: not all runs are done"]
     assert draw(made(), Figure).legends[0].get_title().get_text() == BANDS
     assert draw(made("scatter"), Figure).legends[0].get_title().get_text() == ""
+    one_seed = Drawing(FigureConfig(), (Panel("sst", (Line("a", POINTS[1:]),)),), ())
+    assert draw(one_seed, Figure).legends[0].get_title().get_text() == ""
     [axes] = draw(Drawing(FigureConfig(), (Panel("sst", lines),), ()), Figure).axes
     [line, hollow] = axes.get_lines()
     assert (line.get_markevery(), hollow.get_markerfacecolor()) == ([1], "white")
@@ -92,13 +94,17 @@ def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
     assert legend.get_title().get_text() == f"{BANDS}\nhollow or with *: not all runs are done"
 
 
-@pytest.mark.parametrize(("takes", "end"), [(30.0, 2.0), (240.0, 4.0)])
-def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float, end: float) -> None:
+@pytest.mark.parametrize(
+    ("takes", "start", "end"), [(30.0, 30.0, 120.0), (240.0, 240.0, 240.0), (7200.0, 120.0, 120.0)]
+)
+def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float, start: float, end: float) -> None:
     line = Line("a", (Point(60, 0.5, 0.5, 0.5), Point(120, 0.6, 0.6, 0.6)))
     panel = Panel("sst", (line,), (Level("ours", 0.7, x=takes), Level("whole", 0.8)))
-    [axes] = draw(Drawing(FigureConfig("evp", "seconds"), (panel,), ()), Figure).axes
+    figure = draw(Drawing(FigureConfig("evp", "seconds"), (panel,), ()), Figure)
+    assert figure.legends[0].get_title().get_text() == "a flat line begins at the time of one run"
+    [axes] = figure.axes
     [_, ours, whole] = axes.get_lines()
-    assert np.asarray(ours.get_xydata()).tolist() == [[takes, 0.7], [end * 60, 0.7]]
+    assert np.asarray(ours.get_xydata()).tolist() == [[start, 0.7], [end, 0.7]]  # in minutes if it is long
     assert np.asarray(whole.get_xydata()).tolist() == [[0, 0.8], [1, 0.8]]  # from side to side
 
 

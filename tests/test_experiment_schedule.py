@@ -186,7 +186,7 @@ def test_a_task_without_room_is_tried_again_with_fewer_others(tmp_path: Path) ->
 
 def test_a_task_without_room_is_tried_again_when_no_other_is_left_to_wait_for(tmp_path: Path) -> None:
     failed, engine = carry_out(chain("support", "run"), tmp_path, 3, t0=["crowded"])
-    assert (failed, engine.starts, engine.n_cleared) == ({}, ["t0", "t0", "t1"], 0)
+    assert (failed, engine.starts, engine.n_cleared) == ({}, ["t0", "t0", "t1"], 1)
 
 
 def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
@@ -196,14 +196,28 @@ def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path:
     assert (failed, engine.most) == ({}, 2)
     assert [engine.starts.count(key) for key in ("t0", "a")] == [N_CROWDED + 1, N_CROWDED + 3]
     assert engine.starts[-5:] == ["t0", "t1", "a", "a", "a"]
-    assert engine.n_cleared == 4
+    assert engine.n_cleared == 4 + 5  # each time that one is tried alone, and that one found none with nobody beside it
 
 
 def test_each_time_without_room_is_told_and_what_is_waited_for(tmp_path: Path) -> None:
     view = Silent()
     Schedule(Runs(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
-    others = [("t0", "when others are done")] * (N_CROWDED - 1)
-    assert view.crowds == [*others, ("t0", "when nothing else is left")]
+    assert view.crowds == [*[("t0", False)] * (N_CROWDED - 1), ("t0", True)]
+
+
+def test_tasks_without_room_keep_their_order(tmp_path: Path) -> None:
+    tasks = [Task("run", key, CELL) for key in "abcd"]
+    fates: dict[str, list[Fate]] = {key: ["crowded"] for key in "abcd"}
+    _, engine = carry_out(tasks, tmp_path, 4, **fates)
+    assert "".join(engine.starts) == "abcdabcd"
+
+
+@pytest.mark.parametrize("fate", ["busy", "failed"])
+def test_a_task_without_room_does_not_wait_for_what_others_do_or_what_fails(fate: Fate, tmp_path: Path) -> None:
+    tasks = [Task("run", key, CELL) for key in "abcdefgh"]
+    fates: dict[str, list[Fate]] = {key: [fate] * 20 for key in "bcdefgh"}
+    _, engine = carry_out(tasks, tmp_path, 1, a=["crowded"], **fates)
+    assert "".join(engine.starts)[:3] == "aba"
 
 
 def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:

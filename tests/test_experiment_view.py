@@ -105,14 +105,15 @@ def test_the_death_of_a_worker_is_told(runs: Runs, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.splitlines()[1:] == ["A worker died while at sst, ours, seed 0. It is tried again."]
 
 
-def test_a_full_card_is_told(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("at_last", "when"), [(False, ""), (True, " in the end, alone")])
+def test_a_full_card_is_told(at_last: bool, when: str, runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     one = task("run", "ours-sst-0")
     with LiveView(runs, ["main"], 1, 1) as view:
         view.expect([one])
         view.started(one)
-        view.crowded(one, "when others are done")
+        view.crowded(one, at_last)
         assert view.begun == {}
-    told = "The card was full: sst, ours, seed 0. It is tried again when others are done."
+    told = f"The card was full while at sst, ours, seed 0. It is tried again{when}."
     assert capsys.readouterr().err.splitlines()[1:] == [told]
 
 

@@ -91,6 +91,7 @@ def test_a_full_card_says_nothing_of_its_kernels(
     error: RuntimeError, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_given: Any) -> Tensor:
+        assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
         raise error
 
     monkeypatch.setattr(ragged, "PROVEN", {})

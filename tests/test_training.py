@@ -200,9 +200,11 @@ def test_a_seed_makes_the_numbers() -> None:
     for seed in (0, 0, 1):
         with seeded(seed):
             assert torch.are_deterministic_algorithms_enabled()
+            assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
             drawn.append(torch.rand(3).tolist())
     assert drawn[0] == drawn[1]
     assert drawn[0] != drawn[2]
+    assert torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
 
 
 def test_devices_by_name() -> None:

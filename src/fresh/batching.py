@@ -21,7 +21,14 @@ MOST_TEXTS = 4
 """Times the batch size: how many short texts make a batch at most."""
 
 
-FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+FULL = (
+    "CUDA error: out of memory",
+    "CUDA driver error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_NOT_INITIALIZED",
+)
 """How a card without room is told by libraries that do not ask torch for memory."""
 
 
@@ -35,6 +42,7 @@ def unplanned() -> Iterator[None]:
     """Attend without cuDNN inside the block.
 
     It plans each shape of batch anew, for longer than it saves, and fails without naming memory where a card is full.
+    The switch is one for all threads; where blocks of several overlap, cuDNN may stay switched off.
     """
     planned = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(False)

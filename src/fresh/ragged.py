@@ -10,7 +10,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
-from fresh.batching import is_full
+from fresh.batching import is_full, unplanned
 from fresh.distances import give_back, take_over
 
 NAME = "fresh_ragged"
@@ -81,7 +81,7 @@ def is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     borders = ends(attention_mask=mask)
     found: list[list[Tensor]] = []
     try:
-        with torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        with unplanned(), torch.enable_grad(), torch.autocast(device.type, enabled=False):
             for way in (flash, masked):
                 kept = way(query, key, value, borders, 0.0, None).float() * mask[:, :, None, None]
                 found.append([kept, *torch.autograd.grad(kept.square().sum(), parts)])

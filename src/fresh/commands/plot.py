@@ -21,7 +21,7 @@ evp       expected validation performance: how good the best of so many trials i
           only for searches: rows with `draw` and `trials`; over seconds, a row that it is held against begins at
           the time that one of its runs takes
 
-Before all runs are done, points that lack a seed are hollow, and flat lines that do have a star in the legend.
+Before all runs are done, points that lack a seed are hollow, and names of flat lines that do have a star in the legend.
 """
 NAMES = ("kind", "x", "y", "by", "panels", "against")
 

@@ -90,6 +90,11 @@ class Drawing:
         return [point for panel in self.panels for line in panel.lines for point in line.points]
 
     @property
+    def starts(self) -> list[float]:
+        """Where flat lines begin that do not go from side to side."""
+        return [level.x for panel in self.panels for level in panel.levels if level.x is not None]
+
+    @property
     def starred(self) -> set[str]:
         """The flat lines that stand for runs that are not all done."""
         return {level.name for panel in self.panels for level in panel.levels if not level.whole}

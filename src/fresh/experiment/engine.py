@@ -72,10 +72,10 @@ class View(Protocol):
         """Take note that a task waits again, since somebody else is at it."""
         ...
 
-    def crowded(self, task: Task, until: str) -> None:
+    def crowded(self, task: Task, at_last: bool) -> None:
         """Take note that a task waits again, since it found no room on a card.
 
-        :param until: What it waits for, in words.
+        :param at_last: Whether it waits until no other task is left.
         """
         ...
 
@@ -103,9 +103,9 @@ class Schedule:
     n_well: int = 0
     """Tasks done since then, or since one more was tried."""
     n_crowded: Counter[str] = field(default_factory=Counter)
-    """How often each task found no room on a card while others were running."""
+    """How often each task found no room on a card, but for when it was tried alone, in the end."""
     due: dict[str, int] = field(default_factory=dict)
-    """How many tasks must be done until one that found no room is tried again."""
+    """How many tasks must be over until one that found no room is tried again."""
     crowded: list[Task] = field(default_factory=list)
     """Tasks that found none too often, which are tried again alone, in the end."""
     alone: bool = False
@@ -115,6 +115,11 @@ class Schedule:
     failed: dict[str, str] = field(default_factory=dict)
     """Why each task that failed did."""
     tries: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n_over(self) -> int:
+        """How many tasks are done, or failed."""
+        return len(self.done) + len(self.failed)
 
     def carry_out(self, tasks: Sequence[Task]) -> dict[str, str]:
         """Do all tasks; one that fails takes only those with it that need it.
@@ -163,7 +168,7 @@ class Schedule:
             if lost is not None:
                 self.waiting.remove(task)
                 self.give_up(task, self.failed[lost])
-            elif self.done.issuperset(task.needs) and len(self.done) >= self.due.get(task.key, 0):
+            elif self.done.issuperset(task.needs) and self.n_over >= self.due.get(task.key, 0):
                 self.waiting.remove(task)
                 self.start(task)
 
@@ -196,6 +201,8 @@ class Schedule:
         elif outcome.status == "busy":
             waiting.append(task)
             self.view.put_off(task)
+            if not self.running:
+                self.due.clear()  # whoever else is at it may be at it for long
             time.sleep(PAUSE)
         elif outcome.status == "crowded" and not alone:
             self.put_off_crowded(task)
@@ -208,19 +215,21 @@ class Schedule:
             self.give_up(task, outcome.error + also, f"{task}: ", outcome.where)
 
     def put_off_crowded(self, task: Task) -> None:
-        """Have a task wait that found no room, until as many are done as are running; in the end, until all are.
+        """Have a task wait that found no room, until as many are over as are running; in the end, until all are.
 
         Then it comes first, since others may need it, and fewer are running beside it.
         """
         self.n_crowded[task.key] += 1
-        if self.n_crowded[task.key] == N_CROWDED:
+        at_last = self.n_crowded[task.key] == N_CROWDED
+        if at_last:
             self.crowded.append(task)
-            self.view.crowded(task, "when nothing else is left")
         else:
+            self.waiting.insert(len(self.due), task)  # after others of its kind
             self.most, self.n_well = max(1, len(self.running)), 0
-            self.due[task.key] = len(self.done) + self.most
-            self.waiting.insert(0, task)
-            self.view.crowded(task, "when others are done")
+            self.due[task.key] = self.n_over + self.most
+        if not self.running:
+            self.engine.make_room()
+        self.view.crowded(task, at_last)
 
     def try_more(self) -> None:
         """Count a task that is done; after some of them, one more is done at once than since a card was full."""

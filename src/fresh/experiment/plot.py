@@ -113,11 +113,13 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
 def notes(drawing: Drawing) -> Iterator[str]:
     """Say, line by line, what is not plain to see."""
     if drawing.config.kind != "scatter" and any(point.low < point.high for point in drawing.points):
-        yield "bands: from the lowest to the highest seed"
+        yield "bands, or bars: from the lowest to the highest seed"
     hollow = any(not point.whole for point in drawing.points)
     signs = [sign for sign, there in (("hollow", hollow), ("with *", bool(drawing.starred))) if there]
     if signs:
         yield f"{' or '.join(signs)}: not all runs are done"
+    if drawing.starts:
+        yield "a flat line begins at the time of one run"
 
 
 def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dic
             drawn[level.name] = axes.axhline(level.y, **look)
         else:
             ends = (level.x / unit, max(end, level.x / unit))
-            [drawn[level.name]] = axes.plot(ends, (level.y, level.y), marker="*", markersize=7, markevery=[0], **look)
+            [drawn[level.name]] = axes.plot(ends, (level.y, level.y), marker="|", markersize=9, markevery=[0], **look)
     return drawn
 
 
@@ -189,7 +191,7 @@ def x_label(drawing: Drawing) -> tuple[str, float]:
     config = drawing.config
     if config.kind != "evp" or config.x == TRIALS:
         return config.x if config.kind != "evp" else "number of trials", 1.0
-    most = max(point.x for panel in drawing.panels for line in panel.lines for point in line.points)
+    most = max(*(point.x for point in drawing.points), *drawing.starts, 0.0)
     name, size = next((name, size) for least, name, size in UNITS if most >= least)
     return f"{name} of training" if config.x == SECONDS else config.x, float(size)
 

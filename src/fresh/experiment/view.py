@@ -86,10 +86,10 @@ class LiveView:
         """Take note that a task waits again, since somebody else is at it."""
         self.begun.pop(task.key, None)
 
-    def crowded(self, task: Task, until: str) -> None:
+    def crowded(self, task: Task, at_last: bool) -> None:
         """Take note that a task waits again, since it found no room on a card, and say so."""
         self.put_off(task)
-        self.say(f"The card was full: {task}. It is tried again {until}.")
+        self.say(f"The card was full while at {task}. It is tried again{' in the end, alone' if at_last else ''}.")
 
     def died(self, task: Task) -> None:
         """Take note that a task waits again, since its worker died, and say so; in a terminal, above the table."""
