@@ -13,7 +13,8 @@ from crowds import crowd
 from experiments import Silent, run, run_keys, tasks_of, toy_grid
 from fresh.batching import is_full
 from fresh.data import Splits
-from fresh.experiment.engine import N_CROWDED, Engine, Schedule
+from fresh.experiment.dispatch import N_CROWDED, Dispatcher
+from fresh.experiment.engine import Engine
 from fresh.experiment.experiment import Done
 from fresh.experiment.folder import FAILED, Runs
 from fresh.experiment.local import Local
@@ -106,7 +107,7 @@ def engines(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Engine]
 
 def carry_out(engine: Engine, tasks: list[Task], out: Path) -> dict[str, str]:
     with contextlib.closing(engine):
-        return Schedule(Runs(out), engine, Silent()).carry_out(tasks)
+        return Dispatcher(Runs(out), engine, Silent()).carry_out(tasks)
 
 
 def test_each_engine_puts_off_what_finds_no_room(engines: Callable[[Path], Engine], grid: Path, tmp_path: Path) -> None:

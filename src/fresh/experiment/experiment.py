@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fresh.config import ConfigError
-from fresh.experiment.engine import Engine, Schedule
+from fresh.experiment.dispatch import Dispatcher
+from fresh.experiment.engine import Engine
 from fresh.experiment.folder import Runs
 from fresh.experiment.grid import Grid, checked
 from fresh.experiment.grid_file import read_grid
@@ -67,7 +68,7 @@ def run_grids(
             for task in tasks:
                 runs.forget_failure(task.key)
         with LiveView(runs, list(plans), len(tasks), workers.n_workers) as view:
-            failed = Schedule(runs, workers, view, list(plans)).carry_out(tasks)
+            failed = Dispatcher(runs, workers, view, list(plans)).carry_out(tasks)
     finally:
         workers.close()
     drop_gates(tasks, runs)

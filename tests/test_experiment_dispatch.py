@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fresh.experiment.engine
+import fresh.experiment.dispatch
 from experiments import Silent
-from fresh.experiment.engine import N_CROWDED, N_TRIES, Ended, Schedule
+from fresh.experiment.dispatch import N_CROWDED, N_TRIES, Dispatcher
+from fresh.experiment.engine import Ended
 from fresh.experiment.folder import FAILED, Runs
 from fresh.experiment.grid import Cell
 from fresh.experiment.plan import Kind, Task
@@ -25,7 +26,7 @@ CELL = Cell("row", "toy", {})
 @pytest.fixture(scope="module", autouse=True)
 def no_pause() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fresh.experiment.engine, "PAUSE", 0.0)
+        patch.setattr(fresh.experiment.dispatch, "PAUSE", 0.0)
         yield
 
 
@@ -61,7 +62,7 @@ class Made:
         return Ended(task, None if fate == "died" else Outcome(fate, told, where="there"))
 
     def get_ready(self, n_tasks: int) -> None:
-        raise AssertionError("a schedule has its tasks")
+        raise AssertionError("a dispatcher has its tasks")
 
     def make_room(self) -> None:
         assert not self.at
@@ -111,7 +112,7 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
     fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=6)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
     engine, view = Made(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
-    failed = Schedule(Runs(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
+    failed = Dispatcher(Runs(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
     wanted = needed(tasks)
     lost: set[str] = set()
     for task in tasks:
@@ -135,7 +136,7 @@ def chain(*kinds: Kind) -> list[Task]:
 
 def carry_out(tasks: list[Task], folder: Path, n_workers: int = 1, **fates: list[Fate]) -> tuple[dict[str, str], Made]:
     engine = Made(n_workers, fates)
-    return Schedule(Runs(folder), engine, Silent()).carry_out(tasks), engine
+    return Dispatcher(Runs(folder), engine, Silent()).carry_out(tasks), engine
 
 
 def test_work_is_given_out_in_its_order(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
 def test_each_death_is_told_after_which_a_task_is_tried_again(tmp_path: Path) -> None:
     view, fates = Silent(), {"t0": ["died", "busy", "died", "died"], "t1": ["died"]}
     tasks = [Task("run", "t0", CELL), Task("run", "t1", CELL)]
-    Schedule(Runs(tmp_path), Made(1, fates), view).carry_out(tasks)  # type: ignore[arg-type]
+    Dispatcher(Runs(tmp_path), Made(1, fates), view).carry_out(tasks)  # type: ignore[arg-type]
     assert sorted(view.deaths) == ["t0", "t0", "t1"]
     assert sorted((key, status) for key, status, _ in view.ends) == [("t0", "failed"), ("t1", "done")]
 
@@ -201,7 +202,7 @@ def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path:
 
 def test_each_time_without_room_is_told_and_what_is_waited_for(tmp_path: Path) -> None:
     view = Silent()
-    Schedule(Runs(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
+    Dispatcher(Runs(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
     assert view.crowds == [*[("t0", False)] * (N_CROWDED - 1), ("t0", True)]
 
 
