@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,6 +97,17 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
         ]
 
     return Predictor.train(pairs("train"), pairs("dev"), quick)
+
+
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings, where memory has never run out before."""
+    from fresh import batching
+
+    monkeypatch.setattr(batching, "ROOM", batching.Room())
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield found
 
 
 @pytest.fixture(scope="session")

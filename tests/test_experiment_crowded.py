@@ -48,16 +48,15 @@ def full(n_times: int) -> Callable[..., Any]:
 
 
 def test_a_card_that_was_full_does_not_fail_a_run(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.experiment.work, "measure", full(9))
+    monkeypatch.setattr(fresh.experiment.work, "measure", full(3 * N_CROWDED))
     assert run(grid) == Done("grid", 3, {})
 
 
 def test_a_run_that_is_too_large_for_the_card_fails(
     grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        fresh.experiment.work, "measure", full(10)
-    )  # all three as often as they may, and one also alone
+    n_times = 3 * N_CROWDED + 1  # all three as often as they may, and one also alone
+    monkeypatch.setattr(fresh.experiment.work, "measure", full(n_times))
     assert run(grid) == Done("grid", 3, {"toy, random words, seed 0": ALSO})
     record = (Runs(tmp_path / "runs").of(run_keys(grid)[0]) / FAILED).read_text(encoding="utf-8")
     assert "in maybe" in record

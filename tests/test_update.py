@@ -1,6 +1,5 @@
 import copy
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -8,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fresh import batching
 from fresh.batching import Dealt
 from fresh.team import Team
 from fresh.update import Loss, Tally, Update
@@ -65,14 +63,6 @@ def step_through(model: nn.Module, loss: Loss, sizes: list[int], n_parts: int = 
 def far_apart(first: nn.Module, second: nn.Module) -> float:
     weights = zip(first.parameters(), second.parameters(), strict=True)
     return max(float((one - other).detach().abs().max()) for one, other in weights)
-
-
-@pytest.fixture
-def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
-    monkeypatch.setattr(batching, "ROOM", batching.Room())
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        yield found
 
 
 SIZES = [8, 8, 3, 16, 1, 8]

@@ -1,6 +1,6 @@
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -32,14 +32,6 @@ class Worker:
 
     def visited(self) -> list[int]:
         return sorted(itertools.chain.from_iterable(self.done))
-
-
-@pytest.fixture
-def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
-    monkeypatch.setattr(batching, "ROOM", batching.Room())
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        yield found
 
 
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
