@@ -102,9 +102,9 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
     """Warnings, where memory has never run out before."""
-    from fresh import batching
+    from fresh import gpu
 
-    monkeypatch.setattr(batching, "ROOM", batching.Room())
+    monkeypatch.setattr(gpu, "ROOM", gpu.Room())
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         yield found

@@ -41,9 +41,16 @@ def test_batches_are_a_partition_within_two_budgets(lengths: list[int], budget: 
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
 def test_no_two_neighbouring_batches_would_fit_into_one(lengths: list[int], budget: int, squared: int) -> None:
     batches = list(batches_by_budget(lengths, budget, squared))
-    for batch, following in itertools.pairwise(batches):
-        n_pieces = (len(batch) + 1) * lengths[following[0]]
-        assert n_pieces > budget or n_pieces * lengths[following[0]] > squared
+    for batch, _ in itertools.pairwise(batches):
+        longest = max(lengths[number] for number in batch)
+        n_pieces = (len(batch) + 1) * longest
+        assert n_pieces > budget or n_pieces * longest > squared
+
+
+@given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
+def test_the_longest_texts_are_read_first(lengths: list[int], budget: int, squared: int) -> None:
+    batches = batches_by_budget(lengths, budget, squared)
+    assert [lengths[number] for batch in batches for number in batch] == sorted(lengths, reverse=True)
 
 
 # Widths

@@ -11,7 +11,6 @@ import crowds
 import fresh.experiment.work
 from crowds import crowd
 from experiments import Silent, run, run_keys, tasks_of, toy_grid
-from fresh.batching import is_full
 from fresh.data import Splits
 from fresh.experiment.dispatch import N_CROWDED, Dispatcher
 from fresh.experiment.engine import Engine
@@ -22,6 +21,7 @@ from fresh.experiment.measure import measure
 from fresh.experiment.on_ray import OnRay
 from fresh.experiment.plan import Task
 from fresh.experiment.work import Worker
+from fresh.gpu import is_full
 from two_nodes import two_nodes
 
 FULL = "OutOfMemoryError: full"
@@ -79,6 +79,7 @@ def test_a_worker_makes_room_and_writes_down_no_failure(
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle, opa)`"), True),
         (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"), True),
         (RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"), True),

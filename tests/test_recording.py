@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fresh import batching, recording
+from fresh import gpu, recording
 from fresh.recording import Recording
 from fresh.team import Team
 from test_update import INPUTS, RATES, dealt, far_apart, network, step_through
@@ -23,7 +23,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
         monkeypatch.setattr(torch.cuda, name, MagicMock())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
     monkeypatch.setattr(recording, "own_numbers", lambda _generator, _device: nullcontext())
-    monkeypatch.setattr(batching, "ROOM", batching.Room())
+    monkeypatch.setattr(gpu, "ROOM", gpu.Room())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Out of GPU memory")
         yield graph
@@ -79,7 +79,7 @@ def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
         "Out of GPU memory: training steps of some sizes are made without recording, which is slower. "
         "The result is the same; a smaller batch_size would leave room."
     ]
-    assert not batching.ROOM.said  # that fewer pieces are read at once is another thing, and not true here
+    assert not gpu.ROOM.said  # that fewer pieces are read at once is another thing, and not true here
 
 
 def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(

@@ -142,6 +142,22 @@ def test_scoring_leaves_no_trace_not_even_when_it_fails(
 
 
 @pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+def test_nothing_is_remembered_for_weights_while_words_are_scored(name: str, encoders: dict[str, Path]) -> None:
+    support = support_of(encoders["bert"], layers="all")
+    weights = list(support.classifier.parameters())
+    learning = [weight.requires_grad for weight in weights]
+    seen: list[bool] = []
+    support.classifier.encoder.layers[0].register_forward_hook(
+        lambda *_: seen.append(torch.is_grad_enabled() and any(weight.requires_grad for weight in weights))
+    )
+    make_scorer(name, support, FEW | {"samples": 8}).score(documents(2, longest=4))
+    assert seen
+    assert not any(seen)
+    assert [weight.requires_grad for weight in weights] == learning
+    assert any(learning)
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
 def test_every_scorer_finds_the_word_that_decides(name: str, support: Support, toy: Splits) -> None:
     items = [example.document for example in toy.test][: 12 if name in SLOW else None]
     masks = TopK(0.2).select(make_scorer(name, support, {"samples": 60}).score(items))

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh import batching
-from fresh.batching import WELL, batches_by_budget, work_through
+from fresh import gpu
+from fresh.batching import batches_by_budget, work_through
+from fresh.gpu import WELL
 from fresh.pieces import Ints
 
 LENGTHS = st.lists(st.integers(2, 80), max_size=40)
@@ -47,7 +48,7 @@ def test_where_memory_runs_out_all_texts_are_still_worked_on_once(lengths: list[
     work = Worker(lambda numbers: len(numbers) <= most)
     groups = list(batches_by_budget(lengths, 300, 10_000))
     with warnings.catch_warnings(record=True) as found, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batching, "ROOM", batching.Room())
+        patch.setattr(gpu, "ROOM", gpu.Room())
         warnings.simplefilter("always")
         work_through(lengths, 300, 10_000, work)
     assert work.visited() == list(range(len(lengths)))
@@ -68,6 +69,17 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again(
 
     work_through([10] * 8, 40, 10_000, work)
     assert calls == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [6, 7]]
+    assert len(warned) == 1
+
+
+def test_what_torch_holds_in_store_is_given_back_where_memory_ran_out(
+    warned: list[warnings.WarningMessage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    work = Worker(lambda numbers: len(numbers) <= 2)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append(len(work.done)))
+    work_through([10] * 8, 80, 10_000, work)
+    assert given == [0, 0]  # after 8 texts at once, and after 4
     assert len(warned) == 1
 
 
@@ -113,8 +125,8 @@ def test_memory_that_runs_out_now_and_then_costs_no_text(lengths: list[int], sho
     tries = iter(short)
     work = Worker(lambda numbers: len(numbers) == 1 or not next(tries, False))
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batching, "ROOM", batching.Room())
-        patch.setattr(batching, "WELL", 2)
+        patch.setattr(gpu, "ROOM", gpu.Room())
+        patch.setattr(gpu, "WELL", 2)
         warnings.simplefilter("ignore")
         work_through(lengths, 300, 10_000, work)
     assert work.visited() == list(range(len(lengths)))

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fresh.batching import is_full
 from fresh.encoder import Encoder, EncoderError
 from fresh.encoding import positions_of
+from fresh.gpu import is_full
 from fresh.quick import QuickLinear
 
 Rows = Literal["start", "all"]

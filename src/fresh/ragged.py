@@ -10,8 +10,8 @@ from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
-from fresh.batching import is_full, unplanned
 from fresh.distances import give_back, take_over
+from fresh.gpu import is_full, unplanned
 
 NAME = "fresh_ragged"
 PROVEN: dict[tuple[torch.device, torch.dtype, int], bool] = {}

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from fresh.batching import Dealt, is_full
+from fresh.batching import Dealt
+from fresh.gpu import is_full
 from fresh.team import Team
 from fresh.update import Loss, Update
 

@@ -1,13 +1,14 @@
 """The support model: reads whole documents and is asked only where to look."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fresh.classifier import Classifier, ClassifierConfig, predictions
 from fresh.document import Document, Example, Saliency
@@ -108,7 +109,8 @@ class Support:
             for number, values, target, n_read in zip(numbers.tolist(), *score(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], values[:n_read], target)
 
-        self.classifier.work_through(self.classifier.words(texts), work, part)
+        with held_still(self.classifier):
+            self.classifier.work_through(self.classifier.words(texts), work, part)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
@@ -116,6 +118,22 @@ class Support:
         whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
         whole[: len(scores)] = scores
         return Saliency(whole, self.classifier.labels[target], document.id, len(scores))
+
+
+@contextmanager
+def held_still(network: nn.Module) -> Iterator[None]:
+    """Have no weight of a network learn inside the block.
+
+    What layers would have to remember for that is most of the memory that a gradient takes, and nobody asks for it.
+    """
+    learning = [weight for weight in network.parameters() if weight.requires_grad]
+    for weight in learning:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in learning:
+            weight.requires_grad_(True)
 
 
 def text_of(document: Document) -> Text:

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from fresh.batching import Dealt, deal, padding_share, unplanned
+from fresh.batching import Dealt, deal, padding_share
+from fresh.gpu import unplanned
 from fresh.kept import Best, Over, best_state, keeping, restore
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Advance, Progress

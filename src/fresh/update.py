@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 
-from fresh import batching
+from fresh import gpu
 from fresh.batching import Dealt
 from fresh.kept import trained
 from fresh.rounded import Rounded
@@ -114,7 +114,7 @@ class Update:
         torch.manual_seed(seed)
         while not self.add_gradients(numbers, batch.longest, batch.dense, scale):
             self.n_parts *= 2
-            batching.ROOM.warn()
+            gpu.ROOM.warn()
             torch.manual_seed(seed)  # what is drawn must not depend on where memory ran out
         self.apply()
 
@@ -126,7 +126,7 @@ class Update:
                 if len(part):
                     self.backward(part, width, dense, scale)
         except RuntimeError as error:
-            if self.n_parts >= len(numbers) or not batching.is_full(error):
+            if self.n_parts >= len(numbers) or not gpu.is_full(error):
                 raise
             self.forget()
             return False

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import torch
 
-from fresh.batching import is_full
 from fresh.data import DataError
 from fresh.experiment.folder import BusyError, Runs
 from fresh.experiment.grid import Cell, lasting, shares_gate, shares_scores
@@ -22,6 +21,7 @@ from fresh.experiment.plan import Task, gate_key, scores_key, support_key, tasks
 from fresh.experiment.shared import drop_shared, is_trained, keep_scores, kept_for, read_scores, support_of, train_gate
 from fresh.experiment.sources import Sources
 from fresh.experiment.wording import for_grids
+from fresh.gpu import is_full
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import SUPPORT
 from fresh.methods.settings import CUTS_EACH, FreshConfig, FullTextConfig
