@@ -44,6 +44,8 @@ from fresh.support import Scores, Support
 from fresh.training import Watch, quickly
 
 PARTS = ("train", "dev", "test")
+FIRST, SECOND = "attention x gradient", "integrated gradients"
+"""The scorers of which other ways are made."""
 Masks = dict[str, list[Mask]]
 
 
@@ -81,19 +83,18 @@ def passed_on(products: list[Tensor]) -> Tensor:
     return relevance.unsqueeze(1)
 
 
-def scored(name: str, scorer: SaliencyScorer, support: Support, splits: Splits, config: FreshConfig) -> "Found":
+def scored(scorer: SaliencyScorer, support: Support, splits: Splits, config: FreshConfig) -> "Found":
     """Score all documents, and say how long that took."""
     started = time.perf_counter()
     with quickly(support.classifier, config.train):
         found = {part: score_all(scorer, getattr(splits, part), SILENT, "") for part in PARTS}
-    return Found(name, found, time.perf_counter() - started)
+    return Found(found, time.perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """The scores of all documents, by one way."""
 
-    name: str
     scores: dict[str, list[Saliency]]
     seconds: float
 
@@ -102,10 +103,10 @@ class Found:
         discretizer = config.make_discretizer()
         return {part: select_read(discretizer, scores) for part, scores in self.scores.items()}
 
-    def changed(self, name: str, change: Callable[[Saliency], NDArray[np.float64]]) -> "Found":
+    def changed(self, change: Callable[[Saliency], NDArray[np.float64]]) -> "Found":
         """Make others of them, document by document."""
         new = {part: [replace(item, scores=change(item)) for item in scores] for part, scores in self.scores.items()}
-        return Found(f"{self.name}, {name}", new, self.seconds)
+        return replace(self, scores=new)
 
 
 def ranks(item: Saliency) -> NDArray[np.float64]:
@@ -126,7 +127,7 @@ def mean_rank(one: Found, other: Found) -> Found:
         part: [replace(first, scores=(ranks(first) + ranks(second)) / 2) for first, second in both]
         for part, both in pairs.items()
     }
-    return Found(f"mean rank of {one.name} and {other.name}", new, one.seconds + other.seconds)
+    return Found(new, one.seconds + other.seconds)
 
 
 def chosen(ways: Sequence[Masks], support: Support, splits: Splits) -> Masks:
@@ -177,8 +178,8 @@ def score_of(answers: list[str], part: str, splits: Splits) -> float:
 def scorers(config: FreshConfig, n_layers: int) -> dict[str, ScorerFactory]:
     """List the scorers."""
     named: dict[str, ScorerFactory] = {
-        "attention x gradient": by_name("attention_gradient", config),
-        "integrated gradients": by_name("integrated_gradients", config),
+        FIRST: by_name("attention_gradient", config),
+        SECOND: by_name("integrated_gradients", config),
         "integrated gradients, 8 steps": in_steps(8, config),
         "integrated gradients, 4 steps": in_steps(4, config),
         "attention shift": by_name("attention_shift", config),
@@ -201,29 +202,43 @@ def in_steps(n_steps: int, config: FreshConfig) -> ScorerFactory:
 
 
 def candidates(
-    named: Mapping[str, ScorerFactory], support: Support, splits: Splits, config: FreshConfig
+    named: Mapping[str, ScorerFactory], wanted: Sequence[str], support: Support, splits: Splits, config: FreshConfig
 ) -> Iterator[tuple[str, Masks, float]]:
-    """Give all ways, what they keep, and how long they take to score."""
-    found: list[Found] = []
-    for name, make in named.items():
-        found.append(scored(name, make(support), support, splits, config))
-        yield name, found[-1].cut(config), found[-1].seconds
-    if list(named) == list(scorers(config, len(support.classifier.encoder.layers))):
-        yield from together(found[0], found[1], support, splits, config)
+    """Give the ways that are wanted, what they keep, and how long they take to score."""
+    pair = {name: scored(named[name](support), support, splits, config) for name in needed(wanted)}
+    for name in wanted:
+        if name in MADE_OF_TWO:
+            both = pair[FIRST], pair[SECOND]
+            yield name, MADE_OF_TWO[name](*both, support, splits, config), both[0].seconds + both[1].seconds
+        else:
+            found = pair.get(name) or scored(named[name](support), support, splits, config)
+            yield name, found.cut(config), found.seconds
 
 
-def together(
-    first: Found, second: Found, support: Support, splits: Splits, config: FreshConfig
-) -> Iterator[tuple[str, Masks, float]]:
-    """Give the ways that are made of two."""
-    for item in (first.changed("spread", spread), second.changed("spread", spread), mean_rank(first, second)):
-        yield item.name, item.cut(config), item.seconds
-    contiguous = replace(config, discretizer="contiguous")
-    seconds = first.seconds + second.seconds
-    both = [first.cut(config), second.cut(config)]
-    yield "the surer of both", chosen(both, support, splits), seconds
-    both += [first.cut(contiguous), second.cut(contiguous)]
-    yield "the surest of both, in one piece or not", chosen(both, support, splits), seconds
+def needed(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Name the scorers that must be kept, for what is made of two."""
+    return (FIRST, SECOND) if any(name in MADE_OF_TWO for name in wanted) else ()
+
+
+def surer(first: Found, second: Found, support: Support, splits: Splits, config: FreshConfig) -> Masks:
+    """Take of two ways the surer one."""
+    return chosen([first.cut(config), second.cut(config)], support, splits)
+
+
+def surest(first: Found, second: Found, support: Support, splits: Splits, config: FreshConfig) -> Masks:
+    """Take the surest of two ways, each with words in one piece or not."""
+    cuts = [config, replace(config, discretizer="contiguous")]
+    return chosen([way.cut(cut) for cut in cuts for way in (first, second)], support, splits)
+
+
+MADE_OF_TWO: dict[str, Callable[[Found, Found, Support, Splits, FreshConfig], Masks]] = {
+    f"{FIRST}, spread": lambda first, _second, _support, _splits, config: first.changed(spread).cut(config),
+    f"{SECOND}, spread": lambda _first, second, _support, _splits, config: second.changed(spread).cut(config),
+    "mean rank of both": lambda first, second, _support, _splits, config: mean_rank(first, second).cut(config),
+    "the surer of both": surer,
+    "the surest of both, in one piece or not": surest,
+}
+"""Ways that need the scores of two scorers."""
 
 
 def parse() -> argparse.Namespace:
@@ -234,7 +249,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("settings", nargs="*", metavar="SETTING=VALUE", help="as of `fresh train`: seed=1 layers=all")
     parser.add_argument("--documents", type=int, metavar="N", help="draw so many of each split (default: all)")
     parser.add_argument(
-        "--ways", nargs="+", metavar="NAME", help="only these scorers, and nothing made of two (default: all)"
+        "--ways", nargs="+", metavar="NAME", help="only these, such as 'the surer of both' (default: all)"
     )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="also add a line for each way to this file of JSON lines"
@@ -248,9 +263,10 @@ def run(args: argparse.Namespace) -> None:
     given = {"ratio": corpus.ratio, **parse_assignments(args.settings)}
     config = from_mapping(FreshConfig, given)
     named = scorers(config, len(load_encoder(config.network.encoder).layers))
+    ways = [*named, *MADE_OF_TWO]
     for way in args.ways or ():
-        if way not in named:
-            raise ConfigError(unknown(way, "a way", named))
+        if way not in ways:
+            raise ConfigError(unknown(way, "a way", ways))
     whole = corpus.read(args.data_dir)
     splits = Splits(*(some(examples, args.documents) for examples in (whole.train, whole.dev, whole.test)))
 
@@ -264,8 +280,7 @@ def run(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     support = Support.train(splits.train, splits.dev, config.classifier, Watch())
     tell("whole text", time.perf_counter() - started, tested(support, splits))
-    wanted = {name: make for name, make in named.items() if args.ways is None or name in args.ways}
-    for name, masks, seconds in candidates(wanted, support, splits, config):
+    for name, masks, seconds in candidates(named, args.ways or ways, support, splits, config):
         tell(name, seconds, measured(masks, splits, config))
 
 

@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+import fresh.experiment.view
 from fresh.experiment.folder import Runs
 from fresh.experiment.grid import Cell
 from fresh.experiment.plan import Kind, Task
@@ -154,6 +156,41 @@ def test_the_table_fills_up(runs: Runs) -> None:
         "main: 5/6 tasks done, about 30 s left",
         "  failed: sst, theirs, seed 0: no",
     ]
+
+
+def test_what_is_being_done_says_how_far_it_has_come(runs: Runs) -> None:
+    view = LiveView(runs, ["main"], 6, 2)
+    two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
+    view.expect(two)
+    for one in two:
+        view.started(one)
+    runs.pulse("scores-a").parent.mkdir()
+    runs.pulse("scores-a").write_text("scores of train 43%")
+    assert view.at_work() == [
+        "  sst, scores of attention, seed 0 (0 s, scores of train 43%)",
+        "  sst, ours, seed 0 (0 s)",
+    ]
+    assert drawn(view)[-2:] == view.at_work()
+
+
+def test_without_a_terminal_a_long_silence_is_broken(
+    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh.experiment.view, "QUIET", 0.05)
+    one = task("run", "ours-sst-0")
+    with LiveView(runs, ["main"], 6, 1) as view:
+        view.expect([one])
+        view.started(one)
+        until, lines = time.monotonic() + 30, list[str]()
+        while "main: 5/6 tasks done" not in lines and time.monotonic() < until:
+            time.sleep(0.01)
+            lines += capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "main: 1 of 6 runs to do (1 of 6 tasks), 1 at a time.",
+        "main: 5/6 tasks done",
+        "  sst, ours, seed 0 (0 s)",
+    ]
+    assert not view.reminder.is_alive()
 
 
 def test_a_long_table_is_cut_to_the_window(tmp_path: Path) -> None:

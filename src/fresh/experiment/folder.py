@@ -41,6 +41,10 @@ class Runs:
         """Name the folder of work that several runs share."""
         return self.path / "shared" / key
 
+    def pulse(self, key: str) -> Path:
+        """Name the file in which whoever is at a task tells how far it has come."""
+        return self.path / "pulse" / key
+
     @contextmanager
     def claimed(self, key: str, patient: bool = False) -> Iterator[None]:
         """Work on something alone; the claim ends with the process, however that ends.

@@ -20,7 +20,6 @@ from fresh.methods.marking import SUPPORT, build_scorer, score_all
 from fresh.methods.named import scheme_of
 from fresh.methods.settings import CUTS_EACH, FreshConfig, NetworksConfig
 from fresh.model_folder import drop_folder
-from fresh.progress import SILENT
 from fresh.rationale import Words
 from fresh.support import Support
 from fresh.train_config import TrainConfig
@@ -85,18 +84,18 @@ def is_kept(folder: Path) -> bool:
     return (folder / SCORES).is_file()
 
 
-def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Support, notes: Sequence[str]) -> None:
+def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Support, watch: Watch) -> None:
     """Score all documents and write the scores to a file.
 
     It is done with the numbers that training computes with.
 
-    :param notes: What was noted while the support model was trained.
+    :param watch: Has what was noted while the support model was trained.
     """
     scorer = build_scorer(config, support, None)
-    arrays: dict[str, np.ndarray] = {"notes": np.array(notes, dtype=str)}
+    arrays: dict[str, np.ndarray] = {"notes": np.array(watch.notes, dtype=str)}
     for part in PARTS:
         with quickly(support.classifier, config.train):
-            found = score_all(scorer, getattr(splits, part), SILENT, "")
+            found = score_all(scorer, getattr(splits, part), watch.progress, f"scores of {part}")
         arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in found])
         arrays[f"{part} targets"] = np.array([saliency.target for saliency in found])
         arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in found])

@@ -1,5 +1,6 @@
 """How far a grid has come, live in a terminal: what is done, what is being done, the time left, the table so far."""
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,14 @@ from rich.text import Text
 from fresh.estimate import short
 from fresh.experiment.folder import Runs
 from fresh.experiment.plan import Task
+from fresh.experiment.pulse import read_pulse
 from fresh.experiment.results import MAIN, Result, grouped, read_results, values_of
 from fresh.experiment.work import Outcome
 
 N_FAILURES = 5
 """Failures that are shown; all are told in the end."""
+QUIET = 60.0
+"""Seconds without a line, where there is no terminal, until one says what is being done."""
 
 
 @dataclass(slots=True)
@@ -60,15 +64,22 @@ class LiveView:
         self.failures: list[str] = []
         self.results = {result.key: result for name in experiments for result in read_results(runs, name)}
         self.live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
+        self.said, self.over = time.monotonic(), threading.Event()
+        self.reminder = threading.Thread(target=self.remind, daemon=True)
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
             self.live.start()
+        else:
+            self.reminder.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self.console.is_terminal:
             self.live.stop()
+        else:
+            self.over.set()
+            self.reminder.join()
 
     def expect(self, tasks: Sequence[Task]) -> None:
         """Take note of the tasks that are to be done; all others are done, or failed before."""
@@ -111,7 +122,14 @@ class LiveView:
 
     def say(self, told: str) -> None:
         """Write a line that stays."""
+        self.said = time.monotonic()
         self.console.print(told, highlight=False, markup=False, soft_wrap=True)
+
+    def remind(self) -> None:
+        """Say now and then what is being done, if nothing else is said, until it is over."""
+        while not self.over.wait(max(0.0, self.said + QUIET - time.monotonic())):
+            if time.monotonic() - self.said >= QUIET:
+                self.say("\n".join([self.standing(), *self.at_work()]))
 
     def reread(self, task: Task) -> str:
         """Look up what came out of a run, and say it."""
@@ -126,13 +144,25 @@ class LiveView:
         """Say how many tasks are done."""
         return f"[{self.n_tasks - len(self.left)}/{self.n_tasks}]"
 
-    def render(self) -> Group:
-        """Draw it all."""
+    def standing(self) -> str:
+        """Say how much is done, and how long the rest may take."""
         seconds = self.pace.left(list(self.left.values()))
         left = "" if not seconds else f", about {duration(seconds)} left"
-        lines = [Text(f"{', '.join(self.experiments)}: {self.counted()[1:-1]} tasks done{left}", style="bold")]
+        return f"{', '.join(self.experiments)}: {self.counted()[1:-1]} tasks done{left}"
+
+    def at_work(self) -> list[str]:
+        """Say what is being done, for how long, and how far it has come."""
         now = time.monotonic()
-        lines += [Text(f"  {task} ({duration(now - begun)})", style="dim") for task, begun in list(self.begun.values())]
+        begun = [(task, duration(now - since)) for task, since in list(self.begun.values())]
+        far = [read_pulse(self.runs.pulse(task.key)) for task, _ in begun]
+        return [
+            f"  {task} ({', '.join(filter(None, (lasts, told)))})"
+            for (task, lasts), told in zip(begun, far, strict=True)
+        ]
+
+    def render(self) -> Group:
+        """Draw it all."""
+        lines = [Text(self.standing(), style="bold"), *(Text(line, style="dim") for line in self.at_work())]
         lines += [Text(f"  failed: {told}", style="red") for told in self.failures[-N_FAILURES:]]
         return Group(self.table(), *lines)
 

@@ -6,6 +6,7 @@ import platform
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from fresh.experiment.folder import BusyError, Runs
 from fresh.experiment.grid import Cell, lasting, shares_gate, shares_scores
 from fresh.experiment.measure import measure, measure_complement, train
 from fresh.experiment.plan import Task, gate_key, scores_key, support_key, tasks_of
+from fresh.experiment.pulse import pulsing
 from fresh.experiment.shared import drop_shared, is_trained, keep_scores, kept_for, read_scores, support_of, train_gate
 from fresh.experiment.sources import Sources
 from fresh.experiment.wording import for_grids
@@ -26,6 +28,7 @@ from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import SUPPORT
 from fresh.methods.settings import CUTS_EACH, FreshConfig, FullTextConfig
 from fresh.model_folder import drop_folder
+from fresh.progress import SILENT, Progress
 from fresh.recipe import Run
 from fresh.store import Shelf
 from fresh.training import Watch
@@ -55,6 +58,8 @@ class Worker:
     sources: Sources = field(init=False)
     shelf: tuple[str, Shelf] | None = None
     """What frozen layers put out for whole documents, and the digest of these."""
+    progress: Progress = SILENT
+    """Whom to tell how far the task has come that it is at."""
 
     def __post_init__(self) -> None:
         self.sources = Sources(self.data_dir)
@@ -63,7 +68,7 @@ class Worker:
         """Do a task unless it is done, or somebody else is at it."""
         started = time.perf_counter()
         try:
-            with self.runs.claimed(task.key), warnings.catch_warnings():
+            with self.told(task), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what matters stands in the notes of the report
                 worked = self.do(task)
                 if worked and task.kind != "run":
@@ -81,6 +86,13 @@ class Worker:
         finally:
             torch.cuda.empty_cache()  # others share the card
         return Outcome("done", seconds=time.perf_counter() - started if worked else 0.0)
+
+    @contextlib.contextmanager
+    def told(self, task: Task) -> Iterator[None]:
+        """Be at a task alone, and tell how far it has come."""
+        with self.runs.claimed(task.key), pulsing(self.runs.pulse(task.key)) as pulse:
+            self.progress = pulse
+            yield
 
     def write_failure(self, key: str, told: str) -> None:
         """Write down why a run failed, if the disk takes it."""
@@ -145,7 +157,7 @@ class Worker:
         alone = contextlib.nullcontext() if trained else self.runs.claimed(support)
         with alone:
             asked = support_of(splits, run.method, watch)
-        keep_scores(place, splits, run.method, asked, watch.notes)
+        keep_scores(place, splits, run.method, asked, watch)
         return True
 
     def watch(self, folder: Path, run: Run, digest: str, whole: bool = True) -> Watch:
@@ -157,7 +169,7 @@ class Worker:
             self.shelf = digest, run.method.train.engine.shelf()
         folder.mkdir(parents=True, exist_ok=True)
         shelf = self.shelf[1] if whole and self.shelf is not None else None
-        return Watch(folder=folder, shelf=shelf, every=KEPT_EVERY, over="best")
+        return Watch(progress=self.progress, folder=folder, shelf=shelf, every=KEPT_EVERY, over="best")
 
     def report(self, cell: Cell, run: Run, key: str, digest: str) -> dict[str, Any]:
         """Train, test, and write down what was found."""

@@ -1,7 +1,7 @@
 """Attention times its own gradient, as it is and beside looking elsewhere."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -65,7 +65,9 @@ def score_looks(
     below = classifier.encoder.below(looking.layers[0])
 
     def score_batch(batch: Batch) -> Scores:
-        with replaced(below, lambda output: output.detach().requires_grad_()):
+        if batch.hidden is not None:  # read before, perhaps beyond the layer below
+            batch = replace(batch, hidden=begun_from(batch.hidden))
+        with replaced(below, begun_from):
             output, weights = looking(batch)
         probabilities, targets = explained(support, output)
         gradients = torch.autograd.grad(probabilities.sum(), weights)
@@ -75,3 +77,8 @@ def score_looks(
     part = PART / 4 if layer == "all" else 1
     with torch.enable_grad():
         return support.score(documents, score_batch, part, looking.is_above(n_before=1))
+
+
+def begun_from(hidden: Tensor) -> Tensor:
+    """Have gradients go back as far as here."""
+    return hidden.detach().requires_grad_()

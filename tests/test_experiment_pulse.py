@@ -1,0 +1,95 @@
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import run, toy_grid
+from fresh.data import Splits
+from fresh.experiment import pulse
+from fresh.experiment.pulse import Pulse, pulsing, read_pulse
+from fresh.whole_file import write_text
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every step written."""
+    monkeypatch.setattr(pulse, "EVERY", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_it_says_what_is_being_done_and_how_much_of_it(tmp_path: Path) -> None:
+    place = tmp_path / "pulse" / "key"
+    with pulsing(place) as progress:
+        assert read_pulse(place) == ""
+        with progress.task("scores of train", 8) as advance:
+            assert read_pulse(place) == "scores of train 0%"
+            advance(3, "")
+            assert read_pulse(place) == "scores of train 38%"
+            advance(5, "a note")
+            assert read_pulse(place) == "scores of train 100%"
+        with progress.task("something", None) as advance:
+            advance(1, "")
+            assert read_pulse(place) == "something"
+    assert list(place.parent.iterdir()) == []
+
+
+@given(st.lists(st.integers(0, 9)))
+def test_it_is_not_written_more_often_than_it_is_read(steps: list[int]) -> None:
+    written: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pulse, "write_text", lambda _place, told: written.append(told))
+        patch.setattr(time, "monotonic", lambda: 7.0)
+        with Pulse(Path()).task("network", 100) as advance:
+            for n_steps in steps:
+                advance(n_steps, "")
+    assert written == ["network 0%"]
+
+
+def test_it_goes_with_the_task_however_that_ends(tmp_path: Path) -> None:
+    place = tmp_path / "pulse" / "key"
+
+    def broken() -> None:
+        with pulsing(place) as progress, progress.task("network", 2):
+            assert read_pulse(place) == "network 0%"
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match=r"^broken$"):
+        broken()
+    assert not place.exists()
+
+
+def test_what_somebody_left_who_was_killed_is_not_told(tmp_path: Path) -> None:
+    place = tmp_path / "key"
+    place.write_text("network 99%")
+    with pulsing(place):
+        assert read_pulse(place) == ""
+
+
+def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pulsing(tmp_path / "gone" / "pulse" / "key") as progress, progress.task("network", 2) as advance:
+        advance(2, "")
+    assert not (tmp_path / "gone").exists()
+    with Pulse(tmp_path / "file" / "key").task("network", 2) as advance:
+        advance(2, "")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_workers_tell_how_far_each_of_their_tasks_has_come(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, list[str]] = {}
+
+    def noted(place: Path, text: str) -> None:
+        told.setdefault(place.name.partition("-")[0] if "-" in place.name else "run", []).append(text)
+        write_text(place, text)
+
+    monkeypatch.setattr(pulse, "write_text", noted)
+    run(toy_grid(tmp_path, toy, encoders["bert"], {"scorer": "gradient"}))
+    assert told["support"][-1] == "support model 100%"
+    assert told["scores"][0] == "scores of train 0%"
+    assert told["scores"][-1] == "scores of test 100%"
+    assert "predictor 100%" in told["run"]
+    assert list((tmp_path / "runs" / "pulse").iterdir()) == []
