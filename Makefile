@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: env browser demo test test-slow docs format clean
+.PHONY: env browser demo test test-slow docs results format clean
 
 env: .venv/ready
 
@@ -44,6 +44,10 @@ test-slow: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python docs/reference/make_settings.py
+
+# Tables and figures of docs/results from the reports there; RUNS=FOLDER adds those of a folder of runs first.
+results: .venv/ready
+	$(BIN)/python docs/results/make_results.py $(RUNS)
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -96,6 +96,18 @@ def test_a_figure_is_drawn_as_the_grid_says(runs: str, tmp_path: Path, capsys: p
     assert main(["plot", runs, "main", "--x", "seed", "--where", "row=full text", "--output", f"{tmp_path}/b.png"]) == 0
 
 
+def test_a_figure_has_the_names_that_are_given(runs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--name", "ratio=share of words", "--name", "sst=SST = the Stanford treebank"]
+    assert main(["plot", runs, *named, "--output", f"{tmp_path}/a.svg"]) == 0
+    capsys.readouterr()
+    svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {name} -->" in svg for name in ("share of words", "SST = the Stanford treebank", "top_k"))
+    assert not any(f"<!-- {name} -->" in svg for name in ("ratio", "sst"))
+    told = "ration is not an axis, a panel or a line of this figure. Did you mean ratio?"
+    refused(["plot", runs, "--name", "ration=share", "--output", f"{tmp_path}/b.svg"], told, capsys)
+    assert not (tmp_path / "b.svg").exists()
+
+
 def test_what_cannot_be_shown_is_refused(runs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused(["table", runs, "mian"], f"{runs} holds no experiment mian. There are: main.", capsys)
     nothing = str(tmp_path / "nothing")

@@ -124,9 +124,11 @@ def test_wrong_names_are_refused() -> None:
     refused("full is not a row of this experiment. Did you mean full text?", LENGTHS, against="full")
     refused("x must be trials or seconds for the kind evp, got 'ratio'.", LENGTHS, kind="evp", x="ratio")
     refused("where must be a table of settings, as in { method = 'lei' }, got 'lei'.", LENGTHS, where="lei")
+    told = "names must be a table of settings, as in { ratio = 'share of words' }, got 'share'."
+    refused(told, LENGTHS, names="share")
     refused("kind must be 'lines' or 'scatter' or 'evp', got 'pie'.", LENGTHS, kind="pie")
     refused("ex is not a setting of a figure. Did you mean x?", LENGTHS, ex="ratio")
-    told = "colour is not a setting of a figure. There are: kind, x, y, by, panels, where, against."
+    told = "colour is not a setting of a figure. There are: kind, x, y, by, panels, where, against, names."
     refused(told, LENGTHS, colour="red")
 
 

@@ -6,6 +6,7 @@ import pytest
 from experiments import run, run_keys, toy_grid, write_grid
 from fresh.config import ConfigError
 from fresh.data import Splits
+from fresh.experiment.figure_config import read_figure
 from fresh.experiment.folder import Runs
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.measure import FIGURES
@@ -28,6 +29,13 @@ def problem(
     except ConfigError as error:
         return str(error).removeprefix(f"In {path}: [figure]: ")
     return ""
+
+
+def test_names_serve_figures_of_all_kinds() -> None:
+    given = {"kind": "evp", "x": "seconds", "names": {"sst": "SST", "lei": "Lei"}}
+    config = read_figure(given, {"kind": "scatter", "names": {"lei": "Lei et al."}})
+    assert (config.x, config.names) == ("kept", {"sst": "SST", "lei": "Lei et al."})
+    assert (config.called("sst"), config.called("movies")) == ("SST", "movies")
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -125,6 +125,23 @@ def test_one_legend_names_all_lines_and_places_without_a_panel_are_empty() -> No
     assert [axes.get_ylabel() for axes in figure.axes[:4]] == ["macro-F1", "", "", "macro-F1"]
 
 
+def test_axes_panels_and_lines_may_have_other_names() -> None:
+    names = {"ratio": "share", "macro-F1": "score", "panel 0": "SST", "line 1 of $x_1$": "ours", "full text": "whole"}
+    drawn = made(n_panels=2)
+    figure = draw(replace(drawn, config=FigureConfig("lines", names=names)), Figure)
+    first, second = figure.axes
+    assert (first.get_title(), second.get_title()) == ("SST", "panel 1")
+    assert (first.get_xlabel(), first.get_ylabel()) == ("share", "score")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["line 0 of $x_1$", "ours", "whole"]
+    assert set(names) <= set(drawn.all_names)
+
+
+def test_what_a_search_shows_may_have_other_names() -> None:
+    names = {"trials": "tries", "dev macro-F1": "score on dev"}
+    figure = draw(replace(made("evp", n_panels=1), config=FigureConfig("evp", names=names)), Figure)
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("tries", "expected best score on dev")
+
+
 def test_a_single_point_has_a_whisker() -> None:
     one = Drawing(FigureConfig(), (Panel("sst", (Line("a", POINTS[:1]),)),), ())
     [axes] = draw(one, Figure).axes

@@ -1,10 +1,11 @@
 """`fresh plot`."""
 
 import argparse
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fresh.commands.options import check_output
-from fresh.config import parse_assignments
+from fresh.config import ConfigError, parse_assignments, unknown
 
 SUMMARY = "draw a figure of the runs of an experiment"
 ABOUT = """\
@@ -12,6 +13,7 @@ Draw a figure of runs. What it shows is said by [figure] in the grid file, or he
 
   fresh plot runs lengths --output lengths.png lengths.svg
   fresh plot runs lengths --x ratio --by scorer --against "full text" --output lengths.png
+  fresh plot runs lengths --name "ratio=share of words that is kept" --name sst=SST --output lengths.png
   fresh plot runs search --kind scatter --x kept --y macro-F1 --where method=lei --output trials.png
   fresh plot runs search --kind evp --x seconds --against "FRESH, attention" --output search.png
 
@@ -42,6 +44,9 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--panels", metavar="NAME", help="setting that tells panels apart (default: corpus)")
     parser.add_argument("--where", action="append", metavar="NAME=VALUES", help="only such runs")
     parser.add_argument("--against", action="append", metavar="ROW", help="a flat line at the mean of this row")
+    parser.add_argument(
+        "--name", action="append", metavar="NAME=TEXT", help="what to write for an axis, a panel or a line"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace files that are there already")
 
 
@@ -60,11 +65,21 @@ def run(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in NAMES if getattr(args, name) is not None}
     if args.where:
         options["where"] = parse_assignments(args.where)
+    if args.name:
+        options["names"] = parse_assignments(args.name)
     names = [args.experiment] if args.experiment is not None else runs.plans()
     given = runs.plan(names[0])["figure"] if len(names) == 1 else {}
     found = drawing(read_results(runs, args.experiment), read_figure(given, options))
+    check_named(options.get("names", ()), found.all_names)
     plot(found, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")
     for remark in found.remarks:
         print(remark)
     return 0
+
+
+def check_named(names: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse another name for what the figure does not have."""
+    wrong = [unknown(name, "an axis, a panel or a line of this figure", known) for name in names if name not in known]
+    if wrong:
+        raise ConfigError("\n".join(wrong))

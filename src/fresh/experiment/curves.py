@@ -85,6 +85,11 @@ class Drawing:
         return list(dict.fromkeys(level.name for panel in self.panels for level in panel.levels))
 
     @property
+    def all_names(self) -> list[str]:
+        """All that can be called something else: axes, panels, lines."""
+        return [self.config.x, self.config.y, *(panel.name for panel in self.panels), *self.names, *self.level_names]
+
+    @property
     def points(self) -> list[Point]:
         """The points of all lines."""
         return [point for panel in self.panels for line in panel.lines for point in line.points]

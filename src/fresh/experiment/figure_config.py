@@ -42,6 +42,8 @@ class FigureConfig(Layout):
     """Only runs with these settings are drawn; several values with commas between them."""
     against: tuple[str, ...] = ()
     """Rows whose mean is drawn as a flat line."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What to write in the place of the name of an axis, a panel or a line."""
 
     def __post_init__(self) -> None:
         for name, default in DEFAULTS[self.kind].items():
@@ -50,27 +52,40 @@ class FigureConfig(Layout):
         if self.kind == "evp" and self.x not in (TRIALS, SECONDS):
             raise ConfigError(f"x must be {TRIALS} or {SECONDS} for the kind evp, got {self.x!r}.")
 
+    def called(self, name: str) -> str:
+        """Say what is written for a name."""
+        return self.names.get(name, name)
+
 
 def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureConfig:
     """Put together what a grid file says of its figure and what is asked for; the latter goes first.
 
-    A figure of another kind than the file's has nothing of the file's settings.
+    A figure of another kind than the file's has nothing of the file's settings but the names.
     """
     same = "kind" not in options or options["kind"] == given.get("kind", "lines")
-    whole = {**(given if same else {}), **options}
+    named = [table(source.get("names", {}), "names", "{ ratio = 'share of words' }") for source in (given, options)]
+    whole = {**(given if same else {}), **options, "names": {**named[0], **named[1]}}
     names = [item.name for item in fields(FigureConfig)]
     wrong = [unknown(name, "a setting of a figure", names) for name in whole if name not in names]
     if wrong:
         raise ConfigError("\n".join(wrong))
-    layout = from_mapping(Layout, {name: value for name, value in whole.items() if name not in ("where", "against")})
-    where, against = whole.get("where", {}), whole.get("against", ())
-    if not isinstance(where, Mapping):
-        raise ConfigError(f"where must be a table of settings, as in {{ method = 'lei' }}, got {where!r}.")
+    own = [item.name for item in fields(Layout)]
+    layout = from_mapping(Layout, {name: value for name, value in whole.items() if name in own})
+    against = whole.get("against", ())
+    where = table(whole.get("where", {}), "where", "{ method = 'lei' }")
     if not isinstance(against, str | Sequence):
         raise ConfigError(f"against must be the name of a row, or a list of them, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
     chosen = {name: joined(values) for name, values in where.items()}
-    return FigureConfig(**to_mapping(layout), where=chosen, against=rows)
+    texts = {name: str(text) for name, text in whole["names"].items()}
+    return FigureConfig(**to_mapping(layout), where=chosen, against=rows, names=texts)
+
+
+def table(value: Any, name: str, example: str) -> Mapping[str, Any]:
+    """Refuse what is no table of names and values."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} must be a table of settings, as in {example}, got {value!r}.")
+    return value
 
 
 def joined(values: Any) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fresh.config import ConfigError
 from fresh.experiment.curves import Drawing, Line, Panel
 from fresh.experiment.figure_config import TRIALS
-from fresh.experiment.results import SECONDS
 from fresh.extras import load_extra
 from fresh.whole_file import written_whole
 
@@ -87,7 +86,8 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
     n_across = min(PER_LINE, len(drawing.panels))
     n_down = math.ceil(len(drawing.panels) / n_across)
     names = [*drawing.names, *drawing.level_names]
-    n_entries = max(1, min(len(names), int(n_across * WIDTH * 11 // max(8, 5 + max(map(len, names))))))
+    labels = [f"{drawing.config.called(name)}{'*' if name in drawing.starred else ''}" for name in names]
+    n_entries = max(1, min(len(names), int(n_across * WIDTH * 11 // max(8, 5 + max(map(len, labels))))))
     told = list(notes(drawing))
     legend = 0.22 * (math.ceil(len(names) / n_entries) + len(told)) + 0.1
     figure = make(figsize=(WIDTH * n_across + 0.3, HEIGHT * n_down + legend), layout="constrained")
@@ -104,7 +104,6 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
             axes.set_ylabel(y_label(drawing))
         if number + n_across >= len(drawing.panels):
             axes.set_xlabel(label)
-    labels = [f"{name}*" if name in drawing.starred else name for name in names]
     look: dict[str, Any] = {"loc": "outside lower center", "ncols": n_entries, "title": "\n".join(told) or None}
     figure.legend([handles[name] for name in names], labels, **look)
     return figure
@@ -126,7 +125,7 @@ def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dic
     """Draw one panel, and say what stands for which name in the legend."""
     names, level_names = drawing.names, drawing.level_names
     drawn: dict[str, Any] = {}
-    axes.set_title(panel.name)
+    axes.set_title(drawing.config.called(panel.name))
     for line in panel.lines:
         place = names.index(line.name)
         draw_one = draw_marks if drawing.config.kind == "scatter" else draw_line
@@ -189,13 +188,16 @@ def draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 def x_label(drawing: Drawing) -> tuple[str, float]:
     """Name what goes across, and say by how much it is divided."""
     config = drawing.config
-    if config.kind != "evp" or config.x == TRIALS:
-        return config.x if config.kind != "evp" else "number of trials", 1.0
+    if config.kind != "evp":
+        return config.called(config.x), 1.0
+    if config.x == TRIALS:
+        return config.names.get(TRIALS, "number of trials"), 1.0
     most = max(*(point.x for point in drawing.points), *drawing.starts, 0.0)
     name, size = next((name, size) for least, name, size in UNITS if most >= least)
-    return f"{name} of training" if config.x == SECONDS else config.x, float(size)
+    return f"{name} of training", float(size)
 
 
 def y_label(drawing: Drawing) -> str:
     """Name what goes up."""
-    return f"expected best {drawing.config.y}" if drawing.config.kind == "evp" else drawing.config.y
+    name = drawing.config.called(drawing.config.y)
+    return f"expected best {name}" if drawing.config.kind == "evp" else name

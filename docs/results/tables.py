@@ -1,0 +1,266 @@
+"""The tables of the result pages, from reports of runs; the paper's figures, from paper.json, beside them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fresh.estimate import short
+from fresh.experiment.folder import Runs
+from fresh.experiment.results import MAIN, Result, each_once, grouped, read_results, values_of
+from fresh.experiment.welch_table import Question, signed, welch_table
+
+PAPER: dict[str, Any] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
+CORPORA = {"sst": "SST", "agnews": "AG News", "evinf": "Evidence Inference", "movies": "Movies", "multirc": "MultiRC"}
+FULL, OURS, GATES = "full text", "FRESH", ("Lei et al.", "Bastings et al.")
+MISSING = "–"
+SHORTER = {
+    "FRESH, attention x gradient": ("0.25x", "0.5x"),
+    "FRESH, integrated gradients": ("0.5x",),
+    "FRESH, attention": ("0.5x",),
+    "Lei et al.": ("0.5x",),
+    "random words": ("0.5x",),
+}
+"""Rows of shorter rationales."""
+HEADLINE: dict[str, str | tuple[str, ...]] = {
+    FULL: FULL,
+    "attention × gradient (default)": "FRESH, attention x gradient, top_k",
+    "integrated gradients": "FRESH, integrated gradients, top_k",
+    "attention": "FRESH, attention, top_k",
+    "best gate": GATES,
+    "random words": "random words, top_k",
+}
+"""Rows that the front page shows, by what they are called there; of several the best."""
+PAUSE = 180.0
+"""Seconds without any run that end a stretch of work: in shorter ones, support models and scores are made."""
+SHARES = (0.0, 0.2, 0.5, 1.0)
+"""Of documents that people marked."""
+
+
+class Cell(NamedTuple):
+    """A row on one corpus, over seeds."""
+
+    mean: float
+    low: float
+    high: float
+    digits: int = 3
+    few: int = 0
+    """How many seeds there are, where that is fewer than there should be."""
+
+    @property
+    def spread(self) -> float:
+        """How far the seeds are apart."""
+        return self.high - self.low
+
+    def __str__(self) -> str:
+        mean, low, high = (short(value)[: self.digits + 1] for value in self[:3])
+        if self.few == 1:
+            return f"{mean} (one seed)"
+        return f"{mean} ({low}–{high}{f'; {self.few} seeds' if self.few else ''})"
+
+
+Table = dict[str, dict[str, Cell]]
+"""Cells by row and corpus."""
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """Put seeds together."""
+    table: Table = {}
+    for (row, corpus), some in grouped(results, lambda result: (result.row, result.corpus)).items():
+        values = values_of(some, MAIN)
+        if values:
+            few = 0 if len(values) == len(some) else len(values)
+            table.setdefault(row, {})[corpus] = Cell(mean_of(values), min(values), max(values), few=few)
+    return table
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Take the mean."""
+    return sum(values) / len(values)
+
+
+def papers() -> Table:
+    """Give the paper's main table."""
+    return {
+        row: {corpus: Cell(mean, low, high, 2) for corpus, (mean, low, high) in cells.items()}
+        for row, cells in PAPER["main"].items()
+    }
+
+
+def lines(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Write a table in Markdown."""
+    listed = [list(heads), *map(list, rows)]
+    listed.insert(1, ["---"] * len(listed[0]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in listed)
+
+
+def side_by_side(results: Sequence[Result]) -> str:
+    """Lay out our figures, the paper's below each."""
+    ours, paper = table_of(results), papers()
+    corpora = [corpus for corpus in CORPORA if any(corpus in cells for cells in ours.values())]
+    rows: list[list[str]] = []
+    for row, cells in ours.items():
+        rows.append([row, *(str(cells.get(corpus, MISSING)) for corpus in corpora)])
+        if row in paper:
+            rows.append(["*the paper*", *(f"*{paper[row].get(corpus, MISSING)}*" for corpus in corpora)])
+    return lines(["test macro-F1", *(CORPORA[corpus] for corpus in corpora)], rows)
+
+
+def best(table: Table, corpus: str, beginnings: tuple[str, ...]) -> tuple[str, Cell] | None:
+    """Find the best row of some kind on a corpus, of those that have all seeds."""
+    whole = [(row, cells[corpus]) for row, cells in table.items() if corpus in cells and not cells[corpus].few]
+    found = [(row, cell) for row, cell in whole if row.startswith(beginnings)]
+    return max(found, key=lambda item: item[1].mean, default=None)
+
+
+def goals(results: Sequence[Result]) -> str:
+    """Lay out what share of the full text's score the best rationales keep, whether they beat gates, and spreads."""
+    table = table_of(results)
+    rows: list[list[str]] = []
+    for corpus, name in CORPORA.items():
+        ours, gate, lei = (best(table, corpus, kinds) for kinds in ((OURS,), GATES, GATES[:1]))
+        full = table.get(FULL, {}).get(corpus)
+        if ours and gate and lei and full and not full.few:
+            kept = [f"{ours[0]}: {short(ours[1].mean)}", share(ours[1].mean, full.mean)]
+            spreads = [short(ours[1].spread), short(lei[1].spread)]
+            rows.append([name, short(full.mean), *kept, f"{gate[0]}: {short(gate[1].mean)}", *spreads])
+    heads = ["corpus", FULL, "best FRESH", "of full text", "best gate", "spread of that FRESH", "spread of best Lei"]
+    return lines(heads, rows)
+
+
+def share(part: float, whole: float) -> str:
+    """Write a part of something."""
+    return f"{part / whole:.1%}"
+
+
+def shares(results: Sequence[Result]) -> str:
+    """Lay out each single variant of FRESH against full text, where both have all seeds."""
+    table = table_of(results)
+    rows: list[list[str]] = []
+    for row, cells in table.items():
+        if row.startswith(OURS):
+            pairs = [(cells.get(corpus), table[FULL].get(corpus)) for corpus in CORPORA]
+            whole = [(one, full) if one and full and not (one.few or full.few) else None for one, full in pairs]
+            rows.append([row, *(share(pair[0].mean, pair[1].mean) if pair else MISSING for pair in whole)])
+    return lines(["share of full text", *CORPORA.values()], rows)
+
+
+def shorter(results: Sequence[Result]) -> str:
+    """Lay out shorter rationales, and their share of what the same seeds reach with the full text."""
+    wanted = [f"{row}, ratio {ratio}" for row, ratios in SHORTER.items() for ratio in ratios]
+    rows = [[row, *(against(results, row, corpus) for corpus in CORPORA)] for row in wanted]
+    return lines(["macro-F1, share of full text", *CORPORA.values()], rows)
+
+
+def against(results: Sequence[Result], row: str, corpus: str) -> str:
+    """Hold a row against the full text, seed by seed."""
+    there = [result for result in results if result.corpus == corpus]
+    full = {result.seed: result.figures[MAIN] for result in there if result.row == FULL and MAIN in result.figures}
+    own = [result for result in there if result.row == row]
+    found = {result.seed: result.figures[MAIN] for result in own if MAIN in result.figures and result.seed in full}
+    if not found:
+        return MISSING
+    mean = mean_of(list(found.values()))
+    told = f"{short(mean)}, {share(mean, mean_of([full[seed] for seed in found]))}"
+    return told + few_of(len(found), len(own))
+
+
+def few_of(n_done: int, n_all: int) -> str:
+    """Say how many seeds there are where some are missing."""
+    return "" if n_done == n_all else " (one seed)" if n_done == 1 else f" ({n_done} seeds)"
+
+
+def human(results: Sequence[Result]) -> str:
+    """Lay out training with people's marks: macro-F1, and agreement with people."""
+    rows = [
+        [CORPORA[corpus], row, *(taught(own, part) for part in SHARES)]
+        for (corpus, row), own in grouped(results, lambda run: (run.corpus, run.row.partition(", human")[0])).items()
+        if any(run.figures for run in own)
+    ]
+    heads = [f"{part:.0%}" for part in SHARES]
+    return lines(["corpus", "macro-F1, token F1 against people", *heads], rows)
+
+
+def taught(results: Sequence[Result], part: float) -> str:
+    """Say what came out with a share of people's marks."""
+    own = [result for result in results if result.settings["human"] == part]
+    scores, agreement = values_of(own, MAIN), values_of(own, "token F1")
+    if not scores:
+        return MISSING
+    return f"{short(mean_of(scores))}, {short(mean_of(agreement))}{few_of(len(scores), len(own))}"
+
+
+def one_for_all(results: Sequence[Result]) -> str:
+    """Lay out budgets for all documents against one for each, with the paper's differences."""
+    kinds = ("contiguous", "top_k")
+    tables = [welch_table(results, [Question("discretizer", f"global_{kind}", kind)]) for kind in kinds]
+    records = [record for table in tables for record in table.sheet().records]
+    rows: list[list[str]] = []
+    for corpus, scorer, kind in product(CORPORA, ("gradient", "attention"), kinds):
+        own = {"corpus": corpus, "scorer": scorer, "second": kind}
+        found = next((record for record in records if own.items() <= record.items()), None)
+        difference, p = PAPER["global"][corpus].get(f"{scorer}, {kind}", (None, None))
+        told = [MISSING, MISSING] if p is None else [signed(difference), short(p)]
+        rows.append([CORPORA[corpus], scorer, kind, *differing(found), *(f"*{text}*" for text in told)])
+    return lines(["corpus", "scorer", "words", "difference", "p", "*the paper's*", "*its p*"], rows)
+
+
+def differing(record: Mapping[str, Any] | None) -> list[str]:
+    """Say how far two kinds of budget are apart, and with how few seeds."""
+    if record is None or record["p"] == "":
+        return [MISSING, MISSING]
+    counts = {record["n of first"], record["n of second"]}
+    few = "" if counts == {5} else f" ({record['n of first']} and {record['n of second']} seeds)"
+    return [signed(record["difference"]) + few, short(record["p"])]
+
+
+def headline(results: Sequence[Result]) -> str:
+    """Lay out what the front page shows."""
+    table = table_of(results)
+    rows: list[list[str]] = []
+    for corpus, name in CORPORA.items():
+        found = [best(table, corpus, (row,) if isinstance(row, str) else row) for row in HEADLINE.values()]
+        rows.append([name, *(MISSING if one is None else short(one[1].mean) for one in found)])
+    return lines(["", *HEADLINE], rows)
+
+
+def card_time(results: Sequence[Result]) -> str:
+    """Say for how long runs were at work, from the first to the last of each stretch, by the times in their reports."""
+    found = {corpus: stretches([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
+    told = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
+    rows = [
+        [name, str(len(seconds)), " + ".join(f"{one:,}" for one in seconds), f"{sum(seconds):,}"]
+        for name, seconds in told.items()
+    ]
+    return lines(["corpus", "stretches", "seconds of each", "together"], [*rows, ["all", "", "", f"{sum_of(told):,}"]])
+
+
+def sum_of(told: Mapping[str, Sequence[int]]) -> int:
+    """Add up all."""
+    return sum(sum(seconds) for seconds in told.values())
+
+
+def stretches(results: Sequence[Result]) -> list[tuple[float, float]]:
+    """Put runs together that were done in one go."""
+    ends = [datetime.fromisoformat(run.report["finished"]).timestamp() for run in results]
+    spans = sorted((end - run.report["seconds"], end) for run, end in zip(results, ends, strict=True))
+    found: list[tuple[float, float]] = []
+    for start, end in spans:
+        if found and start - found[-1][1] < PAUSE:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def standing(runs: Runs) -> str:
+    """Say how many runs of each experiment are done."""
+    rows: list[list[str]] = []
+    for name in runs.plans():
+        results = read_results(runs, name)
+        own = {corpus: each_once(run for run in results if run.corpus == corpus) for corpus in CORPORA}
+        told = [f"{sum(bool(run.report) for run in some)} of {len(some)}" if some else "" for some in own.values()]
+        rows.append([f"`{name}.toml`", *told])
+    return lines(["runs that are done", *CORPORA.values()], rows)
