@@ -112,15 +112,18 @@ def test_a_lock_that_cannot_be_had_at_all_is_not_taken_for_a_busy_one(
         pass
 
 
+PLANNED: dict[str, Any] = {"key": "a", "row": "ours", "corpus": "sst", "seed": 0, "settings": {"ratio": 0.1}}
+
+
 def test_a_plan_is_read_back(runs: Runs) -> None:
-    runs.write_plan("main", "A try.", [{"key": "a"}], {"x": "ratio"})
+    runs.write_plan("main", "A try.", [PLANNED], {"x": "ratio"})
     runs.write_plan("again", "", [], {})
     assert runs.plans() == ["again", "main"]
-    assert runs.plan("main") == {"name": "main", "about": "A try.", "figure": {"x": "ratio"}, "runs": [{"key": "a"}]}
+    assert runs.plan("main") == {"name": "main", "about": "A try.", "figure": {"x": "ratio"}, "runs": [PLANNED]}
 
 
 def test_several_may_write_the_same_plan_at_once(runs: Runs) -> None:
-    planned = [{"key": f"{number}"} for number in range(500)]
+    planned = [{**PLANNED, "key": f"{number}"} for number in range(500)]
     problems: list[BaseException] = []
 
     def write() -> None:
@@ -148,7 +151,20 @@ def test_a_plan_that_is_not_there(runs: Runs) -> None:
         runs.plan("main")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"runs": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"runs": 3, "figure": {}}',
+        '{"runs": [3], "figure": {}}',
+        '{"runs": [{"key": "a"}], "figure": {}}',
+        '{"runs": [{"key": "a", "row": "b", "corpus": "c", "seed": 0, "settings": 1}], "figure": {}}',
+        '{"runs": []}',
+    ],
+)
 def test_a_damaged_plan_is_called_so(text: str, runs: Runs) -> None:
     runs.write_plan("main", "", [], {})
     (runs.path / "plans/main.json").write_text(text, encoding="utf-8")

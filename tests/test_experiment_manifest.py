@@ -95,6 +95,8 @@ def test_shared_work_is_counted_with_the_run_that_needs_it(tmp_path: Path) -> No
     runs.took("support-1", 1.5)  # it had been broken off
     assert runs.seconds("support-1") == 4.5
     assert runs.seconds("support-2") == 0.0
+    (runs.shared("support-1") / "seconds.json").write_text('{"seconds": "long"}', encoding="utf-8")
+    assert runs.seconds("support-1") == 0.0
     planned = {"key": "k", "row": "a", "corpus": "sst", "seed": 0, "settings": {}}
     runs.write_plan("main", "", [planned], {})
     runs.finish("k", {"figures": {"macro-F1": 0.5}, "seconds": 2.0, "shared seconds": 4.5})

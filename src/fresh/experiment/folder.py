@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from fresh.config import ConfigError
 from fresh.whole_file import write_text
@@ -15,6 +15,8 @@ REPORT, FAILED, PLAN = "report.json", "failed.json", "plans"
 SECONDS = "seconds.json"
 TIMES = ("seconds", "shared seconds")
 """What a report says of the time that a run took."""
+PLANNED = {"key", "row", "corpus", "seed", "settings"}
+"""What a plan says of a run."""
 VERSION = 1
 """Of the form of reports; those of another are done again."""
 
@@ -93,8 +95,9 @@ class Runs:
         write_text(self.shared(key) / SECONDS, json.dumps({"seconds": self.seconds(key) + seconds}))
 
     def seconds(self, key: str) -> float:
-        """Read how long shared work took; 0 where nobody wrote it down."""
-        return float((read_record(self.shared(key) / SECONDS) or {}).get("seconds", 0.0))
+        """Read how long shared work took; 0 where nobody wrote it down, or not as a number."""
+        found = (read_record(self.shared(key) / SECONDS) or {}).get("seconds")
+        return float(found) if is_number(found) else 0.0
 
     def forget_failure(self, key: str) -> None:
         """Let a run that failed be tried again."""
@@ -134,7 +137,7 @@ class Runs:
     def plan(self, name: str) -> dict[str, Any]:
         """Read the plan of an experiment."""
         found = read_record(self.path / PLAN / f"{name}.json")
-        if name in self.plans() and (found is None or not isinstance(found.get("runs"), list)):
+        if name in self.plans() and (found is None or not is_plan(found)):
             raise ConfigError(f"The plan of {name} in {self.path} is damaged. `fresh run` with its file mends it.")
         if found is None:
             known = ", ".join(self.plans()) or "none yet; `fresh run` makes one"
@@ -155,7 +158,22 @@ def has_figures(report: Mapping[str, Any]) -> bool:
     if not isinstance(figures, dict) or not figures:
         return False
     numbers = (*figures.values(), *(report[name] for name in TIMES if name in report))
-    return all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+    return all(is_number(number) for number in numbers)
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Say whether something from a file is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_plan(plan: Mapping[str, Any]) -> bool:
+    """Say whether a plan has a figure, and runs of which all is said that must be."""
+    runs = plan.get("runs")
+    if not isinstance(runs, list) or not isinstance(plan.get("figure"), dict):
+        return False
+    return all(
+        isinstance(run, dict) and isinstance(run.get("settings"), dict) and run.keys() >= PLANNED for run in runs
+    )
 
 
 def read_record(path: Path) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fresh.config import ConfigError, unknown
 from fresh.estimate import short
-from fresh.experiment.folder import Runs, check_place
+from fresh.experiment.folder import PLANNED, Runs, check_place
 
 MAIN = "macro-F1"
 """The figure that is shown where no other is asked for."""
@@ -49,14 +49,14 @@ def read_results(runs: Runs, experiment: str | None) -> list[Result]:
 
 def result_of(runs: Runs, planned: Mapping[str, Any]) -> Result:
     """Read what is there of a run."""
-    report, own = runs.report(planned["key"]) or {}, ("key", "row", "corpus", "seed", "settings")
+    report = runs.report(planned["key"]) or {}
     failure = None if report else runs.failure(planned["key"])
     figures = dict(report.get("figures", {}))
     if SECONDS in report:
         figures[SECONDS] = report[SECONDS] + report.get("shared seconds", 0.0)
     broken = "" if report else str(runs.broken(planned["key"]) or "")
     return Result(
-        **{name: planned[name] for name in own}, figures=figures, failure=failure, report=report, broken=broken
+        **{name: planned[name] for name in PLANNED}, figures=figures, failure=failure, report=report, broken=broken
     )
 
 
