@@ -16,11 +16,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from fresh.classifier import eager_attention
 from fresh.config import ConfigError, from_mapping, parse_assignments, unknown
 from fresh.corpora import find_corpus
 from fresh.data import DataError, Splits
@@ -33,54 +30,18 @@ from fresh.methods.marking import build_scorer, score_all
 from fresh.methods.outcome import cut_all
 from fresh.methods.settings import FreshConfig
 from fresh.metrics import macro_f1
-from fresh.pieces import Batch, sum_by_word
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.scorers import SaliencyScorer, ScorerFactory
 from fresh.scorers.attention_gradient import AttentionGradient, AttentionShift
-from fresh.scorers.gradient import PART, explained
-from fresh.scorers.looking import Looking
-from fresh.support import Scores, Support
+from fresh.support import Support
 from fresh.training import Watch, quickly
+from passed_on import PassedOn
 
 PARTS = ("train", "dev", "test")
 FIRST, SECOND = "attention x gradient", "integrated gradients"
 """The scorers of which other ways are made."""
 Masks = dict[str, list[Mask]]
-
-
-@dataclass(frozen=True, slots=True)
-class PassedOn:
-    """What raises the probability, followed from layer to layer down to the pieces (Chefer et al., 2021)."""
-
-    support: Support
-
-    def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return one score a word, for the label the support model predicts."""
-        classifier = self.support.classifier
-        looking = Looking(classifier, "all")
-
-        def score_batch(batch: Batch) -> Scores:
-            with eager_attention(classifier):
-                output = classifier.show_attention(batch)
-            probabilities, targets = explained(self.support, output)
-            gradients = torch.autograd.grad(probabilities.sum(), output.attentions)
-            pairs = zip(output.attentions, gradients, strict=True)
-            products = [(weights * gradient).detach() for weights, gradient in pairs]
-            return sum_by_word(looking.by_piece(passed_on(products), batch), batch), targets.tolist()
-
-        with torch.enable_grad():
-            return self.support.score(documents, score_batch, PART / 4)
-
-
-def passed_on(products: list[Tensor]) -> Tensor:
-    """Follow attention times gradient, (batch, heads, rows, pieces) a layer. Shape: (batch, 1, rows, pieces)."""
-    n_pieces = products[0].shape[-1]
-    relevance = torch.eye(n_pieces, device=products[0].device, dtype=products[0].dtype)
-    relevance = relevance.expand(len(products[0]), -1, -1)
-    for product in products:
-        relevance = relevance + product.clamp(min=0).mean(1) @ relevance
-    return relevance.unsqueeze(1)
 
 
 def scored(scorer: SaliencyScorer, support: Support, splits: Splits, config: FreshConfig) -> "Found":
@@ -205,40 +166,50 @@ def candidates(
     named: Mapping[str, ScorerFactory], wanted: Sequence[str], support: Support, splits: Splits, config: FreshConfig
 ) -> Iterator[tuple[str, Masks, float]]:
     """Give the ways that are wanted, what they keep, and how long they take to score."""
-    pair = {name: scored(named[name](support), support, splits, config) for name in needed(wanted)}
+    kept: dict[str, Found] = {}  # what other ways are made of
     for name in wanted:
-        if name in MADE_OF_TWO:
-            both = pair[FIRST], pair[SECOND]
-            yield name, MADE_OF_TWO[name](*both, support, splits, config), both[0].seconds + both[1].seconds
+        needs = MADE[name][0] if name in MADE else (name,)
+        for scorer in needs:
+            if scorer not in kept:
+                kept[scorer] = scored(named[scorer](support), support, splits, config)
+        seconds = sum(kept[scorer].seconds for scorer in needs)
+        if name in MADE:
+            yield name, MADE[name][1]([kept[scorer] for scorer in needs], support, splits, config), seconds
         else:
-            found = pair.get(name) or scored(named[name](support), support, splits, config)
-            yield name, found.cut(config), found.seconds
+            yield name, kept[name].cut(config), seconds
+            if name not in (FIRST, SECOND):
+                del kept[name]
 
 
-def needed(wanted: Sequence[str]) -> tuple[str, ...]:
-    """Name the scorers that must be kept, for what is made of two."""
-    return (FIRST, SECOND) if any(name in MADE_OF_TWO for name in wanted) else ()
+def by_neighbours(ways: Sequence[Found], _support: Support, _splits: Splits, config: FreshConfig) -> Masks:
+    """Give neighbours a part of each score."""
+    return ways[0].changed(spread).cut(config)
 
 
-def surer(first: Found, second: Found, support: Support, splits: Splits, config: FreshConfig) -> Masks:
-    """Take of two ways the surer one."""
-    return chosen([first.cut(config), second.cut(config)], support, splits)
+def by_mean_rank(ways: Sequence[Found], _support: Support, _splits: Splits, config: FreshConfig) -> Masks:
+    """Rank words by two ways."""
+    return mean_rank(*ways).cut(config)
 
 
-def surest(first: Found, second: Found, support: Support, splits: Splits, config: FreshConfig) -> Masks:
+def surer(ways: Sequence[Found], support: Support, splits: Splits, config: FreshConfig) -> Masks:
+    """Take the surer one of two ways."""
+    return chosen([way.cut(config) for way in ways], support, splits)
+
+
+def surest(ways: Sequence[Found], support: Support, splits: Splits, config: FreshConfig) -> Masks:
     """Take the surest of two ways, each with words in one piece or not."""
     cuts = [config, replace(config, discretizer="contiguous")]
-    return chosen([way.cut(cut) for cut in cuts for way in (first, second)], support, splits)
+    return chosen([way.cut(cut) for cut in cuts for way in ways], support, splits)
 
 
-MADE_OF_TWO: dict[str, Callable[[Found, Found, Support, Splits, FreshConfig], Masks]] = {
-    f"{FIRST}, spread": lambda first, _second, _support, _splits, config: first.changed(spread).cut(config),
-    f"{SECOND}, spread": lambda _first, second, _support, _splits, config: second.changed(spread).cut(config),
-    "mean rank of both": lambda first, second, _support, _splits, config: mean_rank(first, second).cut(config),
-    "the surer of both": surer,
-    "the surest of both, in one piece or not": surest,
+MADE: dict[str, tuple[tuple[str, ...], Callable[[Sequence[Found], Support, Splits, FreshConfig], Masks]]] = {
+    f"{FIRST}, spread": ((FIRST,), by_neighbours),
+    f"{SECOND}, spread": ((SECOND,), by_neighbours),
+    "mean rank of both": ((FIRST, SECOND), by_mean_rank),
+    "the surer of both": ((FIRST, SECOND), surer),
+    "the surest of both, in one piece or not": ((FIRST, SECOND), surest),
 }
-"""Ways that need the scores of two scorers."""
+"""Ways that are made of the scores of others, and of which."""
 
 
 def parse() -> argparse.Namespace:
@@ -263,7 +234,7 @@ def run(args: argparse.Namespace) -> None:
     given = {"ratio": corpus.ratio, **parse_assignments(args.settings)}
     config = from_mapping(FreshConfig, given)
     named = scorers(config, len(load_encoder(config.network.encoder).layers))
-    ways = [*named, *MADE_OF_TWO]
+    ways = [*named, *MADE]
     for way in args.ways or ():
         if way not in ways:
             raise ConfigError(unknown(way, "a way", ways))

@@ -130,7 +130,7 @@ def test_a_broken_report_is_named_and_not_counted(
     place.write_text(text, encoding="utf-8")
     told = (
         f"broken: {place}, the report of sst, ours, global, seed 1, has no figures that can be read. "
-        "Delete it, and give the `fresh run` command again."
+        "Give the `fresh run` command again, which does the run anew."
     )
     assert main(["table", runs, "main"]) == 0
     out = capsys.readouterr().out
@@ -160,6 +160,8 @@ def test_data_are_described(toy: Splits, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_data_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "more.csv is no corpus of corpora. Describe files by themselves, without --data-dir."
+    refused(["describe", "more.csv", "--data-dir", "corpora"], told, capsys)
     told = "sst is the name of a corpus. Say where its files are: --data-dir FOLDER."
     refused(["describe", "sst"], told, capsys)
     refused(["describe", "sts", "--data-dir", str(tmp_path)], "sts is not a corpus. Did you mean sst?", capsys)

@@ -126,6 +126,8 @@ def test_wrong_names_are_refused() -> None:
     refused("where must be a table of settings, as in { method = 'lei' }, got 'lei'.", LENGTHS, where="lei")
     told = "names must be a table of settings, as in { ratio = 'share of words' }, got 'share'."
     refused(told, LENGTHS, names="share")
+    told = "names must have a text for 'a', got {'b': 'c'}. Write a name with dots in quotes."
+    refused(told, LENGTHS, names={"a": {"b": "c"}})
     refused("kind must be 'lines' or 'scatter' or 'evp', got 'pie'.", LENGTHS, kind="pie")
     refused("ex is not a setting of a figure. Did you mean x?", LENGTHS, ex="ratio")
     told = "colour is not a setting of a figure. There are: kind, x, y, by, panels, where, against, names."

@@ -51,6 +51,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"against": "full"}, "full is not a row of this experiment. Did you mean full text?"),
     ({"against": 3}, "against must be the name of a row, or a list of them, got 3."),
+    ({"names": {"ration": "share"}}, "ration is not the name of an axis, a panel or a line. Did you mean ratio?"),
     ({"where": {"methd": "fresh"}}, "methd is not a setting of these runs. Did you mean method?"),
     ({"where": {"corpus": ["sst", "moves"]}}, "moves is not a value of corpus in these runs. Did you mean movies?"),
     ({"where": {"method": "full_text"}}, "where leaves no run with ratio. Leave less out."),
@@ -85,6 +86,7 @@ def test_a_figure_that_cannot_be_is_refused_before_anything_runs(
         {"x": "seed", "y": "token F1", "by": "row", "panels": "reads"},
         {"x": "ratio", "by": "scorer,method", "where": {"method": "fresh", "corpus": ["sst"]}, "against": "full text"},
         {"x": "scorer", "where": {"scorer": "attention"}},
+        {"names": {"sst": "SST", "fresh": "FRESH", "ratio": "share", "kept": "words", "macro-F1": "F1", "seed": "s"}},
         {"kind": "scatter", "x": "seconds", "y": "accuracy", "where": {"ratio": 0.1}},
     ],
 )

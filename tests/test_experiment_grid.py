@@ -183,6 +183,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
         {"recording": [False, True]},
         "recording decides on how fast a run is, not on what comes out, so it cannot be a list.",
     ),
+    "twice": ({"ratio": [0.1, 0.2, 0.1]}, "ratio has 0.1 twice, which would be one run. Leave one of them out."),
     "empty": ({"scorer": []}, "scorer = [] stands for no run at all. List something, or leave scorer out."),
     "draw": (
         {"draw": "lambda_1"},

@@ -140,6 +140,8 @@ def test_what_a_search_shows_may_have_other_names() -> None:
     names = {"trials": "tries", "dev macro-F1": "score on dev"}
     figure = draw(replace(made("evp", n_panels=1), config=FigureConfig("evp", names=names)), Figure)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("tries", "expected best score on dev")
+    timed = replace(made("evp", n_panels=1), config=FigureConfig("evp", "seconds", names={"seconds": "training"}))
+    assert x_label(timed) == ("training (seconds)", 1.0)
 
 
 def test_a_single_point_has_a_whisker() -> None:

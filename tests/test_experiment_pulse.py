@@ -1,14 +1,22 @@
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import run, toy_grid
 from fresh.data import Splits
+from fresh.document import Document, Saliency
 from fresh.experiment import pulse
 from fresh.experiment.pulse import Pulse, pulsing, read_pulse
+from fresh.methods.marking import score_all
+from fresh.progress import Advance
+from fresh.scorers import make_scorer
+from fresh.support import Support
 from fresh.whole_file import write_text
 
 
@@ -93,3 +101,56 @@ def test_workers_tell_how_far_each_of_their_tasks_has_come(
     assert told["scores"][-1] == "scores of test 100%"
     assert "predictor 100%" in told["run"]
     assert list((tmp_path / "runs" / "pulse").iterdir()) == []
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "name", ["gradient", "integrated_gradients", "attention", "attention_gradient", "occlusion", "lime"]
+)
+def test_scores_tell_of_documents_as_they_come(name: str, support: Support, toy: Splits) -> None:
+    told: list[int] = []
+
+    class Noting:
+        def say(self, line: str) -> None: ...
+
+        @contextmanager
+        def task(self, _name: str, _total: int | None) -> Iterator[Advance]:
+            yield lambda steps, _note: told.append(steps)
+
+    examples = toy.test[:7]
+    plain = make_scorer(name, support, {"steps": 2, "samples": 8}).score([example.document for example in examples])
+    scorer = make_scorer(name, support, {"steps": 2, "samples": 8})
+    found = score_all(scorer, examples, Noting(), "scores")
+    assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
+    assert (sum(told), told.count(1)) == (7, 7)
+    assert support.scored is None
+
+
+def test_a_scorer_that_tells_nothing_counts_in_the_end(support: Support, toy: Splits) -> None:
+    class Long:
+        def score(self, documents: Sequence[Document]) -> list[Saliency]:
+            return [Saliency(np.array([len(word) for word in item.words], float), "pos", item.id) for item in documents]
+
+    saying = Pulse(Path("nowhere"))
+    written: list[str] = []
+    saying.write = written.append  # type: ignore[method-assign, assignment]
+    score_all(Long(), toy.test[:3], saying, "scores")
+    assert written == ["scores 0%", "scores 100%"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_new_piece_of_work_is_always_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "EVERY", 1e9)
+    place = tmp_path / "key"
+    progress = Pulse(place)
+    for name in ("support model", "scores of train"):
+        with progress.task(name, 10) as advance:
+            advance(5, "")
+            assert read_pulse(place) == f"{name} 0%"
+
+
+def test_what_cannot_be_removed_is_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "pulse").write_text("a file where a folder should be")
+    with pulsing(tmp_path / "pulse" / "key") as progress, progress.task("network", 2) as advance:
+        advance(2, "")
+    assert (tmp_path / "pulse").is_file()

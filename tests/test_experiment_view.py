@@ -1,3 +1,4 @@
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def test_the_rest_is_guessed_from_what_was_like_it() -> None:
     pace.note(task("run", "b"), 20)
     pace.note(task("support", "c"), 3)
     assert pace.left([task("run", "d"), task("run", "e"), task("support", "f")]) == (15 + 15 + 3) / 2
-    assert pace.left([task("scores", "g")]) == pytest.approx(11 / 2)
+    assert pace.left([task("scores", "g")]) == pytest.approx(11)  # one worker has nothing to do
     assert pace.left([]) == 0
 
 
@@ -58,8 +59,17 @@ def test_like_tasks_take_their_mean(seconds: list[float], n_workers: int, n_left
     pace = Pace(n_workers)
     for taken in seconds:
         pace.note(task("run", "a"), taken)
-    expected = n_left * sum(seconds) / len(seconds) / n_workers
+    expected = max(n_left / n_workers, float(n_left > 0)) * sum(seconds) / len(seconds)
     assert pace.left([task("run", f"{n}") for n in range(n_left)]) == pytest.approx(expected)
+
+
+def test_what_is_being_done_is_partly_done() -> None:
+    pace = Pace(2)
+    pace.note(task("run", "a"), 10)
+    three = [task("run", name) for name in "bcd"]
+    assert pace.left(three, {"b": 4.0, "c": 99.0}) == 10  # 6 and 0 of the first two, 10 of the third, alone
+    assert pace.left(three[:2], {"b": 4.0, "c": 99.0}) == 6
+    assert pace.left(three[1:2], {"c": 99.0}) == 0
 
 
 @pytest.mark.parametrize(
@@ -140,21 +150,21 @@ def test_the_table_fills_up(runs: Runs) -> None:
     view.expect(left)
     view.started(left[0])
     assert drawn(view) == [
+        "main: 3/6 tasks done",
+        "  sst, ours, seed 1 (0 s)",
         "         sst       movies",
         " ours    .800 1/2  .600",
         " theirs  ·",
-        "main: 3/6 tasks done",
-        "  sst, ours, seed 1 (0 s)",
     ]
     runs.finish("ours-sst-1", {"figures": {"macro-F1": 0.9}})
     view.ended(left[0], Outcome("done", "", 60.0))
     view.ended(left[1], Outcome("failed", "no"))
     assert drawn(view) == [
+        "main: 5/6 tasks done, about 60 s left",
+        "  failed: sst, theirs, seed 0: no",
         "         sst   movies",
         " ours    .850  .600",
         " theirs  ·",
-        "main: 5/6 tasks done, about 30 s left",
-        "  failed: sst, theirs, seed 0: no",
     ]
 
 
@@ -170,7 +180,51 @@ def test_what_is_being_done_says_how_far_it_has_come(runs: Runs) -> None:
         "  sst, scores of attention, seed 0 (0 s, scores of train 43%)",
         "  sst, ours, seed 0 (0 s)",
     ]
-    assert drawn(view)[-2:] == view.at_work()
+    assert drawn(view)[1:3] == view.at_work()
+
+
+def test_how_far_somebody_had_come_who_was_killed_is_not_told(runs: Runs) -> None:
+    one, place = task("run", "ours-sst-0"), runs.pulse("ours-sst-0")
+    place.parent.mkdir()
+    place.write_text("predictor 97%")
+    os.utime(place, (time.time() - 60, time.time() - 60))
+    with LiveView(runs, ["main"], 6, 1) as view:
+        view.started(one)
+        assert view.at_work() == ["  sst, ours, seed 0 (0 s)"]
+        place.write_text("predictor 2%")
+        assert view.at_work() == ["  sst, ours, seed 0 (0 s, predictor 2%)"]
+        view.died(one)
+        assert not place.exists()
+        view.started(one)
+        place.write_text("predictor 3%")
+    assert not place.exists()  # broken off
+
+
+def test_what_others_are_at_is_told(runs: Runs) -> None:
+    view, one = LiveView(runs, ["main"], 6, 1), task("run", "ours-sst-0")
+    view.started(one)
+    view.put_off(one)
+    assert view.at_work() == ["  sst, ours, seed 0 (somebody else)"]
+    runs.pulse("ours-sst-0").parent.mkdir()
+    runs.pulse("ours-sst-0").write_text("predictor 71%")
+    assert view.at_work() == ["  sst, ours, seed 0 (somebody else, predictor 71%)"]
+    view.started(one)
+    assert view.at_work() == ["  sst, ours, seed 0 (0 s, predictor 71%)"]
+    view.put_off(one)
+    view.ended(one, Outcome("failed", "no"))
+    assert view.at_work() == []
+
+
+def test_a_grid_goes_on_when_nobody_listens_any_more(runs: Runs) -> None:
+    view = LiveView(runs, ["main"], 6, 1)
+    reading, writing = os.pipe()
+    os.close(reading)
+    view.console.file = os.fdopen(writing, "w")
+    view.say("Is anybody there?")
+    view.say("Nobody.")
+    assert view.console.quiet
+    with pytest.raises(BrokenPipeError):
+        view.console.file.close()
 
 
 def test_without_a_terminal_a_long_silence_is_broken(
@@ -193,10 +247,29 @@ def test_without_a_terminal_a_long_silence_is_broken(
     assert not view.reminder.is_alive()
 
 
+def test_nothing_is_said_between_lines_that_follow_each_other(
+    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh.experiment.view, "QUIET", 0.5)
+    one = task("run", "ours-sst-0")
+    with LiveView(runs, ["main"], 6, 1) as view:
+        view.expect([one])
+        for _ in range(8):
+            time.sleep(0.1)
+            view.crowded(one, at_last=False)
+    assert [line for line in capsys.readouterr().err.splitlines() if "tasks done" in line] == []
+
+
 def test_a_long_table_is_cut_to_the_window(tmp_path: Path) -> None:
     runs = Runs(tmp_path)
     planned = [{"key": f"{n}", "row": f"row {n}", "corpus": "sst", "seed": 0, "settings": {}} for n in range(50)]
     runs.write_plan("main", "", planned, {})
-    lines = drawn(LiveView(runs, ["main"], 50, 1))
-    assert lines[-2:] == [" and 38 more rows", "main: 50/50 tasks done"]
-    assert len(lines) == 1 + 12 + 2
+    view = LiveView(runs, ["main"], 50, 1)
+    lines = drawn(view)
+    assert (lines[0], lines[-1]) == ("main: 50/50 tasks done", " and 30 more rows")
+    assert len(lines) == 1 + 1 + 20 + 1
+    for n in range(30):
+        view.started(task("run", f"{n}"))
+    lines = drawn(view)
+    assert lines[:2] == ["main: 50/50 tasks done", "  sst, ours, seed 0 (0 s)"]
+    assert [line.split()[:2] for line in lines[31:]] == [["sst"], *(["row", str(n)] for n in range(3)), ["and", "47"]]

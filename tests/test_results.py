@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fresh.config import ConfigError
 from fresh.experiment.folder import Runs
 from fresh.experiment.results import Result
 
@@ -30,7 +32,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
     for name, value in {**names, "PAGES": copies}.items():
         monkeypatch.setattr(module, name, value)
     yield module
-    for name in ("make_results", "tables"):
+    for name in ("make_results", "result_tables"):
         sys.modules.pop(name)
 
 
@@ -43,7 +45,7 @@ def call(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: str) -> No
 def test_the_pages_are_what_the_reports_give(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as caught:
         call(results, monkeypatch, "--check")
-    assert caught.value.code == 0
+    assert caught.value.code is None
 
 
 def test_a_figure_that_no_report_has_is_told_and_made_again(
@@ -58,33 +60,141 @@ def test_a_figure_that_no_report_has_is_told_and_made_again(
     assert caught.value.code == (
         "Not what runs.tgz gives: docs/results/main.md, README.md. Make them again: make results."
     )
-    monkeypatch.setattr(results, "FIGURES", {})
-    call(results, monkeypatch)
+    monkeypatch.setattr(results, "plot", lambda *_given: None)
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch)
+    assert caught.value.code is None
     assert [page.read_text(encoding="utf-8") for page in (front, main)] == [before[0], before[1] + "A word more.\n"]
 
 
-def test_reports_are_added_and_none_is_lost(
-    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = results.unpacked(tmp_path / "old")
-    [first, *rest] = old.plan("human")["runs"]
-    new = Runs(tmp_path / "new")
+@pytest.fixture
+def pair(results: ModuleType, tmp_path: Path) -> tuple[Runs, Runs]:
+    """What is there, and a folder with one run of one of its experiments, which is to be added."""
+    old, new = results.unpacked(tmp_path / "old"), Runs(tmp_path / "new")
     (new.path / "plans").mkdir(parents=True)
-    part = {**old.plan("human"), "runs": [first]}
-    other = {**old.plan("human"), "name": "other", "runs": [{**first, "key": "new"}]}
-    for name, told in (("human", part), ("other", other)):
-        (new.path / "plans" / f"{name}.json").write_text(json.dumps(told), encoding="utf-8")
-    new.of("new").mkdir(parents=True)
-    shutil.copy(old.of(first["key"]) / "report.json", new.of("new"))
-    results.add(new.path)
+    first = next(run for run in old.plan("human")["runs"] if old.report(run["key"]))
+    shutil.copytree(old.of(first["key"]), new.of(first["key"]))
+    plan_some(new, old, [first])
+    return old, new
+
+
+def plan_some(new: Runs, old: Runs, planned: list[dict[str, Any]], about: str = "") -> None:
+    """Plan some runs of the experiment, or others."""
+    told = {**old.plan("human"), "runs": planned, "about": about}
+    (new.path / "plans/human.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+def contents(runs: Runs) -> dict[str, bytes]:
+    """Read all reports."""
+    return {path.parent.name: path.read_bytes() for path in (runs.path / "runs").glob("*/report.json")}
+
+
+def test_reports_are_added_and_none_is_lost(results: ModuleType, pair: tuple[Runs, Runs], tmp_path: Path) -> None:
+    old, new = pair
+    before, plan = contents(old), old.plan("human")
+    shutil.copytree(next(new.of(key) for key in contents(new)), new.of("new"))
+    new.of("broken").mkdir()
+    (new.of("broken") / "report.json").write_text('{"version": 0}', encoding="utf-8")
+    assert results.add(new, old, renew=False) == "Reports added: 1."
+    assert contents(old) == {**before, "new": contents(new)["new"]}
+    assert old.plan("human") == plan  # the new one has a part of its runs
+    results.pack(old)
     packed = results.REPORTS.read_bytes()
-    found = results.unpacked(tmp_path / "both")
-    assert [item["key"] for item in found.plan("human")["runs"]] == [first["key"], *(item["key"] for item in rest)]
-    assert found.plan("other") == other
-    keys = {path.name for path in (old.path / "runs").iterdir()}
-    assert {path.name for path in (found.path / "runs").iterdir()} == {*keys, "new"}
-    results.add(new.path)
+    again = results.unpacked(tmp_path / "again")
+    assert contents(again) == contents(old)
+    results.pack(again)
     assert results.REPORTS.read_bytes() == packed
+
+
+def test_reports_that_are_there_stay_unless_new_ones_are_asked_for(
+    results: ModuleType, pair: tuple[Runs, Runs]
+) -> None:
+    old, new = pair
+    before, plan = contents(old), old.plan("human")
+    [(key, text)] = contents(new).items()
+    other = {**json.loads(text), "figures": {"macro-F1": 0.5}}
+    (new.of(key) / "report.json").write_text(json.dumps(other), encoding="utf-8")
+    told = "Reports added: 0. 1 that are here with other figures stay as they are (--renew takes the new ones)."
+    assert results.add(new, old, renew=False) == told
+    assert contents(old) == before
+    assert results.add(new, old, renew=True) == "Reports added: 1."
+    assert contents(old) == {**before, key: contents(new)[key]}
+    assert (len(plan["runs"]), len(old.plan("human")["runs"])) == (80, 1)
+
+
+def test_a_plan_of_the_same_runs_or_more_is_taken_over(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+    old, new = pair
+    whole = old.plan("human")["runs"]
+    plan_some(new, old, whole, "said otherwise")
+    results.add(new, old, renew=False)
+    assert old.plan("human")["about"] == "said otherwise"
+    plan_some(new, old, [*whole, {**whole[0], "key": "new", "seed": 5}])
+    results.add(new, old, renew=False)
+    assert len(old.plan("human")["runs"]) == 81
+
+
+def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+    old, new = pair
+    before = old.plan("human")
+    plan_some(new, old, [{**before["runs"][0], "key": "new", "seed": 5}])
+    told = (
+        f"human in {new.path} lacks 80 of the 80 runs that it has in runs.tgz, and has 1 others. Plan it there as it "
+        "is in experiments/human.toml, or take it as it is with --renew."
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
+        results.add(new, old, renew=False)
+    assert old.plan("human") == before
+
+
+def test_a_folder_without_runs_is_refused(results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = results.REPORTS.read_bytes()
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, str(tmp_path / "nowhere"))
+    told = f"{tmp_path / 'nowhere'} holds no experiment. Name a folder that `fresh run` wrote."
+    assert (caught.value.code, results.REPORTS.read_bytes()) == (told, before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("<!-- goals -->", "<!-- goal -->", "In {}: goal is not a table. Did you mean goals?"),
+        ("<!-- end -->", "", "The marks in {} are not in pairs: main table, goals, end"),
+        ("<!-- shares -->", "", "The marks in {} are not in pairs: main table, end, goals, end, end"),
+    ],
+)
+def test_wrong_marks_are_refused_and_nothing_is_changed(
+    old: str, new: str, told: str, results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "docs/results/main.md"
+    changed = page.read_text(encoding="utf-8").replace(old, new, 1)
+    page.write_text(changed, encoding="utf-8")
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch)
+    assert str(caught.value.code).startswith(told.format(page))
+    assert page.read_text(encoding="utf-8") == changed
+
+
+def test_every_table_has_its_place(results: ModuleType) -> None:
+    found = [name for page in results.PAGES for name in results.MADE.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted([*results.TABLES, results.STANDING])
+
+
+@pytest.mark.parametrize("name", ["lengths.svg", "human.png"])
+def test_a_figure_that_is_not_there_is_told(
+    name: str, results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs/results" / name).unlink()
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, "--check")
+    assert caught.value.code == f"Not what runs.tgz gives: docs/results/{name}. Make them again: make results."
+
+
+def test_a_figure_of_other_runs_is_told(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(results.FIGURES, "lengths", ("lengths", {"y": "accuracy"}))
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, "--check")
+    told = "Not what runs.tgz gives: docs/results/manifest.json. Make them again: make results."
+    assert caught.value.code == told
 
 
 def made(seed: int, row: str, score: float | None, **about: Any) -> Result:
@@ -96,19 +206,20 @@ def made(seed: int, row: str, score: float | None, **about: Any) -> Result:
 
 def test_cells_say_how_many_seeds_they_lack(results: ModuleType) -> None:
     runs = [made(0, "full text", 0.8), made(1, "full text", 0.6), made(2, "full text", None)]
-    assert str(results.tables.table_of(runs)["full text"]["sst"]) == ".700 (.600–.800; 2 seeds)"
-    assert str(results.tables.table_of(runs[1:])["full text"]["sst"]) == ".600 (one seed)"
-    assert str(results.tables.table_of(runs[:2])["full text"]["sst"]) == ".700 (.600–.800)"
+    assert str(results.result_tables.table_of(runs)["full text"]["sst"]) == ".700 (.600–.800; 2 seeds)"
+    assert str(results.result_tables.table_of(runs[1:])["full text"]["sst"]) == ".600 (one seed)"
+    assert str(results.result_tables.table_of(runs[:2])["full text"]["sst"]) == ".700 (.600–.800)"
 
 
 def test_shares_are_of_the_full_text_of_the_same_seeds(results: ModuleType) -> None:
     row = "FRESH, attention, ratio 0.5x"
     full = [made(0, "full text", 0.8), made(1, "full text", 0.4)]
     assert (
-        results.tables.against([*full, made(0, row, 0.6), made(1, row, None)], row, "sst") == ".600, 75.0% (one seed)"
+        results.result_tables.against([*full, made(0, row, 0.6), made(1, row, None)], row, "sst")
+        == ".600, 75.0% (one seed)"
     )
-    assert results.tables.against([*full, made(0, row, 0.6), made(1, row, 0.3)], row, "sst") == ".450, 75.0%"
-    assert results.tables.against(full, row, "sst") == "–"
+    assert results.result_tables.against([*full, made(0, row, 0.6), made(1, row, 0.3)], row, "sst") == ".450, 75.0%"
+    assert results.result_tables.against(full, row, "sst") == "–"
 
 
 def test_a_stretch_of_work_ends_where_nothing_is_done_for_long(results: ModuleType) -> None:
@@ -117,4 +228,4 @@ def test_a_stretch_of_work_ends_where_nothing_is_done_for_long(results: ModuleTy
         made(seed, "a", 0.5, report={"finished": f"2026-01-01T{end}+00:00", "seconds": seconds})
         for seed, (end, seconds) in enumerate(ends)
     ]
-    assert [round(end - start) for start, end in results.tables.stretches(runs)] == [240, 5]
+    assert [round(end - start) for start, end in results.result_tables.stretches(runs)] == [240, 5]

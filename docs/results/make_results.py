@@ -1,15 +1,16 @@
-"""Make every table, figure and list of the result pages from reports of runs.
+"""Make the tables and figures of main.md, and the table of the front page, from reports of runs.
 
-python docs/results/make_results.py             from runs.tgz
-python docs/results/make_results.py RUNS        from runs.tgz, after the reports of a folder of runs were added to it
-python docs/results/make_results.py --check     say whether the pages are what runs.tgz gives, and change nothing
+python docs/results/make_results.py                   from runs.tgz
+python docs/results/make_results.py RUNS              the same, after what RUNS has and runs.tgz has not was added to it
+python docs/results/make_results.py RUNS --renew      what both have is taken from RUNS, too: plans and reports
+python docs/results/make_results.py --check           say whether all is as runs.tgz gives it, and change nothing
 
-Tables stand between marks, <!-- NAME --> and <!-- end -->, in main.md, in README.md beside it and on the front page;
-what is written around them is not touched.
+Tables stand between marks, <!-- NAME --> and <!-- end -->; what is written around them is not touched.
 """
 
 import argparse
 import gzip
+import hashlib
 import io
 import json
 import re
@@ -21,11 +22,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tables
+import result_tables
 
-from fresh.experiment.curves import drawing
+from fresh.config import ConfigError, unknown
+from fresh.experiment.curves import Drawing, drawing
 from fresh.experiment.figure_config import read_figure
-from fresh.experiment.folder import PLAN, REPORT, Runs
+from fresh.experiment.folder import PLAN, REPORT, Runs, check_place
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.manifest import manifest
 from fresh.experiment.plot import plot
@@ -36,18 +38,21 @@ HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
 REPORTS, MANIFEST = HERE / "runs.tgz", HERE / "manifest.json"
 PAGES = (HERE / "main.md", HERE / "README.md", HERE.parents[1] / "README.md")
-MADE = re.compile(r"<!-- (?!end)([a-z ]+) -->\n.*?<!-- end -->", re.DOTALL)
+MARK = re.compile(r"<!-- (.*?) -->")
+MADE = re.compile(r"<!-- ([^>]*?) -->\n(?:(?!<!-- ).*\n)*<!-- end -->")
+"""A mark, lines without one, and the mark of the end."""
 TABLES = {
-    "main table": ("main", tables.side_by_side),
-    "goals": ("main", tables.goals),
-    "shares": ("main", tables.shares),
-    "card time": ("main", tables.card_time),
-    "headline": ("main", tables.headline),
-    "base size": ("mpnet", tables.side_by_side),
-    "lengths": ("lengths", tables.shorter),
-    "human": ("human", tables.human),
-    "global": ("global", tables.one_for_all),
+    "main table": ("main", result_tables.side_by_side),
+    "goals": ("main", result_tables.goals),
+    "shares": ("main", result_tables.shares),
+    "card time": ("main", result_tables.card_time),
+    "headline": ("main", result_tables.headline),
+    "base size": ("mpnet", result_tables.side_by_side),
+    "lengths": ("lengths", result_tables.shorter),
+    "human": ("human", result_tables.human),
+    "global": ("global", result_tables.one_for_all),
 }
+STANDING = "standing"
 FIGURES: dict[str, tuple[str, Mapping[str, str]]] = {
     "lengths": ("lengths", {}),
     "human": ("human", {}),
@@ -60,37 +65,81 @@ SUFFIXES = ("png", "svg")
 def main() -> None:
     """Make all, or say what is out of date."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="?", type=Path, help="a folder of runs (default: what runs.tgz holds)")
+    parser.add_argument("runs", nargs="?", type=Path, help="a folder of runs whose reports are added")
+    parser.add_argument("--renew", action="store_true", help="take plans and reports from there that are here already")
     parser.add_argument("--check", action="store_true", help="change nothing, end with 1 if a page is out of date")
     args = parser.parse_args()
-    if args.runs is not None and not args.check:
-        add(args.runs)
-    with tempfile.TemporaryDirectory() as folder:
-        runs = unpacked(Path(folder))
-        texts = {page: filled(page, runs) for page in PAGES} | {MANIFEST: manifests(runs)}
-        old = [page for page, text in texts.items() if page.read_text(encoding="utf-8") != text]
-        if args.check:
-            names = ", ".join(str(page.relative_to(HERE.parents[1])) for page in old)
-            sys.exit(f"Not what runs.tgz gives: {names}. Make them again: make results." if old else 0)
-        for page in old:
-            write_text(page, texts[page])
-        draw(runs)
+    if args.check and args.runs is not None:
+        parser.error("--check is for what is here. Leave the folder out.")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            runs = unpacked(Path(folder))
+            if args.runs is not None:
+                print(add(Runs(args.runs), runs, args.renew))
+            told = make(runs, args.check, args.runs is not None)
+    except ConfigError as error:
+        sys.exit(str(error))
+    sys.exit(told)
 
 
-def add(folder: Path) -> None:
-    """Add the plans and reports of a folder of runs to runs.tgz.
+def make(runs: Runs, check: bool, changed: bool) -> str | None:
+    """Make all that is out of date, or only say what is.
 
-    What is there stays, and so does a plan that has all runs of the new one: that was made for a part of the grid.
+    :param changed: Whether runs.tgz is to be written anew.
     """
-    new = Runs(folder)
-    with tempfile.TemporaryDirectory() as place:
-        old = unpacked(Path(place))
-        for name in new.plans():
-            if name not in old.plans() or not keys_of(new, name) <= keys_of(old, name):
-                copy(new.path / PLAN / f"{name}.json", old.path / PLAN)
-        for report in (new.path / "runs").glob(f"*/{REPORT}"):
-            copy(report, old.of(report.parent.name))
-        pack(old)
+    drawn = drawings(runs)
+    texts = {**filled(runs), MANIFEST: manifests(runs, drawn)}
+    old = [page for page, text in texts.items() if not page.exists() or page.read_text(encoding="utf-8") != text]
+    missing = [place for name in drawn for place in places(name) if not place.exists()]
+    if check:
+        names = ", ".join(str(page.relative_to(HERE.parents[1])) for page in (*old, *missing))
+        return f"Not what runs.tgz gives: {names}. Make them again: make results." if names else None
+    if changed:
+        pack(runs)
+    for page in old:
+        write_text(page, texts[page])
+    for name, drawn_one in drawn.items():
+        plot(drawn_one, places(name))
+    return None
+
+
+def add(new: Runs, old: Runs, renew: bool) -> str:
+    """Add plans and reports of a folder of runs, and say what was done.
+
+    A plan that lacks runs which the one that is here has was made for a part of the grid, and is left out.
+    """
+    check_place(new.path)
+    if not new.plans():
+        raise ConfigError(f"{new.path} holds no experiment. Name a folder that `fresh run` wrote.")
+    for name in new.plans():
+        take_plan(name, new, old, renew)
+    n_new = n_there = 0
+    for place in sorted((new.path / "runs").glob(f"*/{REPORT}")):
+        key = place.parent.name
+        report = new.report(key)
+        known = old.report(key)
+        if report is not None and (known is None or (renew and known != report)):
+            copy(place, old.of(key))
+            n_new += 1
+        elif report is not None and known != report:
+            n_there += 1
+    left = (
+        f" {n_there} that are here with other figures stay as they are (--renew takes the new ones)." if n_there else ""
+    )
+    return f"Reports added: {n_new}.{left}"
+
+
+def take_plan(name: str, new: Runs, old: Runs, renew: bool) -> None:
+    """Take over the plan of an experiment, unless it is that of a part."""
+    keys, known = keys_of(new, name), keys_of(old, name) if name in old.plans() else set[str]()
+    if known <= keys or renew:
+        copy(new.path / PLAN / f"{name}.json", old.path / PLAN)
+    elif not keys <= known:
+        raise ConfigError(
+            f"{name} in {new.path} lacks {len(known - keys)} of the {len(known)} runs that it has in {REPORTS.name}, "
+            f"and has {len(keys - known)} others. Plan it there as it is in experiments/{name}.toml, or take it as it "
+            "is with --renew."
+        )
 
 
 def keys_of(runs: Runs, name: str) -> set[str]:
@@ -124,38 +173,56 @@ def unpacked(folder: Path) -> Runs:
     return Runs(folder / "runs")
 
 
-def filled(page: Path, runs: Runs) -> str:
-    """Put the tables of a page in their places."""
-
-    def made(found: re.Match[str]) -> str:
-        return f"<!-- {found[1]} -->\n\n{table(found[1], runs)}\n\n<!-- end -->"
-
-    return MADE.sub(made, page.read_text(encoding="utf-8"))
-
-
-def table(name: str, runs: Runs) -> str:
-    """Make a table by its name."""
-    if name == "standing":
-        return tables.standing(runs)
-    experiment, make = TABLES[name]
-    return make(read_results(runs, experiment))
+def filled(runs: Runs) -> dict[Path, str]:
+    """Put the tables of all pages in their places."""
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    wanted = [*TABLES, STANDING]
+    for page, text in texts.items():
+        marks, made = MARK.findall(text), MADE.findall(text)
+        if marks != [mark for name in made for mark in (name, "end")]:
+            raise ConfigError(f"The marks in {page} are not in pairs: {', '.join(marks)}. Each needs its <!-- end -->.")
+        wrong = [unknown(name, "a table", wanted) for name in made if name not in wanted]
+        if wrong:
+            raise ConfigError("\n".join(f"In {page}: {problem}" for problem in wrong))
+    return {page: MADE.sub(lambda found: put(found[1], runs), text) for page, text in texts.items()}
 
 
-def manifests(runs: Runs) -> str:
-    """Say what stands behind each experiment: data, settings, versions, cards; not each single run."""
+def put(name: str, runs: Runs) -> str:
+    """Make a table by its name, between its marks."""
+    if name == STANDING:
+        table = result_tables.standing(runs)
+    else:
+        experiment, make_one = TABLES[name]
+        table = make_one(read_results(runs, experiment))
+    return f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
+
+
+def drawings(runs: Runs) -> dict[str, Drawing]:
+    """Work out what all figures show."""
+    found: dict[str, Drawing] = {}
+    for name, (experiment, options) in FIGURES.items():
+        config = read_figure(read_grid(EXPERIMENTS / f"{experiment}.toml").figure, options)
+        found[name] = drawing(read_results(runs, experiment), config)
+    return found
+
+
+def places(name: str) -> list[Path]:
+    """Name the files of a figure."""
+    return [HERE / f"{name}.{suffix}" for suffix in SUFFIXES]
+
+
+def manifests(runs: Runs, drawn: Mapping[str, Drawing]) -> str:
+    """Say what stands behind each experiment, not each single run: data, settings, versions, cards; and the figures.
+
+    Of figures it has digests of what they show: their bytes may differ from one matplotlib to another.
+    """
     told: dict[str, Any] = {}
     for name in runs.plans():
         about = manifest(read_results(runs, name))
         seeds = sorted({run["seed"] for run in about.pop("each")})
         told[name] = {"seeds": seeds, **about}
-    return json.dumps(told, indent=1) + "\n"
-
-
-def draw(runs: Runs) -> None:
-    """Draw all figures."""
-    for name, (experiment, options) in FIGURES.items():
-        config = read_figure(read_grid(EXPERIMENTS / f"{experiment}.toml").figure, options)
-        plot(drawing(read_results(runs, experiment), config), [HERE / f"{name}.{suffix}" for suffix in SUFFIXES])
+    shown = {name: hashlib.sha256(repr(one).encode()).hexdigest()[:16] for name, one in drawn.items()}
+    return json.dumps({"experiments": told, "figures": shown}, indent=1) + "\n"
 
 
 if __name__ == "__main__":

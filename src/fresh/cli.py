@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
-        print(f"{name}: {error}".translate(VISIBLE), file=sys.stderr)
+        from fresh.whole_file import way_out
+
+        print(f"{name}: {error}{way_out(error)}".translate(VISIBLE), file=sys.stderr)
         return 1
 
 

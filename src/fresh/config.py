@@ -221,12 +221,12 @@ def describe(kind: Any) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(kind, str(kind))
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a settings file."""
+def read_toml(path: Path, kind: str = "settings") -> dict[str, Any]:
+    """Read a file of settings, or of another kind."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"There is no settings file {path} that can be read ({error.strerror}).") from error
+        raise ConfigError(f"There is no {kind} file {path} that can be read ({error.strerror}).") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}.") from error
 

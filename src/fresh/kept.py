@@ -1,6 +1,8 @@
 """The best state of a training, and how one that was broken off goes on."""
 
 import json
+import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,10 +16,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from fresh.whole_file import written_whole
+
 Weights = dict[str, Tensor]
 Over = Literal["all", "best", "nothing"]
 """What is kept of a training that is over: all, to go on with more epochs; the best state; or nothing."""
 
+OS_ERROR = re.compile(r"\(os error (\d+)\)")
 OTHER = "The state kept in {} is of another network. Delete the file to begin anew."
 
 
@@ -73,15 +78,26 @@ class State:
     def write(self, path: Path) -> None:
         """Write it down in one move."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        save_file(self.tensors, partial, {"scores": json.dumps(self.scores), "others": json.dumps(self.others)})
-        partial.replace(path)
+        with written_whole(path) as partial, told_as_usual(path):
+            save_file(self.tensors, partial, {"scores": json.dumps(self.scores), "others": json.dumps(self.others)})
 
     def part(self, kind: str) -> Weights:
         """Take the tensors of one kind, by their own names."""
         return {
             name.removeprefix(f"{kind}/"): value for name, value in self.tensors.items() if name.startswith(f"{kind}/")
         }
+
+
+@contextmanager
+def told_as_usual(path: Path) -> Iterator[None]:
+    """Have what a disk says come as it does elsewhere: as an error of the system, with the name of the file."""
+    try:
+        yield
+    except SafetensorError as error:
+        reason = OS_ERROR.search(str(error))
+        if reason is None:
+            raise
+        raise OSError(int(reason[1]), os.strerror(int(reason[1])), str(path)) from error
 
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> State:

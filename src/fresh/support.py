@@ -1,14 +1,13 @@
 """The support model: reads whole documents and is asked only where to look."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from fresh.classifier import Classifier, ClassifierConfig, predictions
 from fresh.document import Document, Example, Saliency
@@ -35,6 +34,8 @@ class Support:
     """What it was trained with, as long as that is at hand: frozen layers need not read it again."""
     asked: str | None = None
     """The label that scores are to explain; for each document the one that is predicted if not given."""
+    scored: Callable[[], None] | None = None
+    """What is called whenever a document has its scores."""
 
     @classmethod
     def train(
@@ -80,6 +81,10 @@ class Support:
             raise ValueError(f"A support model cannot be asked about the label {label!r}. It knows: {known}.")
         return replace(self, asked=label)
 
+    def telling(self, scored: Callable[[], None]) -> Self:
+        """Make one that tells of each document that has its scores."""
+        return replace(self, scored=scored)
+
     def targets(self, table: Tensor) -> Tensor:
         """Take the numbers of the labels that scores are to explain. Shape: (texts,).
 
@@ -109,31 +114,16 @@ class Support:
             for number, values, target, n_read in zip(numbers.tolist(), *score(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], values[:n_read], target)
 
-        with held_still(self.classifier):
-            self.classifier.work_through(self.classifier.words(texts), work, part)
+        self.classifier.work_through(self.classifier.words(texts), work, part)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
         """Give a document its scores; words that were not read come last."""
+        if self.scored is not None:
+            self.scored()
         whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
         whole[: len(scores)] = scores
         return Saliency(whole, self.classifier.labels[target], document.id, len(scores))
-
-
-@contextmanager
-def held_still(network: nn.Module) -> Iterator[None]:
-    """Have no weight of a network learn inside the block.
-
-    What layers would have to remember for that is most of the memory that a gradient takes, and nobody asks for it.
-    """
-    learning = [weight for weight in network.parameters() if weight.requires_grad]
-    for weight in learning:
-        weight.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for weight in learning:
-            weight.requires_grad_(True)
 
 
 def text_of(document: Document) -> Text:

@@ -1,5 +1,6 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and what to do where that cannot be."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,14 @@ def written_whole(path: Path) -> Iterator[Path]:
     except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
         partial.unlink(missing_ok=True)
         raise
+
+
+def way_out(error: Exception) -> str:
+    """Say what to do about a disk that takes nothing more, behind what the error itself says."""
+    reason = error.errno if isinstance(error, OSError) else None
+    if reason in (errno.ENOSPC, errno.EDQUOT):
+        return ". Make room on that disk, and give the same command again."
+    return ". Choose a place that can be written to." if reason == errno.EROFS else ""
 
 
 def write_text(path: Path, text: str) -> None:

@@ -67,6 +67,8 @@ def read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]
     from fresh.corpora import CORPORA, find_corpus
     from fresh.data import BadRows, DataError, read_parts
 
+    if args.data_dir is not None and name not in CORPORA and Path(name).suffix:
+        raise DataError(f"{name} is no corpus of {args.data_dir}. Describe files by themselves, without --data-dir.")
     if args.data_dir is not None:
         splits = find_corpus(name).read(Path(args.data_dir))
         return {part: getattr(splits, part) for part in ("train", "dev", "test")}

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fresh.config import ConfigError, unknown
-from fresh.experiment.curves import check, number, trials
-from fresh.experiment.figure_config import FigureConfig, read_figure
+from fresh.experiment.curves import TRIAL, by, check, number, trials
+from fresh.experiment.figure_config import TRIALS, FigureConfig, read_figure
 from fresh.experiment.grid import Cell
 from fresh.experiment.measure import FIGURES
-from fresh.experiment.results import SECONDS, Result, where
+from fresh.experiment.results import SECONDS, Result, where, written
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 
@@ -37,6 +37,20 @@ def to_be(cell: Cell) -> Result:
     return Result(str(cell), cell.row, cell.corpus, cell.seed, settings)
 
 
+def check_called(results: Sequence[Result], config: FigureConfig) -> None:
+    """Refuse other names for what no figure has, of this kind or another."""
+    settings = (name for run in results for name in run.settings)
+    panels = (written(run.about(config.panels)) for run in results)
+    rows = (TRIAL.sub("", run.row) for run in results)
+    names = (*PLAIN, *settings, *panels, *rows, *map(by(config), results), *FIGURES, SECONDS, TRIALS)
+    known = list(dict.fromkeys(names))
+    wrong = [
+        unknown(name, "the name of an axis, a panel or a line", known) for name in config.names if name not in known
+    ]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+
+
 def check_runs(results: Sequence[Result], config: FigureConfig) -> None:
     """Refuse figures that are never measured, and runs of which nothing can be drawn."""
     wanted = [config.y, *([config.x] if config.kind == "scatter" else [])]
@@ -44,6 +58,7 @@ def check_runs(results: Sequence[Result], config: FigureConfig) -> None:
     wrong = [unknown(name, "a figure of a run", known) for name in wanted if name not in known]
     if wrong:
         raise ConfigError("\n".join(wrong))
+    check_called(results, config)
     chosen = where(results, {name: values for name, values in config.where.items() if name in PLAIN})
     if config.kind == "evp":
         trials(chosen)

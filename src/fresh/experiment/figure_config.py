@@ -77,8 +77,10 @@ def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureC
         raise ConfigError(f"against must be the name of a row, or a list of them, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
     chosen = {name: joined(values) for name, values in where.items()}
-    texts = {name: str(text) for name, text in whole["names"].items()}
-    return FigureConfig(**to_mapping(layout), where=chosen, against=rows, names=texts)
+    for name, text in whole["names"].items():
+        if not isinstance(text, str):
+            raise ConfigError(f"names must have a text for {name!r}, got {text!r}. Write a name with dots in quotes.")
+    return FigureConfig(**to_mapping(layout), where=chosen, against=rows, names=whole["names"])
 
 
 def table(value: Any, name: str, example: str) -> Mapping[str, Any]:

@@ -45,7 +45,7 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     :param overrides: Settings that go before those of the file, whatever it lists; a list stands for one run each.
     :param documents: How many documents of each split to use, at most, in place of what the file says.
     """
-    given, asked = read_toml(path), short_names(overrides or {})
+    given, asked = read_toml(path, "grid"), short_names(overrides or {})
     given |= {} if documents is None else {"documents": documents}
     problems = [*wrong_tables(given), *wrong_values(given)] or list(wrong_rows(given))
     problems = problems or [*wrong_corpora(given, asked), *wrong_names(given, asked), *wrong_method(given, asked)]
@@ -134,6 +134,9 @@ def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mappin
     for name, several in lists.items():
         if not several:
             raise ConfigError(f"{name} = [] stands for no run at all. List something, or leave {name} out.")
+        twice = next((value for place, value in enumerate(several) if value in several[:place]), None)
+        if twice is not None:
+            raise ConfigError(f"{name} has {twice!r} twice, which would be one run. Leave one of them out.")
         if name in FREE and len(several) > 1:
             raise ConfigError(f"{name} decides on how fast a run is, not on what comes out, so it cannot be a list.")
     return lists

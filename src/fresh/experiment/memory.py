@@ -50,11 +50,12 @@ class Memory:
         return None if stamps is None else self.runs.path / "known" / f"{short_hash([key, stamps, code_stamps()])}.json"
 
     def keep(self, known: Mapping[str, About], places: Mapping[str, Path]) -> None:
-        """Write down what was found out."""
+        """Write down what was found out, as far as the disk takes it: the next plan can find it out again."""
         for key, place in places.items():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with self.runs.claimed(f"known-{place.stem}", patient=True):
-                write_text(place, json.dumps(known[key]._asdict()))
+            with contextlib.suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with self.runs.claimed(f"known-{place.stem}", patient=True):
+                    write_text(place, json.dumps(known[key]._asdict()))
 
 
 def about_in(record: Mapping[str, object] | None) -> About | None:

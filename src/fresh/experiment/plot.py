@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fresh.config import ConfigError
 from fresh.experiment.curves import Drawing, Line, Panel
 from fresh.experiment.figure_config import TRIALS
+from fresh.experiment.results import SECONDS
 from fresh.extras import load_extra
 from fresh.whole_file import written_whole
 
@@ -194,7 +195,8 @@ def x_label(drawing: Drawing) -> tuple[str, float]:
         return config.names.get(TRIALS, "number of trials"), 1.0
     most = max(*(point.x for point in drawing.points), *drawing.starts, 0.0)
     name, size = next((name, size) for least, name, size in UNITS if most >= least)
-    return f"{name} of training", float(size)
+    own = config.names.get(SECONDS)
+    return f"{name} of training" if own is None else f"{own} ({name})", float(size)
 
 
 def y_label(drawing: Drawing) -> str:

@@ -20,7 +20,7 @@ def broken(results: Sequence[Result]) -> Iterator[str]:
         if result.broken:
             yield (
                 f"broken: {result.broken}, the report of {named(result)}, has no figures that can be read. "
-                "Delete it, and give the `fresh run` command again."
+                "Give the `fresh run` command again, which does the run anew."
             )
 
 

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,12 +15,14 @@ from rich.text import Text
 from fresh.estimate import short
 from fresh.experiment.folder import Runs
 from fresh.experiment.plan import Task
-from fresh.experiment.pulse import read_pulse
+from fresh.experiment.pulse import drop_pulse, read_pulse
 from fresh.experiment.results import MAIN, Result, grouped, read_results, values_of
 from fresh.experiment.work import Outcome
 
 N_FAILURES = 5
 """Failures that are shown; all are told in the end."""
+MOST_CUT = 3
+"""Rows of the table that are there however small a terminal is; what does not fit is cut off at its end."""
 QUIET = 60.0
 """Seconds without a line, where there is no terminal, until one says what is being done."""
 
@@ -30,21 +32,29 @@ class Pace:
     """How long tasks take, and so how long the rest will."""
 
     n_workers: int
-    seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
+    seconds: dict[tuple[str, str, str], tuple[float, ...]] = field(default_factory=dict)
 
     def note(self, task: Task, seconds: float) -> None:
         """Learn from a task that is done, unless others had done it."""
         if seconds:
-            self.seconds.setdefault(kind_of(task), []).append(seconds)
+            kind = kind_of(task)
+            # Made anew each time: somebody who draws may be reading the old ones.
+            self.seconds = {**self.seconds, kind: (*self.seconds.get(kind, ()), seconds)}
 
-    def left(self, tasks: Sequence[Task]) -> float | None:
-        """Guess how many seconds some tasks will take; None as long as nothing is done."""
-        known = [value for values in self.seconds.values() for value in values]
+    def left(self, tasks: Sequence[Task], spent: Mapping[str, float] | None = None) -> float | None:
+        """Guess how many seconds some tasks will take; None as long as nothing is done.
+
+        :param spent: Seconds since those were begun that are being done, by their keys.
+        """
+        found = self.seconds
+        known = [value for values in found.values() for value in values]
         if not known:
             return None
         usual = sum(known) / len(known)
-        means = {kind: sum(values) / len(values) for kind, values in self.seconds.items()}
-        return sum(means.get(kind_of(task), usual) for task in tasks) / self.n_workers
+        means = {kind: sum(values) / len(values) for kind, values in found.items()}
+        gone = spent or {}
+        each = [max(0.0, means.get(kind_of(task), usual) - gone.get(task.key, 0.0)) for task in tasks]
+        return max(sum(each) / self.n_workers, max(each, default=0.0))
 
 
 def kind_of(task: Task) -> tuple[str, str, str]:
@@ -52,15 +62,39 @@ def kind_of(task: Task) -> tuple[str, str, str]:
     return task.cell.corpus, task.kind, task.cell.method
 
 
+class Begun(NamedTuple):
+    """A task that is being done, and since when."""
+
+    task: Task
+    at: float
+    """By the clock that only goes forwards."""
+    since: float
+    """By the clock that files have."""
+
+    @property
+    def spent(self) -> float:
+        """For how many seconds it has been done."""
+        return time.monotonic() - self.at
+
+
+class Patient(Console):
+    """A console that is silent when nobody listens any more; others end the program then."""
+
+    def on_broken_pipe(self) -> None:
+        """Write no more."""
+        self.quiet = True
+
+
 class LiveView:
     """Shows grids while they are done: a table that fills up, or a line for each run where there is no terminal."""
 
     def __init__(self, runs: Runs, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
-        self.console = Console(stderr=True)
+        self.console: Console = Patient(stderr=True)
         self.runs, self.experiments = runs, experiments
         self.left: dict[str, Task] = {}
         self.n_tasks, self.pace = n_tasks, Pace(n_workers)
-        self.begun: dict[str, tuple[Task, float]] = {}
+        self.begun: dict[str, Begun] = {}
+        self.elsewhere: dict[str, Task] = {}
         self.failures: list[str] = []
         self.results = {result.key: result for name in experiments for result in read_results(runs, name)}
         self.live = Live(console=self.console, refresh_per_second=2, get_renderable=self.render)
@@ -70,15 +104,15 @@ class LiveView:
     def __enter__(self) -> Self:
         if self.console.is_terminal:
             self.live.start()
-        else:
-            self.reminder.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self.console.is_terminal:
             self.live.stop()
-        else:
-            self.over.set()
+        for key in self.begun:  # broken off
+            drop_pulse(self.runs.pulse(key))
+        self.over.set()
+        if self.reminder.is_alive():
             self.reminder.join()
 
     def expect(self, tasks: Sequence[Task]) -> None:
@@ -88,29 +122,33 @@ class LiveView:
             n_runs, n_at_once = sum(task.kind == "run" for task in tasks), min(len(tasks), self.pace.n_workers)
             told = f"{n_runs} of {len(self.results)} runs to do ({len(tasks)} of {self.n_tasks} tasks)"
             self.say(f"{', '.join(self.experiments)}: {told}, {n_at_once} at a time.")
+            self.reminder.start()
 
     def started(self, task: Task) -> None:
         """Take note that a worker has begun a task."""
-        self.begun[task.key] = task, time.monotonic()
+        self.begun[task.key] = Begun(task, time.monotonic(), time.time())
 
     def put_off(self, task: Task) -> None:
         """Take note that a task waits again, since somebody else is at it."""
         self.begun.pop(task.key, None)
+        self.elsewhere[task.key] = task
 
     def crowded(self, task: Task, at_last: bool) -> None:
         """Take note that a task waits again, since it found no room on a card, and say so."""
-        self.put_off(task)
+        self.begun.pop(task.key, None)
         self.say(f"The card was full while at {task}. It is tried again{' in the end, alone' if at_last else ''}.")
 
     def died(self, task: Task) -> None:
         """Take note that a task waits again, since its worker died, and say so; in a terminal, above the table."""
-        self.put_off(task)
+        self.begun.pop(task.key, None)
+        drop_pulse(self.runs.pulse(task.key))
         self.say(f"A worker died while at {task}. It is tried again.")
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         """Take note that a task is done, or failed."""
         self.begun.pop(task.key, None)
         self.left.pop(task.key, None)
+        self.elsewhere.pop(task.key, None)
         if outcome.status == "failed":
             self.failures.append(f"{task}: {outcome.error}")
             told = f"failed: {outcome.error}"
@@ -146,33 +184,35 @@ class LiveView:
 
     def standing(self) -> str:
         """Say how much is done, and how long the rest may take."""
-        seconds = self.pace.left(list(self.left.values()))
+        spent = {begun.task.key: begun.spent for begun in list(self.begun.values())}
+        seconds = self.pace.left(list(self.left.values()), spent)
         left = "" if not seconds else f", about {duration(seconds)} left"
         return f"{', '.join(self.experiments)}: {self.counted()[1:-1]} tasks done{left}"
 
     def at_work(self) -> list[str]:
-        """Say what is being done, for how long, and how far it has come."""
-        now = time.monotonic()
-        begun = [(task, duration(now - since)) for task, since in list(self.begun.values())]
-        far = [read_pulse(self.runs.pulse(task.key)) for task, _ in begun]
-        return [
-            f"  {task} ({', '.join(filter(None, (lasts, told)))})"
-            for (task, lasts), told in zip(begun, far, strict=True)
-        ]
+        """Say what is being done, for how long, and how far it has come; also by others who share the folder."""
+        begun = list(self.begun.values())
+        told = [(one.task, duration(one.spent), read_pulse(self.runs.pulse(one.task.key), one.since)) for one in begun]
+        others = [task for key, task in list(self.elsewhere.items()) if key not in self.begun]
+        told += [(task, "somebody else", read_pulse(self.runs.pulse(task.key))) for task in others]
+        return [f"  {task} ({', '.join(filter(None, about))})" for task, *about in told]
 
     def render(self) -> Group:
-        """Draw it all."""
+        """Draw it all; where there is little room, the table gives way."""
         lines = [Text(self.standing(), style="bold"), *(Text(line, style="dim") for line in self.at_work())]
         lines += [Text(f"  failed: {told}", style="red") for told in self.failures[-N_FAILURES:]]
-        return Group(self.table(), *lines)
+        return Group(*lines, self.table(self.console.height - len(lines)))
 
-    def table(self) -> Table:
-        """Draw the table so far: the mean over the seeds that are there."""
+    def table(self, n_lines: int) -> Table:
+        """Draw the table so far: the mean over the seeds that are there.
+
+        :param n_lines: How many lines there are for it.
+        """
         results = list(self.results.values())
         corpora = list(grouped(results, lambda result: result.corpus))
         drawn = Table("", *corpora, box=None)
         rows = grouped(results, lambda result: result.row)
-        most = max(5, self.console.height - 12)
+        most = max(MOST_CUT, n_lines - 3)  # less the heads, the line on other rows, and the last of the screen
         for name, row in list(rows.items())[:most]:
             cells = grouped(row, lambda result: result.corpus)
             drawn.add_row(name, *(so_far(cells.get(corpus, [])) for corpus in corpora))

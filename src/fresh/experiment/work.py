@@ -32,6 +32,7 @@ from fresh.progress import SILENT, Progress
 from fresh.recipe import Run
 from fresh.store import Shelf
 from fresh.training import Watch
+from fresh.whole_file import way_out
 
 KEPT_EVERY = 60.0
 """Seconds between two states of a network that are kept: many networks are trained at once, and share a disk."""
@@ -76,7 +77,8 @@ class Worker:
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
-            told, seconds = f"{type(error).__name__}: {for_grids(str(error))}", time.perf_counter() - started
+            told = f"{type(error).__name__}: {for_grids(str(error))}{way_out(error)}"
+            seconds = time.perf_counter() - started
             if is_full(error):
                 self.shelf = None
                 return Outcome("crowded", told, seconds, traceback.format_exc())
@@ -92,7 +94,10 @@ class Worker:
         """Be at a task alone, and tell how far it has come."""
         with self.runs.claimed(task.key), pulsing(self.runs.pulse(task.key)) as pulse:
             self.progress = pulse
-            yield
+            try:
+                yield
+            finally:
+                self.progress = SILENT
 
     def write_failure(self, key: str, told: str) -> None:
         """Write down why a run failed, if the disk takes it."""

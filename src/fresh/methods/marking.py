@@ -1,7 +1,8 @@
 """Which words are kept: a support model's scores, cut; what a tagger makes of that; and all of it cross-fitted."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from fresh.training import Watch
 
 SUPPORT = "support model"
 AT_ONCE = 1024
-"""Documents that are scored between two steps of the progress bar."""
+"""Documents that a scorer is given at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +219,25 @@ def score_all(scorer: SaliencyScorer, examples: Sequence[Example], progress: Pro
     """Score documents, some at a time; labels are left behind, and a team shares the work out."""
     documents = team().share([example.document for example in examples])
     saliencies: list[Saliency] = []
+    n_told = 0
     with progress.task(name, len(documents)) as advance:
+
+        def tell(n_scored: int) -> None:
+            nonlocal n_told
+            advance(n_scored - n_told, "")
+            n_told = n_scored
+
+        def tell_one() -> None:
+            tell(min(n_told + 1, len(saliencies) + AT_ONCE, len(documents)))  # a scorer may ask twice about one
+
+        telling: SaliencyScorer = told_by(scorer, tell_one)
         for start in range(0, len(documents), AT_ONCE):
-            part = documents[start : start + AT_ONCE]
-            saliencies += checked_scores(scorer, part)
-            advance(len(part), "")
+            saliencies += checked_scores(telling, documents[start : start + AT_ONCE])
+            tell(len(saliencies))
     return team().join(saliencies)
+
+
+def told_by(scorer: Any, tell_one: Callable[[], None]) -> Any:
+    """Have a scorer tell of each document, if it asks a support model as those that come along do."""
+    asks = is_dataclass(scorer) and isinstance(getattr(scorer, "support", None), Support)
+    return replace(scorer, support=scorer.support.telling(tell_one)) if asks else scorer

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fresh.document import Document, Saliency
 from fresh.pieces import Batch
-from fresh.scorers.gradient import PART, explained, replaced
+from fresh.scorers.gradient import PART, differentiating, explained, replaced
 from fresh.scorers.looking import Layers, Looking
 from fresh.support import Scores, Support
 
@@ -75,7 +75,7 @@ def score_looks(
         return looking.by_word(looking.together(values), batch), targets.tolist()
 
     part = PART / 4 if layer == "all" else 1
-    with torch.enable_grad():
+    with differentiating(classifier):
         return support.score(documents, score_batch, part, looking.is_above(n_before=1))
 
 

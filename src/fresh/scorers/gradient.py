@@ -33,7 +33,7 @@ class Gradient:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        with torch.enable_grad():
+        with differentiating(self.support.classifier):
             return self.support.score(documents, self.score_batch, PART)
 
     def score_batch(self, batch: Batch) -> Scores:
@@ -47,6 +47,23 @@ class Gradient:
         by_piece = (leaves[0] * gradient).sum(-1).abs()
         by_piece = classifier.windows.unfold(by_piece, *batch.mask.shape)  # (batch, pieces)
         return [normalised(scores) for scores in sum_by_word(by_piece, batch)], targets.tolist()
+
+
+@contextmanager
+def differentiating(network: nn.Module) -> Iterator[None]:
+    """Compute gradients inside the block, by something else than the weights of a network.
+
+    What layers would have to remember for these is most of the memory that a gradient takes, and nobody asks for it.
+    """
+    learning = [weight for weight in network.parameters() if weight.requires_grad]
+    for weight in learning:
+        weight.requires_grad_(False)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        for weight in learning:
+            weight.requires_grad_(True)
 
 
 def explained(support: Support, output: Output) -> tuple[Tensor, Tensor]:

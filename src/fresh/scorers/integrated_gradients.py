@@ -11,7 +11,7 @@ from fresh.classifier import Classifier
 from fresh.document import Document, Saliency
 from fresh.frozen import pieces_at_once
 from fresh.pieces import NO_WORD, Batch, sum_by_word
-from fresh.scorers.gradient import PART, replaced
+from fresh.scorers.gradient import PART, differentiating, replaced
 from fresh.support import Scores, Support
 
 
@@ -29,7 +29,7 @@ class IntegratedGradients:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        with torch.enable_grad():
+        with differentiating(self.support.classifier):
             return self.support.score(documents, self.score_batch, PART)
 
     def score_batch(self, batch: Batch) -> Scores:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from fresh.estimate import short
@@ -56,9 +57,8 @@ class Cell(NamedTuple):
 
     def __str__(self) -> str:
         mean, low, high = (short(value)[: self.digits + 1] for value in self[:3])
-        if self.few == 1:
-            return f"{mean} (one seed)"
-        return f"{mean} ({low}–{high}{f'; {self.few} seeds' if self.few else ''})"
+        few = "" if not self.few else "one seed" if self.few == 1 else f"{self.few} seeds"
+        return f"{mean} ({'; '.join(filter(None, (f'{low}–{high}' if self.few != 1 else '', few)))})"
 
 
 Table = dict[str, dict[str, Cell]]
@@ -72,13 +72,8 @@ def table_of(results: Sequence[Result]) -> Table:
         values = values_of(some, MAIN)
         if values:
             few = 0 if len(values) == len(some) else len(values)
-            table.setdefault(row, {})[corpus] = Cell(mean_of(values), min(values), max(values), few=few)
+            table.setdefault(row, {})[corpus] = Cell(fmean(values), min(values), max(values), few=few)
     return table
-
-
-def mean_of(values: Sequence[float]) -> float:
-    """Take the mean."""
-    return sum(values) / len(values)
 
 
 def papers() -> Table:
@@ -141,7 +136,7 @@ def shares(results: Sequence[Result]) -> str:
     rows: list[list[str]] = []
     for row, cells in table.items():
         if row.startswith(OURS):
-            pairs = [(cells.get(corpus), table[FULL].get(corpus)) for corpus in CORPORA]
+            pairs = [(cells.get(corpus), table.get(FULL, {}).get(corpus)) for corpus in CORPORA]
             whole = [(one, full) if one and full and not (one.few or full.few) else None for one, full in pairs]
             rows.append([row, *(share(pair[0].mean, pair[1].mean) if pair else MISSING for pair in whole)])
     return lines(["share of full text", *CORPORA.values()], rows)
@@ -162,8 +157,8 @@ def against(results: Sequence[Result], row: str, corpus: str) -> str:
     found = {result.seed: result.figures[MAIN] for result in own if MAIN in result.figures and result.seed in full}
     if not found:
         return MISSING
-    mean = mean_of(list(found.values()))
-    told = f"{short(mean)}, {share(mean, mean_of([full[seed] for seed in found]))}"
+    mean = fmean(list(found.values()))
+    told = f"{short(mean)}, {share(mean, fmean([full[seed] for seed in found]))}"
     return told + few_of(len(found), len(own))
 
 
@@ -185,11 +180,11 @@ def human(results: Sequence[Result]) -> str:
 
 def taught(results: Sequence[Result], part: float) -> str:
     """Say what came out with a share of people's marks."""
-    own = [result for result in results if result.settings["human"] == part]
+    own = [result for result in results if result.settings.get("human") == part]
     scores, agreement = values_of(own, MAIN), values_of(own, "token F1")
-    if not scores:
+    if not scores or not agreement:
         return MISSING
-    return f"{short(mean_of(scores))}, {short(mean_of(agreement))}{few_of(len(scores), len(own))}"
+    return f"{short(fmean(scores))}, {short(fmean(agreement))}{few_of(len(scores), len(own))}"
 
 
 def one_for_all(results: Sequence[Result]) -> str:
@@ -203,16 +198,17 @@ def one_for_all(results: Sequence[Result]) -> str:
         found = next((record for record in records if own.items() <= record.items()), None)
         difference, p = PAPER["global"][corpus].get(f"{scorer}, {kind}", (None, None))
         told = [MISSING, MISSING] if p is None else [signed(difference), short(p)]
-        rows.append([CORPORA[corpus], scorer, kind, *differing(found), *(f"*{text}*" for text in told)])
+        n_seeds = len({result.seed for result in results if result.corpus == corpus})
+        rows.append([CORPORA[corpus], scorer, kind, *differing(found, n_seeds), *(f"*{text}*" for text in told)])
     return lines(["corpus", "scorer", "words", "difference", "p", "*the paper's*", "*its p*"], rows)
 
 
-def differing(record: Mapping[str, Any] | None) -> list[str]:
-    """Say how far two kinds of budget are apart, and with how few seeds."""
+def differing(record: Mapping[str, Any] | None, n_seeds: int) -> list[str]:
+    """Say how far two kinds of budget are apart, and with how many seeds where some are missing."""
     if record is None or record["p"] == "":
         return [MISSING, MISSING]
     counts = {record["n of first"], record["n of second"]}
-    few = "" if counts == {5} else f" ({record['n of first']} and {record['n of second']} seeds)"
+    few = "" if counts == {n_seeds} else f" ({record['n of first']} and {record['n of second']} seeds)"
     return [signed(record["difference"]) + few, short(record["p"])]
 
 
@@ -221,8 +217,11 @@ def headline(results: Sequence[Result]) -> str:
     table = table_of(results)
     rows: list[list[str]] = []
     for corpus, name in CORPORA.items():
-        found = [best(table, corpus, (row,) if isinstance(row, str) else row) for row in HEADLINE.values()]
-        rows.append([name, *(MISSING if one is None else short(one[1].mean) for one in found)])
+        found = [
+            best(table, corpus, row) if isinstance(row, tuple) else (row, table[row].get(corpus))
+            for row in HEADLINE.values()
+        ]
+        rows.append([name, *(short(one[1].mean) if one and one[1] else MISSING for one in found)])
     return lines(["", *HEADLINE], rows)
 
 
