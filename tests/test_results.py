@@ -222,6 +222,26 @@ def test_shares_are_of_the_full_text_of_the_same_seeds(results: ModuleType) -> N
     assert results.result_tables.against(full, row, "sst") == "–"
 
 
+def test_spreads_are_held_against_those_of_gates_with_words_of_the_same_kind(results: ModuleType) -> None:
+    rows = {
+        "Lei et al., top_k": (0.5, 0.6),
+        "Lei et al., contiguous": (0.5, 0.52),
+        "FRESH, a, top_k": (0.6, 0.65),
+        "FRESH, a, contiguous": (0.6, 0.65),
+        "FRESH, distilled": (0.6, 0.65),
+    }
+    runs = [made(seed, row, score) for row, scores in rows.items() for seed, score in enumerate(scores)]
+    told = [line.split(" | ")[:2] for line in results.result_tables.spreads(runs).splitlines()[2:]]
+    assert told == [
+        ["| Lei et al., top_k", ".100"],
+        ["| Lei et al., contiguous", ".020"],
+        ["| FRESH, a, top_k", "**.050**"],
+        ["| FRESH, a, contiguous", ".050"],
+    ]
+    few = [*runs, made(2, "FRESH, a, top_k", None)]
+    assert "| FRESH, a, top_k | – |" in results.result_tables.spreads(few)
+
+
 def test_a_stretch_of_work_ends_where_nothing_is_done_for_long(results: ModuleType) -> None:
     ends = (("00:01:00", 60.0), ("00:01:30", 80.0), ("00:04:00", 10.0), ("00:20:00", 5.0))
     runs = [

@@ -45,6 +45,7 @@ TABLES = {
     "main table": ("main", result_tables.side_by_side),
     "goals": ("main", result_tables.goals),
     "shares": ("main", result_tables.shares),
+    "spreads": ("main", result_tables.spreads),
     "card time": ("main", result_tables.card_time),
     "headline": ("main", result_tables.headline),
     "base size": ("mpnet", result_tables.side_by_side),

@@ -142,6 +142,27 @@ def shares(results: Sequence[Result]) -> str:
     return lines(["share of full text", *CORPORA.values()], rows)
 
 
+def spreads(results: Sequence[Result]) -> str:
+    """Lay out how far seeds are apart; in bold, where less than those of Lei et al. with words of the same kind."""
+    table = table_of(results)
+    rows: list[list[str]] = []
+    for row, cells in table.items():
+        kind = row.rpartition(", ")[2]
+        lei = table.get(f"{GATES[0]}, {kind}", {})
+        if lei and row.startswith((OURS, GATES[0])):
+            pairs = [(cells.get(corpus), lei.get(corpus)) for corpus in CORPORA]
+            rows.append([row, *(apart(own, other) for own, other in pairs)])
+    return lines(["highest seed less lowest", *CORPORA.values()], rows)
+
+
+def apart(own: Cell | None, lei: Cell | None) -> str:
+    """Write how far the seeds of a row are apart, in bold if that is less than others are."""
+    if own is None or own.few:
+        return MISSING
+    less = lei is not None and not lei.few and own.spread < lei.spread
+    return f"**{short(own.spread)}**" if less else short(own.spread)
+
+
 def shorter(results: Sequence[Result]) -> str:
     """Lay out shorter rationales, and their share of what the same seeds reach with the full text."""
     wanted = [f"{row}, ratio {ratio}" for row, ratios in SHORTER.items() for ratio in ratios]
