@@ -122,7 +122,8 @@ def test_scores_tell_of_documents_as_they_come(name: str, support: Support, toy:
     scorer = make_scorer(name, support, {"steps": 2, "samples": 8})
     found = score_all(scorer, examples, Noting(), "scores")
     assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
-    assert (sum(told), told.count(1)) == (7, 7)
+    assert sum(told) == 7
+    assert told[-1] == 0  # nothing was left to be told in the end
     assert support.scored is None
 
 

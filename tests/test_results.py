@@ -32,7 +32,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleT
     for name, value in {**names, "PAGES": copies}.items():
         monkeypatch.setattr(module, name, value)
     yield module
-    for name in ("make_results", "result_tables"):
+    for name in ("make_results", "result_tables", "result_times"):
         sys.modules.pop(name)
 
 
@@ -248,4 +248,4 @@ def test_a_stretch_of_work_ends_where_nothing_is_done_for_long(results: ModuleTy
         made(seed, "a", 0.5, report={"finished": f"2026-01-01T{end}+00:00", "seconds": seconds})
         for seed, (end, seconds) in enumerate(ends)
     ]
-    assert [round(end - start) for start, end in results.result_tables.stretches(runs)] == [240, 5]
+    assert [round(end - start) for start, end in results.result_times.stretches(runs)] == [240, 5]

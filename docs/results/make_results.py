@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import result_tables
+import result_times
 
 from fresh.config import ConfigError, unknown
 from fresh.experiment.curves import Drawing, drawing
@@ -46,7 +47,7 @@ TABLES = {
     "goals": ("main", result_tables.goals),
     "shares": ("main", result_tables.shares),
     "spreads": ("main", result_tables.spreads),
-    "card time": ("main", result_tables.card_time),
+    "card time": ("main", result_times.card_time),
     "headline": ("main", result_tables.headline),
     "base size": ("mpnet", result_tables.side_by_side),
     "lengths": ("lengths", result_tables.shorter),

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -34,8 +33,6 @@ HEADLINE: dict[str, str | tuple[str, ...]] = {
     "random words": "random words, top_k",
 }
 """Rows that the front page shows, by what they are called there; of several the best."""
-PAUSE = 180.0
-"""Seconds without any run that end a stretch of work: in shorter ones, support models and scores are made."""
 SHARES = (0.0, 0.2, 0.5, 1.0)
 """Of documents that people marked."""
 
@@ -244,35 +241,6 @@ def headline(results: Sequence[Result]) -> str:
         ]
         rows.append([name, *(short(one[1].mean) if one and one[1] else MISSING for one in found)])
     return lines(["", *HEADLINE], rows)
-
-
-def card_time(results: Sequence[Result]) -> str:
-    """Say for how long runs were at work, from the first to the last of each stretch, by the times in their reports."""
-    found = {corpus: stretches([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
-    told = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
-    rows = [
-        [name, str(len(seconds)), " + ".join(f"{one:,}" for one in seconds), f"{sum(seconds):,}"]
-        for name, seconds in told.items()
-    ]
-    return lines(["corpus", "stretches", "seconds of each", "together"], [*rows, ["all", "", "", f"{sum_of(told):,}"]])
-
-
-def sum_of(told: Mapping[str, Sequence[int]]) -> int:
-    """Add up all."""
-    return sum(sum(seconds) for seconds in told.values())
-
-
-def stretches(results: Sequence[Result]) -> list[tuple[float, float]]:
-    """Put runs together that were done in one go."""
-    ends = [datetime.fromisoformat(run.report["finished"]).timestamp() for run in results]
-    spans = sorted((end - run.report["seconds"], end) for run, end in zip(results, ends, strict=True))
-    found: list[tuple[float, float]] = []
-    for start, end in spans:
-        if found and start - found[-1][1] < PAUSE:
-            found[-1] = found[-1][0], max(found[-1][1], end)
-        else:
-            found.append((start, end))
-    return found
 
 
 def standing(runs: Runs) -> str:

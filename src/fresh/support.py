@@ -34,8 +34,8 @@ class Support:
     """What it was trained with, as long as that is at hand: frozen layers need not read it again."""
     asked: str | None = None
     """The label that scores are to explain; for each document the one that is predicted if not given."""
-    scored: Callable[[], None] | None = None
-    """What is called whenever a document has its scores."""
+    scored: Callable[[int], None] | None = None
+    """What is told how many more documents have their scores."""
 
     @classmethod
     def train(
@@ -81,9 +81,14 @@ class Support:
             raise ValueError(f"A support model cannot be asked about the label {label!r}. It knows: {known}.")
         return replace(self, asked=label)
 
-    def telling(self, scored: Callable[[], None]) -> Self:
-        """Make one that tells of each document that has its scores."""
+    def telling(self, scored: Callable[[int], None]) -> Self:
+        """Make one that tells how many more documents have their scores, whenever some have."""
         return replace(self, scored=scored)
+
+    def tell(self, n_documents: int) -> None:
+        """Tell, if anybody asked, that so many more documents have their scores."""
+        if self.scored is not None:
+            self.scored(n_documents)
 
     def targets(self, table: Tensor) -> Tensor:
         """Take the numbers of the labels that scores are to explain. Shape: (texts,).
@@ -113,14 +118,13 @@ class Support:
                 batch = replace(batch, hidden=reading.gather(torch.from_numpy(places[numbers]), batch.ids.shape[1]))
             for number, values, target, n_read in zip(numbers.tolist(), *score(batch), batch.n_read, strict=True):
                 found[number] = self.saliency(documents[number], values[:n_read], target)
+            self.tell(len(numbers))
 
         self.classifier.work_through(self.classifier.words(texts), work, part)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
         """Give a document its scores; words that were not read come last."""
-        if self.scored is not None:
-            self.scored()
         whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
         whole[: len(scores)] = scores
         return Saliency(whole, self.classifier.labels[target], document.id, len(scores))

@@ -227,17 +227,17 @@ def score_all(scorer: SaliencyScorer, examples: Sequence[Example], progress: Pro
             advance(n_scored - n_told, "")
             n_told = n_scored
 
-        def tell_one() -> None:
-            tell(min(n_told + 1, len(saliencies) + AT_ONCE, len(documents)))  # a scorer may ask twice about one
+        def tell_more(n_more: int) -> None:
+            tell(min(n_told + n_more, len(saliencies) + AT_ONCE, len(documents)))  # a scorer may ask twice about one
 
-        telling: SaliencyScorer = told_by(scorer, tell_one)
+        telling: SaliencyScorer = told_by(scorer, tell_more)
         for start in range(0, len(documents), AT_ONCE):
             saliencies += checked_scores(telling, documents[start : start + AT_ONCE])
             tell(len(saliencies))
     return team().join(saliencies)
 
 
-def told_by(scorer: Any, tell_one: Callable[[], None]) -> Any:
-    """Have a scorer tell of each document, if it asks a support model as those that come along do."""
+def told_by(scorer: Any, tell_more: Callable[[int], None]) -> Any:
+    """Have a scorer tell how far it has come, if it asks a support model as those that come along do."""
     asks = is_dataclass(scorer) and isinstance(getattr(scorer, "support", None), Support)
-    return replace(scorer, support=scorer.support.telling(tell_one)) if asks else scorer
+    return replace(scorer, support=scorer.support.telling(tell_more)) if asks else scorer

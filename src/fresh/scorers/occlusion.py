@@ -39,6 +39,7 @@ class Occlusion:
         for document, rows in zip(documents, np.split(table, ends[:-1]), strict=True):
             target = int(self.support.targets(torch.from_numpy(rows[:1])))
             saliencies.append(self.support.saliency(document, rows[0, target] - rows[1:, target], target))
+        self.support.tell(len(documents))
         return saliencies
 
 

@@ -41,7 +41,7 @@ class Lime:
         def method(forward: Callable[[Tensor], Tensor]) -> Any:
             return attribution.Lime(forward, models.SkLearnRidge(alpha=0.01), near)
 
-        return [attribute(self.support, document, method, self.samples, self.seed) for document in documents]
+        return attribute_all(self.support, documents, method, self.samples, self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,22 @@ class KernelShap:
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         method = load_extra("captum.attr", "captum", "The scorer kernel_shap").KernelShap
-        return [attribute(self.support, document, method, self.samples, self.seed) for document in documents]
+        return attribute_all(self.support, documents, method, self.samples, self.seed)
+
+
+def attribute_all(
+    support: Support,
+    documents: Sequence[Document],
+    method: Callable[[Callable[[Tensor], Tensor]], Any],
+    samples: int,
+    seed: int,
+) -> list[Saliency]:
+    """Ask one of captum's perturbation methods about document after document."""
+    saliencies: list[Saliency] = []
+    for document in documents:
+        saliencies.append(attribute(support, document, method, samples, seed))
+        support.tell(1)
+    return saliencies
 
 
 def attribute(

@@ -1,0 +1,36 @@
+"""For how long runs were at work, by the times in their reports."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from result_tables import CORPORA, lines
+
+from fresh.experiment.results import Result
+
+PAUSE = 180.0
+"""Seconds without any run that end a stretch of work: in shorter ones, support models and scores are made."""
+
+
+def card_time(results: Sequence[Result]) -> str:
+    """Say for how long runs were at work, from the first to the last of each stretch, by the times in their reports."""
+    found = {corpus: stretches([run for run in results if run.corpus == corpus and run.report]) for corpus in CORPORA}
+    told = {CORPORA[corpus]: [round(end - start) for start, end in spans] for corpus, spans in found.items()}
+    rows = [
+        [name, str(len(seconds)), " + ".join(f"{one:,}" for one in seconds), f"{sum(seconds):,}"]
+        for name, seconds in told.items()
+    ]
+    n_all = sum(map(sum, told.values()))
+    return lines(["corpus", "stretches", "seconds of each", "together"], [*rows, ["all", "", "", f"{n_all:,}"]])
+
+
+def stretches(results: Sequence[Result]) -> list[tuple[float, float]]:
+    """Put runs together that were done in one go."""
+    ends = [datetime.fromisoformat(run.report["finished"]).timestamp() for run in results]
+    spans = sorted((end - run.report["seconds"], end) for run, end in zip(results, ends, strict=True))
+    found: list[tuple[float, float]] = []
+    for start, end in spans:
+        if found and start - found[-1][1] < PAUSE:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
