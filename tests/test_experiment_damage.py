@@ -15,6 +15,8 @@ from fresh.experiment.folder import GoneError, Runs
 from fresh.experiment.plan import Task
 from fresh.experiment.work import Outcome, Worker
 
+ROOM = ". Make room on that disk, and give the same command again."
+
 
 @pytest.fixture
 def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[..., Path]:
@@ -115,7 +117,7 @@ def test_a_full_disk_is_told_and_leaves_no_run_that_looks_done(
     worker = Worker(Runs(tmp_path / "runs"), None)
     monkeypatch.setattr(fresh.experiment.folder, "write_text", full)
     outcome = worker.perform(task)
-    assert (outcome.status, outcome.error) == ("failed", "OSError: [Errno 28] No space left on device")
+    assert (outcome.status, outcome.error) == ("failed", f"OSError: [Errno 28] No space left on device{ROOM}")
     assert reports(tmp_path / "runs") == {}
     monkeypatch.undo()
     assert run(path) == Done("grid", 1, {})

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import fresh
 import small
 from fresh.auditing.audit import GUARANTEE, audit
 from fresh.baselines import most_frequent, train_baselines
-from fresh.config import ConfigError
+from fresh.config import ConfigError, from_mapping
 from fresh.data import DataError, Splits
 from fresh.document import Document, Example, Saliency
+from fresh.methods.gate_settings import LeiConfig
 from fresh.methods.settings import FreshConfig
 from fresh.metrics import accuracy, class_scores, macro_f1
 from fresh.model_folder import ModelError
@@ -20,7 +22,8 @@ from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.random_words import random_masks
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import TRIALS, identity, resolve, train
+from fresh.recipe import TRIALS, advice, identity, resolve, train
+from fresh.report import Report, Row
 from fresh.support import Support
 from fresh.training import Watch
 
@@ -194,6 +197,39 @@ def corpora(splits: Splits, tmp_path: Path) -> Path:
         ]
         small.write_jsonl(tmp_path / "corpora/sst" / f"{name}.jsonl", rows)
     return tmp_path / "corpora"
+
+
+def make_nothing(_support: Support) -> Any:
+    """Stand for a scorer of one's own."""
+
+
+MORE_WORDS = "keep more words (--ratio)."
+CAREFUL = "choose words with more care (--scorer integrated_gradients, which takes longer), or " + MORE_WORDS
+
+
+@pytest.mark.parametrize(
+    ("scores", "settings", "told"),
+    [
+        ((0.9, 0.8), {}, CAREFUL),
+        ((0.9, 0.8), {"scorer": "integrated_gradients"}, MORE_WORDS),
+        ((0.9, 0.8), {"distil": True}, MORE_WORDS),
+        ((0.9, 0.87), {}, None),
+    ],
+)
+def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
+    scores: tuple[float, float], settings: dict[str, Any], told: str | None
+) -> None:
+    method = from_mapping(FreshConfig, settings)
+    full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
+    begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
+    expected = [] if told is None else [begin + told]
+    assert list(advice(Report(9, (full, replace(own, own=True))), method, None)) == expected
+    if told:
+        close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
+        assert list(advice(Report(9, (full, close)), method, None)) == []  # it may be chance
+        assert list(advice(Report(9, (replace(own, own=True),)), method, None)) == []
+        assert list(advice(Report(9, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
+    assert list(advice(Report(9, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
 
 
 def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """From data to a trained, measured and saved model: what `fresh train` and `fresh.train` do."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +17,11 @@ from fresh.lengths import fitting
 from fresh.methods.fresh import name_of_factory
 from fresh.methods.human import only_marked
 from fresh.methods.named import find_method, owns, split_settings, train_method
-from fresh.methods.settings import NetworksConfig
+from fresh.methods.settings import FreshConfig, NetworksConfig
 from fresh.model_folder import check_writable, drop_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
+from fresh.report import Report
 from fresh.report_page import check_report, report_of, write_page
 from fresh.run_config import RunConfig
 from fresh.scorers import ScorerFactory
@@ -34,6 +35,8 @@ MAY_CHANGE = ("epochs", "patience", *FREE)
 """Settings that may change when a broken-off training goes on."""
 TRIALS = 1000
 """Changes of dropped words that the audit after a training tries."""
+ENOUGH = 0.95
+"""Share of the full text's score below which a user is told what else to try."""
 KEPT_EVERY = 5.0
 """Seconds between two states of a network that are kept, so that keeping never takes longer than training."""
 
@@ -122,13 +125,32 @@ def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFact
     else:
         beside = Baselines(trained.support, majority=most_frequent(splits.train))
     found = evaluate_whole(model, splits.test, watch.progress, beside)
-    found = replace(found, report=replace(found.report, notes=(*found.report.notes, *watch.notes)))
+    notes = (*found.report.notes, *watch.notes, *advice(found.report, run.method, scorer))
+    found = replace(found, report=replace(found.report, notes=notes))
     if run.config.audit:
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, TRIALS, seed, watch.progress, found.explained).beside(found)
     seen = Seen.of(example.document for example in (*splits.train, *splits.dev))
     return Evaluated(replace(model, report=found.report, seen=seen), found)
+
+
+def advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterator[str]:
+    """Say what may be tried where rationales have clearly less than the full text."""
+    own = next((row for row in report.rows if row.own), None)
+    full = next((row for row in report.rows if row.name.startswith("full text")), None)
+    if own is None or full is None or not isinstance(method, FreshConfig):
+        return
+    best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
+    if own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
+        careful = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
+        better = (
+            "choose words with more care (--scorer integrated_gradients, which takes longer), or " if careful else ""
+        )
+        yield (
+            f"Rationales have {own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1. If that is too little, "
+            f"{better}keep more words (--ratio)."
+        )
 
 
 def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]) -> Run:
