@@ -18,6 +18,7 @@ SIZES = {
     "search": 21 * 3,
     "global": 8 * 5 * 5,
     "evinf": 12 * 3 + 5 * 5,
+    "steady": 4 * 3,
     "recipe": 14 * 3 * 2,
 }
 
