@@ -105,6 +105,9 @@ def test_a_figure_has_the_names_that_are_given(runs: str, tmp_path: Path, capsys
     assert not any(f"<!-- {name} -->" in svg for name in ("ratio", "sst"))
     told = "ration is not an axis, a panel or a line of this figure. Did you mean ratio?"
     refused(["plot", runs, "--name", "ration=share", "--output", f"{tmp_path}/b.svg"], told, capsys)
+    for wrong in ("ratio", "ratio=", "=share"):
+        told = f"--name '{wrong}' must be a name and a text, as in --name 'ratio=share of words'."
+        refused(["plot", runs, "--name", wrong, "--output", f"{tmp_path}/b.svg"], told, capsys)
     assert not (tmp_path / "b.svg").exists()
 
 

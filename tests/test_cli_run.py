@@ -204,7 +204,7 @@ def test_a_full_disk_is_named(
     assert found == (
         1,
         "",
-        ["fresh run: [Errno 28] No space left on device. Make room on that disk, and give the same command again."],
+        ["fresh run: [Errno 28] No space left on device. Make room on that disk."],
     )
 
 

@@ -15,7 +15,7 @@ from fresh.experiment.folder import GoneError, Runs
 from fresh.experiment.plan import Task
 from fresh.experiment.work import Outcome, Worker
 
-ROOM = ". Make room on that disk, and give the same command again."
+ROOM = ". Make room on that disk."
 
 
 @pytest.fixture

@@ -67,9 +67,10 @@ def test_what_is_being_done_is_partly_done() -> None:
     pace = Pace(2)
     pace.note(task("run", "a"), 10)
     three = [task("run", name) for name in "bcd"]
-    assert pace.left(three, {"b": 4.0, "c": 99.0}) == 10  # 6 and 0 of the first two, 10 of the third, alone
-    assert pace.left(three[:2], {"b": 4.0, "c": 99.0}) == 6
-    assert pace.left(three[1:2], {"c": 99.0}) == 0
+    assert pace.left(three, {"b": 4.0, "c": 12.0}) == 10  # 6 and 0 of the first two, 10 of the third, alone
+    assert pace.left(three[:2], {"b": 4.0, "c": 12.0}) == 6
+    assert pace.left(three[1:2], {"c": 12.0}) == 0
+    assert pace.left(three, {"b": 4.0, "c": 20.1}) is None  # who knows
 
 
 @pytest.mark.parametrize(

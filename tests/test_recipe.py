@@ -11,6 +11,7 @@ import fresh
 import small
 from fresh.auditing.audit import GUARANTEE, audit
 from fresh.baselines import most_frequent, train_baselines
+from fresh.cautions import FEW
 from fresh.config import ConfigError, from_mapping
 from fresh.data import DataError, Splits
 from fresh.document import Document, Example, Saliency
@@ -214,6 +215,7 @@ CAREFUL = "choose words with more care (--scorer integrated_gradients, which tak
         ((0.9, 0.8), {"scorer": "integrated_gradients"}, MORE_WORDS),
         ((0.9, 0.8), {"distil": True}, MORE_WORDS),
         ((0.9, 0.87), {}, None),
+        ((0.9, 0.8), {"scorer": "random"}, None),
     ],
 )
 def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
@@ -223,13 +225,14 @@ def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
     full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
     begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
     expected = [] if told is None else [begin + told]
-    assert list(advice(Report(9, (full, replace(own, own=True))), method, None)) == expected
+    assert list(advice(Report(FEW, (full, replace(own, own=True))), method, None)) == expected
     if told:
         close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
-        assert list(advice(Report(9, (full, close)), method, None)) == []  # it may be chance
-        assert list(advice(Report(9, (replace(own, own=True),)), method, None)) == []
-        assert list(advice(Report(9, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
-    assert list(advice(Report(9, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
+        assert list(advice(Report(FEW, (full, close)), method, None)) == []  # it may be chance
+        assert list(advice(Report(FEW, (replace(own, own=True),)), method, None)) == []
+        assert list(advice(Report(FEW, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
+    assert list(advice(Report(FEW - 1, (full, replace(own, own=True))), method, None)) == []
+    assert list(advice(Report(FEW, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
 
 
 def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from fresh.auditing.audit import audit
 from fresh.baselines import Baselines, most_frequent, train_baselines
+from fresh.cautions import FEW
 from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataError, Splits, digest_of, load_splits
@@ -139,10 +140,10 @@ def advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterato
     """Say what may be tried where rationales have clearly less than the full text."""
     own = next((row for row in report.rows if row.own), None)
     full = next((row for row in report.rows if row.name.startswith("full text")), None)
-    if own is None or full is None or not isinstance(method, FreshConfig):
+    if own is None or full is None or not isinstance(method, FreshConfig) or method.scorer == "random":
         return
     best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
-    if own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
+    if report.n_documents >= FEW and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
         careful = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
         better = (
             "choose words with more care (--scorer integrated_gradients, which takes longer), or " if careful else ""

@@ -26,7 +26,7 @@ def way_out(error: Exception) -> str:
     """Say what to do about a disk that takes nothing more, behind what the error itself says."""
     reason = error.errno if isinstance(error, OSError) else None
     if reason in (errno.ENOSPC, errno.EDQUOT):
-        return ". Make room on that disk, and give the same command again."
+        return ". Make room on that disk."
     return ". Choose a place that can be written to." if reason == errno.EROFS else ""
 
 

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.where:
         options["where"] = parse_assignments(args.where)
     if args.name:
-        options["names"] = parse_assignments(args.name)
+        options["names"] = dict(map(read_name, args.name))
     names = [args.experiment] if args.experiment is not None else runs.plans()
     given = runs.plan(names[0])["figure"] if len(names) == 1 else {}
     found = drawing(read_results(runs, args.experiment), read_figure(given, options))
@@ -76,6 +76,14 @@ def run(args: argparse.Namespace) -> int:
     for remark in found.remarks:
         print(remark)
     return 0
+
+
+def read_name(given: str) -> tuple[str, str]:
+    """Read what is to be written for a name."""
+    name, _, text = (part.strip() for part in given.partition("="))
+    if not name or not text:
+        raise ConfigError(f"--name {given!r} must be a name and a text, as in --name 'ratio=share of words'.")
+    return name, text
 
 
 def check_named(names: Iterable[str], known: Sequence[str]) -> None:

@@ -21,6 +21,8 @@ from fresh.experiment.work import Outcome
 
 N_FAILURES = 5
 """Failures that are shown; all are told in the end."""
+LATE = 1.0
+"""Times the usual length of tasks by which one may be late until nothing is said of the time left."""
 MOST_CUT = 3
 """Rows of the table that are there however small a terminal is; what does not fit is cut off at its end."""
 QUIET = 60.0
@@ -42,7 +44,7 @@ class Pace:
             self.seconds = {**self.seconds, kind: (*self.seconds.get(kind, ()), seconds)}
 
     def left(self, tasks: Sequence[Task], spent: Mapping[str, float] | None = None) -> float | None:
-        """Guess how many seconds some tasks will take; None as long as nothing is done.
+        """Guess how many seconds some tasks will take; None as long as nothing is done, or a guess proves wrong.
 
         :param spent: Seconds since those were begun that are being done, by their keys.
         """
@@ -52,8 +54,10 @@ class Pace:
             return None
         usual = sum(known) / len(known)
         means = {kind: sum(values) / len(values) for kind, values in found.items()}
-        gone = spent or {}
-        each = [max(0.0, means.get(kind_of(task), usual) - gone.get(task.key, 0.0)) for task in tasks]
+        each = [means.get(kind_of(task), usual) - (spent or {}).get(task.key, 0.0) for task in tasks]
+        if any(rest < -LATE * usual for rest in each):
+            return None
+        each = [max(0.0, rest) for rest in each]
         return max(sum(each) / self.n_workers, max(each, default=0.0))
 
 
