@@ -9,8 +9,7 @@ from torch import Tensor
 from fresh.classifier import eager_attention
 from fresh.document import Document, Saliency
 from fresh.pieces import Batch, sum_by_word
-from fresh.scorers.attention_gradient import begun_from
-from fresh.scorers.gradient import PART, differentiating, explained, replaced
+from fresh.scorers.gradient import PART, begun_from, differentiating, explained, replaced
 from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support
 

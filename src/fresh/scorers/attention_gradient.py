@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fresh.document import Document, Saliency
 from fresh.pieces import Batch
-from fresh.scorers.gradient import PART, differentiating, explained, replaced
+from fresh.scorers.gradient import PART, begun_from, differentiating, explained, replaced
 from fresh.scorers.looking import Layers, Looking
 from fresh.support import Scores, Support
 
@@ -77,8 +77,3 @@ def score_looks(
     part = PART / 4 if layer == "all" else 1
     with differentiating(classifier):
         return support.score(documents, score_batch, part, looking.is_above(n_before=1))
-
-
-def begun_from(hidden: Tensor) -> Tensor:
-    """Have gradients go back as far as here."""
-    return hidden.detach().requires_grad_()

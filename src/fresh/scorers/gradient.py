@@ -41,7 +41,7 @@ class Gradient:
         classifier = self.support.classifier
         encoder = classifier.encoder
         module = encoder.word_embeddings if self.embeddings == "words" else encoder.embeddings
-        with replaced(module, lambda output: output.detach().requires_grad_()) as leaves:
+        with replaced(module, begun_from) as leaves:
             probabilities, targets = explained(self.support, classifier(batch))
         [gradient] = torch.autograd.grad(probabilities.sum(), leaves)
         by_piece = (leaves[0] * gradient).sum(-1).abs()
@@ -64,6 +64,11 @@ def differentiating(network: nn.Module) -> Iterator[None]:
     finally:
         for weight in learning:
             weight.requires_grad_(True)
+
+
+def begun_from(hidden: Tensor) -> Tensor:
+    """Have gradients go back as far as here."""
+    return hidden.detach().requires_grad_()
 
 
 def explained(support: Support, output: Output) -> tuple[Tensor, Tensor]:
