@@ -2,7 +2,7 @@
 
 python benchmarks/engine.py DATA_DIR [ROW ...] [--device cpu|cuda] [--epochs 3] [--documents N] [--out FILE.jsonl]
 
-DATA_DIR holds the folders sst, agnews and multirc (see `fresh.corpora`). Rows: pipeline, explain,
+DATA_DIR holds the folders sst, movies, agnews and multirc (see `fresh.corpora`). Rows: pipeline, long, explain,
 integrated_gradients, lime, discretizers, memory, scaling, agnews, multirc; without any, those that make sense on the
 device. benchmarks/README.md says what each one measures and how the peers are written.
 """
@@ -64,6 +64,20 @@ def pipeline(bench: Bench) -> list[Row]:
     if most is not None and settings.epochs == 20:
         return [replace(row, goal=f"{goal}, under {most} s", met=met and ours.seconds < most)]
     return [replace(row, goal=goal, met=met)]
+
+
+def long_texts(bench: Bench) -> list[Row]:
+    """Compare the training of all layers on long texts with Trainer's."""
+    import peer_trainer
+
+    settings, n = bench.settings, bench.settings.up_to(160)
+    peers = {
+        name: functools.partial(peer_trainer.run_long, settings, n, by_length)
+        for name, by_length in {"Trainer": False, "Trainer, grouped by length": True}.items()
+    }
+    ours, peer, facts = compete(settings, functools.partial(our_side.run_long, settings, n), peers)
+    what = f"Movies, support model, all layers, {settings.epochs} epochs, {n} reviews of up to 512 pieces"
+    return [compared(Row("long", what, note=f"peer: {facts['peer']}; macro-F1 on dev"), ours, peer, facts)]
 
 
 def explain(bench: Bench) -> list[Row]:
@@ -158,6 +172,7 @@ def train_support(bench: Bench, corpus: str, most: float) -> list[Row]:
 
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "pipeline": pipeline,
+    "long": long_texts,
     "explain": explain,
     "integrated_gradients": integrated_gradients,
     "lime": lime,
@@ -167,7 +182,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "agnews": functools.partial(train_support, corpus="agnews", most=30),
     "multirc": functools.partial(train_support, corpus="multirc", most=120),
 }
-ON_CPU = ("pipeline", "explain", "integrated_gradients", "lime", "discretizers", "memory", "scaling")
+ON_CPU = ("pipeline", "long", "explain", "integrated_gradients", "lime", "discretizers", "memory", "scaling")
 ON_GPU = ("pipeline", "agnews", "multirc", "scaling")
 
 

@@ -33,7 +33,7 @@ class Settings:
     """What is measured, and on what."""
 
     data: Path
-    """Folder with the folders sst, agnews and multirc."""
+    """Folder with the folders sst, movies, agnews and multirc."""
     device: str = "cpu"
     epochs: int = 3
     documents: int | None = None

@@ -5,7 +5,7 @@ import math
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,10 @@ from fresh.metrics import macro_f1
 from measuring import Outcome, Settings, read_splits
 
 BATCH_SIZE = 32
+LONGEST = 512
+"""Pieces that are read of a long text."""
 ONE_IN = 5
 """One word in so many is kept."""
-N_TRAINED_LAYERS = 2
 
 Labelled = list[tuple[list[str], str]]
 """Words of texts, and their labels."""
@@ -62,6 +63,9 @@ class TrainerJob:
     tokenizer: Any
     by_length: bool
     seed: int
+    learning_rate: float = 1e-4
+    n_trained_layers: int | None = 2
+    """Layers that learn, from the top; None for all, with the embeddings."""
 
     def arguments(self, folder: str) -> TrainingArguments:
         """Choose what the guides choose, and our numbers."""
@@ -71,7 +75,7 @@ class TrainerJob:
             num_train_epochs=self.settings.epochs,
             per_device_train_batch_size=BATCH_SIZE,
             per_device_eval_batch_size=BATCH_SIZE,
-            learning_rate=1e-4,
+            learning_rate=self.learning_rate,
             weight_decay=0.01,
             max_grad_norm=5.0,
             lr_scheduler_type="constant",
@@ -102,7 +106,8 @@ class TrainerJob:
         model = AutoModelForSequenceClassification.from_pretrained(
             source_of(self.settings.encoder), num_labels=len(self.labels), classifier_dropout=0.2, dtype=torch.float32
         )
-        freeze(model)
+        if self.n_trained_layers is not None:
+            freeze(model, self.n_trained_layers)
         trainer = Trainer(
             model=model,
             args=self.arguments(folder),
@@ -136,12 +141,12 @@ def grouping() -> dict[str, Any]:
     return {"group_by_length": True}
 
 
-def freeze(model: Any) -> None:
-    """Let only the top two layers, the pooler and the head learn."""
+def freeze(model: Any, n_trained_layers: int) -> None:
+    """Let only the top layers, the pooler and the head learn."""
     body = model.base_model
     body.requires_grad_(False)
     layers = body.encoder.layer
-    for layer in layers[len(layers) - N_TRAINED_LAYERS :]:
+    for layer in layers[len(layers) - n_trained_layers :]:
         layer.requires_grad_(True)
     if isinstance(getattr(body, "pooler", None), nn.Module):
         body.pooler.requires_grad_(True)
@@ -201,3 +206,16 @@ def run_pipeline(settings: Settings, by_length: bool, seed: int) -> Outcome:
         score = job.test(predictor, cuts[2])
         seconds = time.perf_counter() - started
     return Outcome(seconds, score)
+
+
+def run_long(settings: Settings, n: int, by_length: bool, seed: int) -> Outcome:
+    """Train all layers on long reviews; the macro-F1 is that on dev."""
+    splits = read_splits(replace(settings, documents=n), "movies")
+    train, dev = labelled(splits.train), labelled(splits.dev)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        tokenizer = AutoTokenizer.from_pretrained(source_of(settings.encoder), model_max_length=LONGEST)
+        job = TrainerJob(settings, splits.labels, tokenizer, by_length, seed, 3e-5, None)
+        trainer = job.train(train, dev, folder)
+        seconds = time.perf_counter() - started
+        return Outcome(seconds, job.test(trainer, dev))

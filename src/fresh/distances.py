@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import MPNetModel
 from transformers.masking_utils import AttentionMaskInterface
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
+
+from fresh import dropped
 
 NAME = "fresh_distances"
 ALIGNED = 16
@@ -79,7 +80,7 @@ def attend(
     query, key, value = (part(hidden_states).view(shape).transpose(1, 2) for part in (module.q, module.k, module.v))
     both = added(position_bias, attention_mask, query.dtype)
     dropout = module.dropout.p if module.training else 0.0
-    context = functional.scaled_dot_product_attention(query, key, value, both, dropout)
+    context = dropped.attend(query, key, value, both, dropout)
     return (module.o(context.transpose(1, 2).flatten(2)),)
 
 

@@ -1,5 +1,7 @@
 """Parts of networks that do as torch's do in less time, where torch's hold up a whole step."""
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -21,9 +23,18 @@ class QuickDropout(nn.Dropout):
         n_dropped = round(self.p * STEPS)
         if not self.training or n_dropped in (0, STEPS) or values.device.type != "cpu":
             return super().forward(values)
-        numbers = empty(-(-values.numel() // 4), dtype=int64).random_(-(2**63), None).view(int16)
-        kept = numbers[: values.numel()].view(values.shape) >= n_dropped - STEPS // 2
+        kept = drawn(values.shape, n_dropped)
         return values * kept.to(values.dtype).mul_(STEPS / (STEPS - n_dropped))
+
+
+def drawn(shape: Sequence[int], n_dropped: int) -> Tensor:
+    """Draw what is kept: each True with the same probability, and independently.
+
+    :param n_dropped: Out of `STEPS`, how many are to be dropped.
+    """
+    n_values = prod(shape)
+    numbers = empty(-(-n_values // 4), dtype=int64).random_(-(2**63), None).view(int16)
+    return numbers[:n_values].view(shape) >= n_dropped - STEPS // 2
 
 
 class QuickLinear(nn.Linear):

@@ -10,6 +10,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
+from fresh import dropped
 from fresh.distances import give_back, take_over
 from fresh.gpu import is_full, unplanned
 
@@ -54,8 +55,7 @@ def masked(
 ) -> Tensor:
     """Attend with a mask."""
     there = None if borders is None else mask_of(borders, query.shape[2])[:, None, None]
-    out = functional.scaled_dot_product_attention(query, key, value, there, dropout, scale=scaling)
-    return out.transpose(1, 2).contiguous()
+    return dropped.attend(query, key, value, there, dropout, scaling).transpose(1, 2).contiguous()
 
 
 def can_flash(query: Tensor) -> bool:
@@ -117,7 +117,8 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Have the encoders of a network attend in this way, those that can, for as long as the block lasts.
 
     Those of MPNet, which add something for distances, cannot, but attend in one kernel; on a GPU they do so
-    anyhow, since what they do otherwise cannot be recorded.
+    anyhow, since what they do otherwise cannot be recorded. On a CPU, where there are no such kernels, weights are
+    dropped in less time.
     """
     bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
     usual = [body for body in bodies if body.config.model_type in KNOWN and body.config._attn_implementation == "sdpa"]

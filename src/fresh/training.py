@@ -152,7 +152,8 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     """Train step by step: how many steps were made and how it goes; at the end, the score of each epoch."""
     config, watch, members = job.config, job.watch, team()
     rates = config.learning_rate, config.weight_decay, config.max_grad_norm
-    half = half_precision(config, next(job.model.parameters()).device)
+    device = next(job.model.parameters()).device
+    half = half_precision(config, device)
     kind, rounds, paced = Recording if job.recorded else Update, half and job.roundable, config.schedule != "constant"
     update = kind(job.model, job.loss, rates, members, rounds, paced)
     best = restore(watch.kept, job.model, update.optimizer, job.others)
@@ -161,7 +162,7 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)
-            with without_padding(job.model, half):
+            with without_padding(job.model, half or device.type == "cpu"):
                 for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
                     yield 1, ""
             job.model.eval()

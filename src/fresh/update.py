@@ -16,7 +16,7 @@ Loss = Callable[[Tensor, int, bool], Tensor]
 """Sums the losses of some texts: their numbers, the width they are filled up to, and whether nothing is."""
 
 MOST_PAIRS = 2**20
-"""Pairs of pieces at a time on a CPU: with 12 heads and 6 layers, some 1.5 GB of what attention computes."""
+"""Pairs of pieces at a time on a CPU: with 12 heads and 6 layers, some 1.5 GB if all attention weights are kept."""
 
 
 class Tally(nn.Module):
@@ -133,7 +133,7 @@ class Update:
         return True
 
     def n_wanted(self, n_texts: int, width: int) -> int:
-        """Say in how many parts long texts are read on a CPU, where all that attention computes is kept."""
+        """Say in how many parts long texts are read on a CPU, where some encoders keep all attention weights."""
         return -(-n_texts * width**2 // MOST_PAIRS) if self.device.type == "cpu" else 1
 
     def forget(self) -> None:
