@@ -1,5 +1,7 @@
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,8 @@ from fresh.cli import main
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.predictor import Predictor
+from fresh.progress import Advance, Terminal
+from fresh.rationalizer import Rationalizer
 from fresh.support import Support
 
 CPU = ("--device", "cpu")
@@ -44,6 +48,26 @@ def test_what_was_saved_is_replayed_to_the_bit(place: Path, tmp_path: Path, caps
     assert "Left out 1 of " in shown.err
     [verdict] = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))["verdicts"]
     assert (verdict["name"], verdict["found"]) == ("replay", "holds")
+
+
+def test_a_bar_is_shown_from_the_first_batch_on(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    real_task, real_explain = Terminal.task, Rationalizer.explain
+
+    def task(terminal: Terminal, name: str, total: int | None) -> AbstractContextManager[Advance]:
+        order.append(f"{name}, {total}")
+        return real_task(terminal, name, total)
+
+    def explain(model: Rationalizer, *given: Any, **named: Any) -> Any:
+        order.append("a batch")
+        return real_explain(model, *given, **named)
+
+    monkeypatch.setattr(Terminal, "task", task)
+    monkeypatch.setattr(Rationalizer, "explain", explain)
+    data = small.write_csv(tmp_path / "data.csv", [{"text": "a good film"}, {"text": "an awful story"}])
+    output = ("--output", str(tmp_path / "out.jsonl"))
+    assert main(["explain", str(place / "model"), "--input", str(data), *output, *CPU]) == 0
+    assert order == ["explaining, 2", "a batch"]
 
 
 def test_a_changed_file_has_the_status_of_a_broken_one(

@@ -133,6 +133,13 @@ def test_it_is_given_up_when_the_block_ends_and_not_taken_up_unasked(encoders: d
     assert model.config._attn_implementation == "sdpa"
 
 
+def test_an_encoder_that_looks_only_back_is_left_alone(encoders: dict[str, Path]) -> None:
+    model = load_encoder(str(encoders["bert"])).model
+    model.config.is_decoder = True
+    with without_padding(model):
+        assert model.config._attn_implementation == "sdpa"
+
+
 def test_the_kernel_is_tried_before_any_step_is_recorded(
     encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,9 @@ from fresh.quick import STEPS, drawn
 ROOM = 1 << 19
 """Pairs of pieces, in all heads together, that are worked on at a time: about what a processor keeps at hand."""
 
+LONG = 40
+"""Pieces from which on a text is long enough for it to pay."""
+
 Part = tuple[slice, slice]
 """Some texts, and some of their heads."""
 
@@ -24,21 +27,22 @@ def attend(
     """Attend. Shapes: (texts, heads, pieces, size).
 
     torch has one kernel for it where nothing is dropped. Where something is, it has none on a CPU, and keeps three
-    numbers for each pair of pieces and head; here it is one byte.
+    numbers for each pair of pieces and head; here it is one byte. Whatever is given, weights have 32 bits or more.
 
     :param added: What is added to scores, or False where nothing may be looked at; None for nothing. It learns nothing.
         Shape: (texts, heads, pieces, pieces), or 1 where it is the same for all.
     :param dropout: Share of the weights to be dropped.
     """
     n_dropped = round(dropout * STEPS)
-    if query.device.type != "cpu" or n_dropped in (0, STEPS):
+    if query.device.type != "cpu" or n_dropped in (0, STEPS) or key.shape[2] < LONG:
         return functional.scaled_dot_product_attention(query, key, value, added, dropout, scale=scaling)
     kept = drawn((*query.shape[:3], key.shape[2]), n_dropped)
+    exact = torch.promote_types(query.dtype, torch.float32)
     with torch.autocast("cpu", enabled=False):
-        asking = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
-        told = value * (STEPS / (STEPS - n_dropped))
-        out: Tensor = Dropped.apply(asking, key, told, for_heads(added, asking), kept)  # type: ignore[no-untyped-call]
-        return out
+        asking = query.to(exact) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+        told = value.to(exact) * (STEPS / (STEPS - n_dropped))
+        out: Tensor = Dropped.apply(asking, key.to(exact), told, for_heads(added, asking), kept)  # type: ignore[no-untyped-call]
+        return out.to(query.dtype)
 
 
 class Dropped(Function):
@@ -86,7 +90,7 @@ def looks(query: Tensor, key: Tensor, added: Tensor | None, part: Part) -> Tenso
 def parts(shape: torch.Size) -> Iterator[Part]:
     """Take all texts and heads apart, so that there is room for what is compared: whole texts if they are short."""
     n_texts, n_heads, n_rows, n_pieces = shape
-    at_once = max(1, ROOM // (n_rows * n_pieces))
+    at_once = max(1, ROOM // max(1, n_rows * n_pieces))
     more = max(1, at_once // n_heads)
     for text in range(0, n_texts, more):
         for head in range(0, n_heads, at_once):

@@ -13,6 +13,9 @@ from fresh.highlight import VISIBLE
 Advance = Callable[[int, str], None]
 """Called with how many more are done and a short note on how it goes."""
 
+PERIOD = 3600
+"""Seconds back from now by which the time left is reckoned: steps on long texts may take minutes."""
+
 
 class Progress(Protocol):
     """Shows how far a piece of work has come."""
@@ -58,8 +61,9 @@ class Terminal:
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[note]}"),
         )
-        with Bars(*columns, console=self.console) as bars:
+        with Bars(*columns, console=self.console, speed_estimate_period=PERIOD) as bars:
             bar = bars.add_task(name, total=total, note="")
+            bars.advance(bar, 0)  # so that the time of the first step counts
 
             def advance(steps: int, note: str) -> None:
                 if note:

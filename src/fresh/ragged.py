@@ -117,11 +117,11 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Have the encoders of a network attend in this way, those that can, for as long as the block lasts.
 
     Those of MPNet, which add something for distances, cannot, but attend in one kernel; on a GPU they do so
-    anyhow, since what they do otherwise cannot be recorded. On a CPU, where there are no such kernels, weights are
-    dropped in less time.
+    anyhow, since what they do otherwise cannot be recorded. On a CPU there are no such kernels; what is gained there is
+    that training drops weights of long texts in less time, or for MPNet in less memory.
     """
     bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
-    usual = [body for body in bodies if body.config.model_type in KNOWN and body.config._attn_implementation == "sdpa"]
+    usual = [body for body in bodies if looks_around(body) and body.config._attn_implementation == "sdpa"]
     for body in usual:
         prove(body)
     for body in usual:
@@ -133,6 +133,11 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
         give_back(taken)
         for body in usual:
             body.config._attn_implementation = "sdpa"
+
+
+def looks_around(body: PreTrainedModel) -> bool:
+    """Say whether an encoder is known to look at whole texts, not only at what came before."""
+    return body.config.model_type in KNOWN and not getattr(body.config, "is_decoder", False)
 
 
 def is_on_gpu(network: nn.Module) -> bool:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fresh.commands import explain_on_ray
 from fresh.commands.options import INTERRUPTED, READS, add_engine, add_reading, check_output, opened, reading
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from fresh.rationalizer import Rationalizer
 
     Explain = Callable[[Iterator[Document]], Iterator[Explanation]]
+
+Item = TypeVar("Item")
 
 SUMMARY = "classify text and show from which words"
 ABOUT = """\
@@ -123,14 +125,15 @@ def explain_file(args: argparse.Namespace) -> int:
     uncertified = "" if args.certify is None else " There are no certificates."
     try:
         with loaded(args) as (model, explain):
-            fitting = leave_out_too_long(documents, model, bad) if reads.skip_bad else documents
-            explanations = begun(explain(fitting))
+            fitting = begun(leave_out_too_long(documents, model, bad) if reads.skip_bad else documents)
             total = None if progress is SILENT else count_rows(args.input, reads)
-            with opened(args.output) as output, progress.task("explaining", total) as advance:
-                for explanation in explanations:
-                    output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
-                    done += 1
-                    advance(1, "")
+            with progress.task("explaining", total) as advance:
+                explanations = begun(explain(fitting))
+                with opened(args.output) as output:
+                    for explanation in explanations:
+                        output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
+                        done += 1
+                        advance(1, "")
     except KeyboardInterrupt:
         print(f"\nInterrupted. {done} texts are explained; what is written is valid.{uncertified}", file=sys.stderr)
         return INTERRUPTED
@@ -143,7 +146,7 @@ def explain_file(args: argparse.Namespace) -> int:
     return 0
 
 
-def begun(explanations: Iterator["Explanation"]) -> Iterator["Explanation"]:
-    """Make the first explanation now, so that an input that cannot be read leaves no output behind."""
-    first = list(itertools.islice(explanations, 1))
-    return itertools.chain(first, explanations)
+def begun(items: Iterator[Item]) -> Iterator[Item]:
+    """Make the first one now, so that an input that cannot be read leaves no output behind."""
+    first = list(itertools.islice(items, 1))
+    return itertools.chain(first, items)
