@@ -24,6 +24,15 @@ def test_what_was_not_expected_is_named(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == "fresh demo: film reviews was not expected.\nSee: fresh demo --help\n"
 
 
+def test_several_texts_to_explain_are_refused_with_a_way_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["explain", "my-model", "a", "good", "film"])
+    assert capsys.readouterr().err == (
+        "fresh explain: good film was not expected. Give one TEXT, in quotes, or a file with --input.\n"
+        "See: fresh explain --help\n"
+    )
+
+
 def test_an_interrupt_while_loading_is_quiet(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

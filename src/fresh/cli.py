@@ -11,6 +11,8 @@ from fresh.extras import MissingExtraError, explained
 from fresh.highlight import VISIBLE
 
 SHAPE = argparse.RawDescriptionHelpFormatter
+EXPECTED = {"explain": " Give one TEXT, in quotes, or a file with --input."}
+"""What may have been meant where more was given than a command takes."""
 ABOUT = """\
 Text classification that shows exactly the words an answer was made from.
 
@@ -73,7 +75,7 @@ def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Nam
         args.text_given = rest.pop()
     if rest:
         wrong = [wrong_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
-        told = "\n".join(wrong) or f"{' '.join(rest)} was not expected."
+        told = "\n".join(wrong) or f"{' '.join(rest)} was not expected.{EXPECTED.get(args.command, '')}"
         print(f"fresh {args.command}: {told}\nSee: fresh {args.command} --help".translate(VISIBLE), file=sys.stderr)
         raise SystemExit(2)
     return args
