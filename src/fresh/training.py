@@ -154,6 +154,7 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     rates = config.learning_rate, config.weight_decay, config.max_grad_norm
     device = next(job.model.parameters()).device
     half = half_precision(config, device)
+    own_attention = half or device.type == "cpu"  # there for the sake of its dropout
     kind, rounds, paced = Recording if job.recorded else Update, half and job.roundable, config.schedule != "constant"
     update = kind(job.model, job.loss, rates, members, rounds, paced)
     best = restore(watch.kept, job.model, update.optimizer, job.others)
@@ -162,7 +163,7 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)
-            with without_padding(job.model, half or device.type == "cpu"):
+            with without_padding(job.model, own_attention):
                 for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
                     yield 1, ""
             job.model.eval()
