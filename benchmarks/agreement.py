@@ -60,7 +60,7 @@ def agreed(examples: Sequence[Example], saliencies: Sequence[Saliency], cut: Dis
     nothing = Prediction("", {"": 1.0})
     masks = select_read(cut, saliencies)
     explained = [
-        Explanation(example.document, mask, nothing, saliency)
+        Explanation(example.document, mask, example.document.cut(mask), nothing, saliency)
         for example, mask, saliency in zip(examples, masks, saliencies, strict=True)
     ]
     return named(compare(*unzipped(list(zip(examples, explained, strict=True)))))

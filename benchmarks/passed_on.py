@@ -8,8 +8,9 @@ from torch import Tensor
 
 from fresh.classifier import eager_attention
 from fresh.document import Document, Saliency
+from fresh.intercept import call_intercepted, on_tensor
 from fresh.pieces import Batch, sum_by_word
-from fresh.scorers.gradient import PART, begun_from, differentiating, explained, replaced
+from fresh.scorers.gradient import PART, begun_from, explained
 from fresh.scorers.looking import Looking
 from fresh.support import Scores, Support
 
@@ -26,15 +27,17 @@ class PassedOn:
         looking = Looking(classifier, "all")
 
         def score_batch(batch: Batch) -> Scores:
-            with eager_attention(classifier), replaced(classifier.encoder.embeddings, begun_from):
-                output = classifier.show_attention(batch)
+            with eager_attention(classifier):
+                output = call_intercepted(
+                    lambda: classifier.show_attention(batch), {classifier.encoder.embeddings: on_tensor(begun_from)}
+                )
             probabilities, targets = explained(self.support, output)
             gradients = torch.autograd.grad(probabilities.sum(), output.attentions)
             pairs = zip(output.attentions, gradients, strict=True)
             products = [(weights * gradient).detach() for weights, gradient in pairs]
             return sum_by_word(looking.by_piece(passed_on(products), batch), batch), targets.tolist()
 
-        with differentiating(classifier):
+        with torch.enable_grad():
             return self.support.score(documents, score_batch, PART / 4)
 
 

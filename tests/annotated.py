@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 def explanation(document: Document, mask: Mask, label: str = "good") -> Explanation:
-    return Explanation(document, mask, Prediction(label, {"bad": 0.125, "good": 0.875}))
+    return Explanation(document, mask, document.cut(mask), Prediction(label, {"bad": 0.125, "good": 0.875}))
 
 
 def write_lines(path: Path, records: Sequence[Record]) -> Path:

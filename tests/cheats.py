@@ -46,7 +46,10 @@ class Disobedient(Rationalizer):
         masks = [Mask.from_spans([(0, 1)], len(document.words)) for document in documents]
         answers = self.predictor.predict([document.cut(mask) for document, mask in zip(documents, masks, strict=True)])
         shown = super().explain(documents)
-        return [replace(old, mask=mask, prediction=new) for old, mask, new in zip(shown, masks, answers, strict=True)]
+        return [
+            replace(old, mask=mask, rationale=old.document.cut(mask), prediction=new)
+            for old, mask, new in zip(shown, masks, answers, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,12 @@ class Stub:
             if answer == "!":
                 raise ValueError(f"Document {document.id!r} cannot be read.")
             prediction = Prediction(NAMES[answer], {label: float(label == NAMES[answer]) for label in self.labels})
-            yield Explanation(document, Mask(np.arange(len(document.words)) < self.n_kept), prediction)
+            yield Explanation(
+                document,
+                Mask(np.arange(len(document.words)) < self.n_kept),
+                document.cut(Mask(np.arange(len(document.words)) < self.n_kept)),
+                prediction,
+            )
 
 
 def stub(

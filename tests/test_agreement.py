@@ -183,7 +183,7 @@ def test_figures_of_a_resample_are_those_of_its_instances(rows: list[int]) -> No
 
 def explanation(document: Document, kept: str, scores: list[float] | None = None) -> Explanation:
     saliency = None if scores is None else Saliency(np.array(scores), "pos")
-    return Explanation(document, Mask(flag(kept)), ANSWER, saliency)
+    return Explanation(document, Mask(flag(kept)), document.cut(Mask(flag(kept))), ANSWER, saliency)
 
 
 FILM = Document.from_words(["a", "good", "film", "."], id="film")

@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.models.modernbert.modeling_modernbert import ModernBertAttention
 
-from fresh.attention import OpenLayer, OpenModernBert, Rows, caught, open_layer
+from fresh.attention import OpenLayer, OpenModernBert, Rows, entering_and_leaving, open_layer
 from fresh.encoder import Encoder, load_encoder
 from fresh.encoding import positions_of
 from tiny import ARCHITECTURES, SHAPE, bert_tokenizer
@@ -58,10 +59,10 @@ def batch_for(encoder: Encoder) -> tuple[Tensor, Tensor, Tensor]:
 def ordinary(encoder: Encoder, layer: int) -> Read:
     """Read the batch in the ordinary way."""
     ids, mask, positions = batch_for(encoder)
-    with caught(encoder.layers[layer]) as passed:
-        out = encoder.model(ids, attention_mask=mask, position_ids=positions, output_attentions=True)
-    [(hidden, output)] = passed
-    return Read(hidden, output, out.attentions[layer])
+    read = partial(encoder.model, ids, attention_mask=mask, position_ids=positions, output_attentions=True)
+    out: list[Any] = []
+    hidden, output = entering_and_leaving(encoder.layers[layer], lambda: out.append(read()))
+    return Read(hidden, output, out[0].attentions[layer])
 
 
 def in_the_open(encoder: Encoder, found: OpenLayer, hidden: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -294,6 +295,7 @@ def test_opening_leaves_no_trace(architecture: str, fails: bool, encoders: dict[
             torch.is_grad_enabled(),
         ]
 
+    open_layer(encoder, 1)  # a hook that does nothing by itself is installed once
     before = state()
     assert (open_layer(encoder, 1) is None) == fails
     assert state() == before

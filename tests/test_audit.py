@@ -147,7 +147,7 @@ def explanations(masks: Sequence[Mask], labels: Sequence[str], query: str = "") 
     made = []
     for number, (mask, label) in enumerate(zip(masks, labels, strict=True)):
         document = Document.from_words([f"w{number}"] * len(mask), tuple(query.split()), str(number))
-        made.append(Explanation(document, mask, cheats.sure(label)))
+        made.append(Explanation(document, mask, document.cut(mask), cheats.sure(label)))
     return made
 
 

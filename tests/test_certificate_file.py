@@ -39,8 +39,8 @@ def whole(text: str) -> str:
 
 
 @given(
-    st.lists(texts(max_size=3).map(whole), max_size=4),
-    st.lists(texts(max_size=3).map(whole), max_size=2),
+    st.lists(texts(max_size=3).filter(bool).map(whole), max_size=4),
+    st.lists(texts(max_size=3).filter(bool).map(whole), max_size=2),
     st.lists(st.integers(0, 2**31), max_size=5),
     probabilities(),
     st.integers(0, 9),
@@ -172,6 +172,7 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "numbers": ({"probabilities": [["pos", 1]]}, "its probabilities cannot be read."),
     "doubled": ({"probabilities": [["pos", "0.5"], ["pos", "0.5"]]}, "its probabilities cannot be read."),
     "words": ({"input": {"words": "good", "query": [], "pieces": []}}, "its words cannot be read."),
+    "empty word": ({"input": {"words": ["good", ""], "query": [], "pieces": []}}, "its words cannot be read."),
     "query": ({"input": {"words": [], "query": [1], "pieces": []}}, "its query cannot be read."),
     "pieces": ({"input": {"words": [], "query": [], "pieces": [True]}}, "its pieces cannot be read."),
     "input": ({"input": {"words": []}}, "its input does not consist of words, query and pieces."),

@@ -50,7 +50,7 @@ def test_no_label_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     shown = StringIO()
     console = Console(file=shown, width=200)
     document = Document.from_text("a good film")
-    answer = Explanation(document, Mask.full(3), Prediction(EVIL, {EVIL: 1.0}))
+    answer = Explanation(document, Mask.full(3), document.cut(Mask.full(3)), Prediction(EVIL, {EVIL: 1.0}))
     show_explanation(console, answer, EVIL)
     assert harmless(shown.getvalue())
     shown.truncate(0)

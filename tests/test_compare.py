@@ -114,7 +114,9 @@ def test_token_f1_is_that_of_the_benchmark(texts: list[Document], data: st.DataO
         joined = (("one", parts), ("two", len(text.words) - parts)) if 0 < parts < len(text.words) else ()
         document = Document(text.text, text.words, text.spans, text.query, str(number), joined)
         human = data.draw(masks(document) if number == 0 else st.none() | masks(document))
-        explanation = Explanation(document, data.draw(masks(document)), Prediction("a", {"a": 1.0}))
+        explanation = Explanation(
+            document, data.draw(masks(document)), document.cut(data.draw(masks(document))), Prediction("a", {"a": 1.0})
+        )
         pairs.append((Example(document, "a", human), explanation))
     given_, explained = [list(column) for column in zip(*pairs, strict=True)]
     found = measure(given_, explained)
@@ -230,7 +232,10 @@ def test_odd_groups_are_refused_by_name() -> None:
 def test_a_page_shows_documents_from_all_over_the_data() -> None:
     document = Document.from_words(["a"])
     many = [Example(document, "pos")] * (2 * MOST_SHOWN + 1)
-    marked = [Explanation(document, Mask.full(1), Prediction(str(n), {str(n): 1.0})) for n in range(len(many))]
+    marked = [
+        Explanation(document, Mask.full(1), document.cut(Mask.full(1)), Prediction(str(n), {str(n): 1.0}))
+        for n in range(len(many))
+    ]
     places = [int(view.label) for view in shown(many, marked)]
     assert len(places) == MOST_SHOWN
     assert places == sorted(set(places))

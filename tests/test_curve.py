@@ -30,7 +30,13 @@ def made_up_curve(labels: Sequence[str]) -> Curve:
     saliency = Saliency(np.zeros(len(labels)), "pos")
     return Curve(
         tuple(
-            Explanation(document, Mask(np.arange(len(labels)) <= place), Prediction(label, {label: 1.0}), saliency)
+            Explanation(
+                document,
+                Mask(np.arange(len(labels)) <= place),
+                document.cut(Mask(np.arange(len(labels)) <= place)),
+                Prediction(label, {label: 1.0}),
+                saliency,
+            )
             for place, label in enumerate(labels)
         )
     )

@@ -121,7 +121,7 @@ def test_a_document_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         Example(document, "pos").label = "neg"  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
-        Explanation(document, mask(1), ANSWER).mask = mask(0)  # type: ignore[misc]
+        Explanation(document, mask(1), document.cut(mask(1)), ANSWER).mask = mask(0)  # type: ignore[misc]
 
 
 # Documents
@@ -258,7 +258,7 @@ def test_a_human_rationale_that_does_not_fit_is_refused() -> None:
 
 def test_an_explanation_shows_where_its_words_stand() -> None:
     document = Document.from_text("Not  good, I say.")
-    explanation = Explanation(document, mask(1, 1, 0, 0, 1, 1), ANSWER)
+    explanation = Explanation(document, mask(1, 1, 0, 0, 1, 1), document.cut(mask(1, 1, 0, 0, 1, 1)), ANSWER)
     assert explanation.rationale == Rationale(("Not", "good", "say", "."))
     assert explanation.spans == ((0, 9), (13, 17))
 
@@ -266,6 +266,64 @@ def test_an_explanation_shows_where_its_words_stand() -> None:
 @given(documents(), st.data())
 def test_the_shown_characters_hold_the_kept_words_only(document: Document, data: st.DataObject) -> None:
     kept = data.draw(masks(document))
-    explanation = Explanation(document, kept, ANSWER)
+    explanation = Explanation(document, kept, document.cut(kept), ANSWER)
     shown = [document.text[start:end] for start, end in explanation.spans]
     assert " ".join(shown) == " ".join(explanation.rationale.words)
+
+
+# Nothing shown can be changed afterwards, and no look-alike passes
+
+
+@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.of_rows(np.array([[True, False, True]]))])
+def test_the_flags_of_a_mask_cannot_be_made_writable(flagged: Mask) -> None:
+    for copied in (flagged, copy.deepcopy(flagged), pickle.loads(pickle.dumps(flagged))):  # noqa: S301
+        array: object = copied.kept
+        while isinstance(array, np.ndarray):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                array.flags.writeable = True
+            array = array.base
+        assert copied == mask(1, 0, 1)
+
+
+def test_scores_cannot_be_made_writable() -> None:
+    scores = Saliency(np.array([0.5, 1.0]), "pos").scores
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        scores.flags.writeable = True
+    assert not isinstance(scores.base, np.ndarray) or not scores.base.flags.writeable
+
+
+@pytest.mark.parametrize("kind", [Mask, Document])
+def test_what_cuts_a_rationale_has_no_subclasses(kind: type) -> None:
+    with pytest.raises(TypeError, match=f"^{kind.__name__} cannot be subclassed"):
+        type("Own", (kind,), {})
+
+
+def test_a_look_alike_of_a_mask_does_not_cut() -> None:
+    class LookAlike:
+        kept = np.array([True, True])
+
+        def __len__(self) -> int:
+            return 2
+
+    with pytest.raises(TypeError, match=r"^A document is cut by a Mask, got LookAlike\.$"):
+        Document.from_words(["a", "b"]).cut(LookAlike())  # type: ignore[arg-type]
+
+
+class Word(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("given_words", ["good film", ["good", "film"], ("good", ""), ("good", 1), (Word("good"),)])
+def test_words_are_a_tuple_of_non_empty_strings(given_words: object) -> None:
+    with pytest.raises(TypeError, match=r"^words must be a tuple of non-empty strings, got "):
+        Rationale(given_words)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^query must be a tuple of non-empty strings, got "):
+        Rationale((), given_words)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^query of document 'd1' must be a tuple of non-empty strings, got "):
+        Document("a", ("a",), ((0, 1),), given_words, "d1")  # type: ignore[arg-type]
+
+
+def test_an_explanation_refuses_a_rationale_that_its_mask_does_not_cut() -> None:
+    document = Document.from_words(["a", "b"], id="d1")
+    with pytest.raises(ValueError, match=r"^The rationale of document 'd1' has other words than its mask keeps\.$"):
+        Explanation(document, mask(1, 0), document.cut(mask(0, 1)), ANSWER)

@@ -21,7 +21,9 @@ def document(words: str, id: str, joined: tuple[tuple[str, int], ...] = ()) -> D
 
 def explained(item: Document, *spans: tuple[int, int], scores: list[float] | None = None) -> Explanation:
     saliency = None if scores is None else Saliency(np.array(scores), "POS")
-    return Explanation(item, Mask.from_spans(spans, len(item.words)), SURE, saliency)
+    return Explanation(
+        item, Mask.from_spans(spans, len(item.words)), item.cut(Mask.from_spans(spans, len(item.words))), SURE, saliency
+    )
 
 
 FILM = explained(document("a good film .", "film.txt"), (1, 3), scores=[0.125, 1 / 3, 2, 0])

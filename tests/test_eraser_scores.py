@@ -87,7 +87,7 @@ def explained(number: int, document: Document, labels: Sequence[str]) -> Explana
     masks = {8: Mask(np.zeros(n_words, dtype=np.bool_)), 9: Mask.full(n_words)}
     discretizer = TopK(0.3) if number % 2 else Contiguous(0.2)
     mask = masks.get(number % 10) or discretizer.select([saliency])[0]
-    return Explanation(document, mask, prediction(document.id, labels), saliency)
+    return Explanation(document, mask, document.cut(mask), prediction(document.id, labels), saliency)
 
 
 def test_published_corpora_get_the_same_figures(corpus: Path, tmp_path: Path) -> None:
@@ -156,6 +156,7 @@ def test_small_cases_get_the_same_figures(made: list[Case], soft: bool, least: f
             Explanation(
                 example.document,
                 Mask(np.array(kept)),
+                example.document.cut(Mask(np.array(kept))),
                 prediction(example.document.id, "NP"),
                 Saliency(np.array(scores), "") if soft else None,
             )

@@ -106,7 +106,9 @@ def test_the_movies_corpus_keeps_evidence_when_it_drops_the_query(tmp_path: Path
 
 def test_scores_of_another_document_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^There are 2 scores but document 'd1' has 4 words\.$"):
-        Explanation(FILM, Mask.full(4), Prediction("pos", {"pos": 1.0}), Saliency(np.zeros(2), "pos"))
+        Explanation(
+            FILM, Mask.full(4), FILM.cut(Mask.full(4)), Prediction("pos", {"pos": 1.0}), Saliency(np.zeros(2), "pos")
+        )
 
 
 # Texts that were joined

@@ -41,7 +41,11 @@ def test_a_task_of_label_studio(tmp_path: Path) -> None:
 def test_the_configuration_of_label_studio(tmp_path: Path) -> None:
     prediction = Prediction('so "so" & <so>', {'so "so" & <so>': 0.5, "good": 0.5})
     document = Document.from_text("A film", "Is it?")
-    export([Explanation(document, Mask.full(2), prediction)], tmp_path / "tasks.json", "label_studio")
+    export(
+        [Explanation(document, Mask.full(2), document.cut(Mask.full(2)), prediction)],
+        tmp_path / "tasks.json",
+        "label_studio",
+    )
     content = (tmp_path / "tasks.config.xml").read_text(encoding="utf-8")
     assert content == (
         "<View>\n"

@@ -124,7 +124,9 @@ def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> Non
             human[0] = kept[0] = True
             saliency, text = Saliency(kept + generator.random(20), "pos"), document(number, 20)
             examples.append(Example(text, "pos", Mask(human)))
-            explained.append(Explanation(text, Mask(kept), Prediction("pos", {"pos": 1.0}), saliency))
+            explained.append(
+                Explanation(text, Mask(kept), text.cut(Mask(kept)), Prediction("pos", {"pos": 1.0}), saliency)
+            )
         measures = agreement_measures(examples, explained)
         assert all(item.figure.low <= item.figure.value <= item.figure.high for item in measures)
         return [item.figure.high - item.figure.low for item in measures]
@@ -183,7 +185,9 @@ def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) ->
         human = Mask.full(4) if joined else (half, none)[number % 2]
         examples.append(Example(replace(text, joined=parts), "pos", human))
     kept = Mask.from_spans([(0, 2)], 4)
-    explained = [Explanation(item.document, kept, Prediction("pos", {"pos": 1.0})) for item in examples]
+    explained = [
+        Explanation(item.document, kept, item.document.cut(kept), Prediction("pos", {"pos": 1.0})) for item in examples
+    ]
     found = {measure.name: measure.figure for measure in agreement_measures(examples, explained)}
     assert found["token recall"] == Interval(0.5, 0.5, 0.5)
 

@@ -40,7 +40,7 @@ class Parts(HTMLParser):
 def explanation(text: str, kept: Mask | None = None) -> Explanation:
     document = Document.from_text(text)
     mask = Mask.full(len(document.words)) if kept is None else kept
-    return Explanation(document, mask, Prediction("pos", {"neg": 0.25, "pos": 0.75}))
+    return Explanation(document, mask, document.cut(mask), Prediction("pos", {"neg": 0.25, "pos": 0.75}))
 
 
 def test_neighbouring_words_are_one_mark() -> None:
@@ -106,7 +106,9 @@ def test_a_notebook_shows_the_answer_and_what_it_was_made_from() -> None:
 
 def test_a_notebook_shows_what_was_asked() -> None:
     document = Document.from_text("It was late.", query="Was it <late>?")
-    html = Explanation(document, Mask.full(4), Prediction("yes", {"yes": 1.0}))._repr_html_()
+    html = Explanation(
+        document, Mask.full(4), document.cut(Mask.full(4)), Prediction("yes", {"yes": 1.0})
+    )._repr_html_()
     assert "Asked: <bdi>Was it &lt; late &gt; ?</bdi>" in html
 
 
@@ -117,7 +119,9 @@ def test_one_word_is_one_word() -> None:
 
 def test_many_labels_are_cut_short() -> None:
     shares = {f"label {n}": n / 45 for n in range(10)}
-    html = Explanation(Document.from_text("x"), Mask.full(1), Prediction("label 9", shares))._repr_html_()
+    html = Explanation(
+        Document.from_text("x"), Mask.full(1), Document.from_text("x").cut(Mask.full(1)), Prediction("label 9", shares)
+    )._repr_html_()
     assert html.count("width:") == N_BARS + 1  # and the width of the whole
     assert "and 4 more labels" in html
     assert "label 3" not in html
@@ -126,7 +130,11 @@ def test_many_labels_are_cut_short() -> None:
 def test_no_text_can_break_out_of_a_notebook() -> None:
     document = Document.from_text(HOSTILE, query=HOSTILE)
     prediction = Prediction(HOSTILE, {HOSTILE: 1.0})
-    parts = Parts(Explanation(document, Mask.full(len(document.words)), prediction)._repr_html_())
+    parts = Parts(
+        Explanation(
+            document, Mask.full(len(document.words)), document.cut(Mask.full(len(document.words))), prediction
+        )._repr_html_()
+    )
     assert {tag for tag, _ in parts.opened} == {"div", "strong", "bdi", "mark", "details", "summary"}
     assert {name for _, names in parts.opened for name in names} == {"style", "dir"}
     assert "\u202e" not in "".join(text for text, _ in parts.texts)

@@ -88,7 +88,9 @@ def test_a_counterexample_is_shown_whole() -> None:
     mask, left = Mask.from_spans([(1, 2)], 3), Mask.full(1)
     trial = Trial(before, mask, Change("deleted", after, left))
     found = Counterexample(
-        trial, Explanation(before, mask, cheats.sure("pos")), Explanation(after, left, cheats.sure("neg"))
+        trial,
+        Explanation(before, mask, before.cut(mask), cheats.sure("pos")),
+        Explanation(after, left, after.cut(left), cheats.sure("neg")),
     )
     assert found.lines() == [
         "document 'x', dropped words deleted; kept words stand in brackets:",

@@ -1,7 +1,8 @@
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from fresh.document import Document, Explanation, Mask
 from fresh.extractor import KeepAll
 from fresh.methods.fresh import FreshConfig, train
 from fresh.predictor import Predictor
+from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import SCORERS
 from fresh.support import Support
@@ -54,6 +56,20 @@ def test_a_document_gives_the_same_as_its_text(model: Rationalizer) -> None:
     from_text, from_document = model.explain(TEXT), model.explain(Document.from_text(TEXT))
     assert from_text.prediction == from_document.prediction
     assert from_text.mask == from_document.mask
+
+
+def test_an_explanation_holds_the_very_rationale_that_was_read(
+    model: Rationalizer, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, predict = list[Rationale](), Predictor.predict
+
+    def listening(self: Predictor, rationales: Sequence[Rationale], *more: Any) -> list[Prediction]:
+        read.extend(rationales)
+        return predict(self, rationales, *more)
+
+    monkeypatch.setattr(Predictor, "predict", listening)
+    for explanation, rationale in zip(model.explain(documents), read, strict=True):
+        assert explanation.rationale is rationale is explanation.rationale
 
 
 def test_a_list_gives_a_list_in_its_order(model: Rationalizer) -> None:

@@ -91,7 +91,9 @@ def test_the_last_bit_counts_and_rounding_is_explained(model: Rationalizer, expl
 
 def test_a_query_is_shown(model: Rationalizer) -> None:
     document = Document.from_words(("a", "good", "film"), ("praise", "it"), "asked")
-    found = replay(model.predictor, [Explanation(document, Mask.full(3), cheats.sure("pos"))])
+    found = replay(
+        model.predictor, [Explanation(document, Mask.full(3), document.cut(Mask.full(3)), cheats.sure("pos"))]
+    )
     assert "  query: praise it" in found.evidence
 
 

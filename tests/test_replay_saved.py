@@ -60,7 +60,7 @@ Replayed = Callable[[Callable[[Records], Any]], Verdict]
 @given(documents())
 def test_a_saved_explanation_is_restored(document: Document) -> None:
     for mask in (Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))):
-        explanation = Explanation(document, mask, Prediction("a", {"a": 0.75, "b": 0.25}))
+        explanation = Explanation(document, mask, document.cut(mask), Prediction("a", {"a": 0.75, "b": 0.25}))
         saved = saved_in(Row(to_record(explanation), "explained.jsonl", "line 7", 7))
         assert saved.line == 7
         assert restored(saved, document) == explanation
@@ -188,7 +188,7 @@ def test_other_words_of_the_text_are_found_by_their_answer(
         saved = [(piece["start"], piece["end"]) for piece in records[0]["rationale"]]
         dropped = [not any(start <= at < end for start, end in saved) for at, _ in many[0].spans]
         kept = Mask(np.array(dropped))
-        other = Explanation(many[0], kept, Prediction("a", {"a": 1.0}))
+        other = Explanation(many[0], kept, many[0].cut(kept), Prediction("a", {"a": 1.0}))
         records[0] |= {name: to_record(other)[name] for name in ("rationale", "ratio")}
 
     found = replayed(change)
@@ -234,7 +234,9 @@ def test_many_differences_are_counted(replayed: Replayed) -> None:
 def test_documents_of_one_name_are_told_apart_by_their_text(tmp_path: Path) -> None:
     first, second = (Document.from_words((word, "film"), (), "same") for word in ("good", "bad"))
     answer = Prediction("a", {"a": 1.0})
-    record = to_record(Explanation(second, Mask.from_spans([(0, 1)], 2), answer))
+    record = to_record(
+        Explanation(second, Mask.from_spans([(0, 1)], 2), second.cut(Mask.from_spans([(0, 1)], 2)), answer)
+    )
     saved = read_saved(small.write_jsonl(tmp_path / "explained.jsonl", [record, record, record]))
     assert match(saved, [first, second]) == [second, first, None]
 
@@ -268,7 +270,12 @@ def test_a_file_of_something_else_is_refused(text: str, expected: str, tmp_path:
 def test_a_model_with_other_labels_and_data_with_other_names_are_refused(
     model: Rationalizer, many: list[Document], tmp_path: Path
 ) -> None:
-    foreign = Explanation(many[0], Mask.full(len(many[0].words)), Prediction("good", {"bad": 0.25, "good": 0.75}))
+    foreign = Explanation(
+        many[0],
+        Mask.full(len(many[0].words)),
+        many[0].cut(Mask.full(len(many[0].words))),
+        Prediction("good", {"bad": 0.25, "good": 0.75}),
+    )
     path = small.write_jsonl(tmp_path / "explained.jsonl", [to_record(foreign)])
     with pytest.raises(DataError) as error:
         replay_saved(model, many, path)
@@ -277,7 +284,7 @@ def test_a_model_with_other_labels_and_data_with_other_names_are_refused(
         "the model that explained it."
     )
     stranger = Document.from_words(("film",), (), "stranger")
-    own = Explanation(stranger, Mask.full(1), Prediction("neg", {"neg": 1.0, "pos": 0.0}))
+    own = Explanation(stranger, Mask.full(1), stranger.cut(Mask.full(1)), Prediction("neg", {"neg": 1.0, "pos": 0.0}))
     with pytest.raises(DataError) as error:
         replay_saved(model, many, small.write_jsonl(path, [to_record(own)]))
     assert str(error.value) == (

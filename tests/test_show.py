@@ -19,7 +19,9 @@ def explanation(scores: bool = True) -> Explanation:
     document = Document.from_text(TEXT, id="r-1")
     kept = np.array([word in ("bold", "très", "lovely", "😀") for word in document.words])
     saliency = Saliency(kept * 0.25, "good", "r-1") if scores else None
-    return Explanation(document, Mask(kept), Prediction("good", {"bad": 0.125, "good": 0.875}), saliency)
+    return Explanation(
+        document, Mask(kept), document.cut(Mask(kept)), Prediction("good", {"bad": 0.125, "good": 0.875}), saliency
+    )
 
 
 def printed(terminal: bool, gold: str | None = None, width: int = 80) -> str:
@@ -111,7 +113,9 @@ def test_a_report_is_followed_by_what_one_should_know() -> None:
 def test_a_curve_is_a_table_and_the_shortest_rationale_that_is_enough() -> None:
     document = Document.from_text("a very good film")
     points = [
-        Explanation(document, Mask(np.array(kept)), Prediction(label, {label: probability}))
+        Explanation(
+            document, Mask(np.array(kept)), document.cut(Mask(np.array(kept))), Prediction(label, {label: probability})
+        )
         for kept, label, probability in (
             ([False, True, False, False], "[b]bad", 0.625),
             ([False, True, True, False], "good", 0.75),
@@ -137,7 +141,10 @@ def test_a_curve_is_a_table_and_the_shortest_rationale_that_is_enough() -> None:
 def test_no_text_can_steer_the_terminal() -> None:
     document = Document.from_text("\x1b[31mred\x07 film", id="x")
     prediction = Prediction("pos", {"pos": 1.0})
-    shown = highlighted(Explanation(document, Mask.full(len(document.words)), prediction), plain=True).plain
+    shown = highlighted(
+        Explanation(document, Mask.full(len(document.words)), document.cut(Mask.full(len(document.words))), prediction),
+        plain=True,
+    ).plain
     assert "\x1b" not in shown
     assert "\u241b" in shown
 
@@ -145,7 +152,12 @@ def test_no_text_can_steer_the_terminal() -> None:
 def test_no_label_can_steer_the_terminal() -> None:
     console = Console(file=io.StringIO(), width=80, color_system=None)
     label = "\x1b[31mpos\x9b"
-    answer = Explanation(Document.from_text("film"), Mask.full(1), Prediction(label, {label: 1.0}))
+    answer = Explanation(
+        Document.from_text("film"),
+        Mask.full(1),
+        Document.from_text("film").cut(Mask.full(1)),
+        Prediction(label, {label: 1.0}),
+    )
     show_explanation(console, answer, gold="\x07")
     assert console.file.getvalue().startswith("\u241b[31mpos\ufffd (probability 1.00) wrong: it is \u2407")  # type: ignore[attr-defined]
 

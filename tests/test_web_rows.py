@@ -9,7 +9,6 @@ from starlette.testclient import TestClient
 from fresh.data import DataConfig
 from fresh.encoding import WordEncoder
 from fresh.web.jobs import JobLimits, Jobs, before
-from fresh.web.models import Served
 from served import TEXT, loaded
 from test_web_jobs import client, finished, places, table, told, upload
 
@@ -57,7 +56,7 @@ class Boundless(WordEncoder):
 def test_a_text_that_turns_out_too_long_is_left_out_or_ends_the_job(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, skip_bad: bool
 ) -> None:
-    monkeypatch.setattr(Served, "reader", lambda _served: Boundless())
+    monkeypatch.setattr("fresh.web.jobs.reader_of", lambda _model: Boundless())
     about = upload(client, f"text\n{TEXT}\n{TEXT}\n{LONG}\n", skip_bad=skip_bad).json()
     about = finished(client, about["id"])
     said = f"T{TOO_LONG[1:]} {OTHER_MODELS}."
@@ -71,16 +70,6 @@ def test_a_text_that_turns_out_too_long_is_left_out_or_ends_the_job(
 def test_texts_before_are_counted() -> None:
     assert before(1) == "1 text before it is"
     assert before(1200) == "1,200 texts before it are"
-
-
-def test_rows_are_measured_without_the_model_being_touched(places: dict[str, str]) -> None:
-    models, _ = loaded(places["one-length"])
-    served = models.find("one-length")
-    one, other = served.reader(), served.reader()
-    known = dict(one.bank.numbers)
-    one.learn({"film", "story"})
-    assert (known, sorted(one.bank.numbers), len(other.bank)) == ({}, ["film", "story"], 0)
-    models.close()
 
 
 def test_a_field_that_is_not_one_is_refused(client: TestClient) -> None:

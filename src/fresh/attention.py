@@ -1,9 +1,10 @@
 """One transformer layer with its attention in the open, for all pieces or for the start token alone."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional
 from fresh.encoder import Encoder, EncoderError
 from fresh.encoding import positions_of
 from fresh.gpu import is_full
+from fresh.intercept import call_intercepted
 from fresh.quick import QuickLinear
 
 Rows = Literal["start", "all"]
@@ -246,9 +248,9 @@ def agrees(found: OpenLayer, encoder: Encoder) -> bool:
     ids, mask, positions = sample(found, encoder)
     inputs = {"attention_mask": mask, "position_ids": positions, "token_type_ids": torch.zeros_like(ids)}
     taken = inspect.signature(encoder.model.forward).parameters.keys()
-    with evaluating(encoder.model), torch.autocast(ids.device.type, enabled=False), caught(found.layer) as passed:
-        encoder.model(ids, **{name: value for name, value in inputs.items() if name in taken})
-        [(hidden, expected)] = passed
+    with evaluating(encoder.model), torch.autocast(ids.device.type, enabled=False):
+        read = partial(encoder.model, ids, **{name: value for name, value in inputs.items() if name in taken})
+        hidden, expected = entering_and_leaving(found.layer, read)
         every, _ = found.read(hidden, mask, positions, "all")
         start, _ = found.read(hidden, mask, positions, "start")
     real = mask == 1  # what is made of filled up places is nobody's business
@@ -286,14 +288,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-@contextmanager
-def caught(layer: nn.Module) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Collect what enters a layer and what it puts out, for as long as the block lasts."""
+def entering_and_leaving(layer: nn.Module, read: Callable[[], object]) -> tuple[Tensor, Tensor]:
+    """Tell what enters a layer and what it puts out while something is read."""
     passed: list[tuple[Tensor, Tensor]] = []
-    handle = layer.register_forward_hook(
-        lambda _module, inputs, out: passed.append((inputs[0], out if isinstance(out, Tensor) else out[0]))
-    )
-    try:
-        yield passed
-    finally:
-        handle.remove()
+
+    def listen(inputs: tuple[Any, ...], output: Any) -> Any:
+        passed.append((inputs[0], output if isinstance(output, Tensor) else output[0]))
+        return output
+
+    call_intercepted(read, {layer: listen})
+    [found] = passed
+    return found

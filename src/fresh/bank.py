@@ -1,6 +1,7 @@
 """The pieces of every word met so far, and many texts cut by them at once."""
 
 import itertools
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from fresh.pieces import Flat, Ints
 from fresh.rationale import Words
 
 Flags = NDArray[np.bool_]
+
+_adding = threading.Lock()
+"""Held while words are added to any bank; reading takes no lock."""
 
 
 def ranges(starts: Ints, counts: Ints) -> Ints:
@@ -77,12 +81,16 @@ class CutWords:
 
 
 class Bank:
-    """Remembers words by number, and their pieces in one flat array."""
+    """Remembers words by number, and their pieces in one flat array.
+
+    Several threads may use it at once, and an interrupt at any line leaves it right: the arrays only grow, both are
+    published in one assignment, and a word is known only once its pieces are there.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
-        self.ids = np.zeros(0, dtype=np.int32)
-        self.starts = np.zeros(1, dtype=np.int64)
+        self.pieces: tuple[Flat, Ints] = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
+        """The pieces of all words, and where those of each word begin; then where the last ones end."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -91,14 +99,19 @@ class Bank:
         """Remember new words."""
         if not words:
             return
-        self.numbers |= zip(words, range(len(self), len(self) + len(words)), strict=True)
-        self.ids = np.concatenate([self.ids, np.fromiter(itertools.chain.from_iterable(pieces), dtype=np.int32)])
-        self.starts = np.concatenate([self.starts, self.starts[-1] + np.cumsum([len(item) for item in pieces])])
+        with _adding:
+            ids, starts = self.pieces
+            more = np.fromiter(itertools.chain.from_iterable(pieces), dtype=np.int32)
+            ends = starts[-1] + np.cumsum([len(item) for item in pieces])
+            self.pieces = np.concatenate([ids, more]), np.concatenate([starts, ends])
+            # Last: an interrupt before this line leaves pieces without a word, which nothing refers to.
+            self.numbers.update(zip(words, range(len(starts) - 1, len(starts) - 1 + len(words)), strict=True))
 
     def cut(self, texts: Sequence[Words]) -> CutWords:
         """Cut texts of words that are all known."""
         n_words = np.array([len(words) for words in texts], dtype=np.int64)
         found = map(self.numbers.__getitem__, itertools.chain.from_iterable(texts))
         numbers = np.fromiter(found, dtype=np.int64, count=int(n_words.sum()))
-        by_word = self.starts[numbers + 1] - self.starts[numbers]
-        return CutWords(self.ids[ranges(self.starts[numbers], by_word)], by_word, n_words)
+        ids, starts = self.pieces  # after the numbers, so that it has the pieces of all of them
+        by_word = starts[numbers + 1] - starts[numbers]
+        return CutWords(ids[ranges(starts[numbers], by_word)], by_word, n_words)

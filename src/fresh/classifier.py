@@ -143,10 +143,11 @@ def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Predi
 @contextmanager
 def eager_attention(classifier: Classifier) -> Iterator[None]:
     """Have attention weights computed in the open, for as long as the block lasts."""
-    before = classifier.body.config._attn_implementation
-    with quiet():
-        classifier.body.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        classifier.body.config._attn_implementation = before  # also one that is our own
+    with classifier.lock:  # the switch is one for all threads
+        before = classifier.body.config._attn_implementation
+        with quiet():
+            classifier.body.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            classifier.body.config._attn_implementation = before  # also one that is our own

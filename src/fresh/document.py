@@ -3,29 +3,38 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from typing import Self
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fresh.highlight import answer_html
-from fresh.rationale import Prediction, Rationale, Words
+from fresh.rationale import Prediction, Rationale, Words, check_words
 from fresh.words import Joined, Spans, split_at_spaces, split_words
 
+SUBCLASS = "{} cannot be subclassed: what a predictor reads is cut by this class and no other."
 
+
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Copy an array into memory that cannot be made writable: bytes."""
+    return np.frombuffer(values.tobytes(), dtype=values.dtype).reshape(values.shape)
+
+
+@final
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which words of a document are kept, one flag a word."""
+    """Which words of a document are kept, one flag a word. The flags cannot be changed."""
 
     kept: NDArray[np.bool_]
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError(SUBCLASS.format("Mask"))
 
     def __post_init__(self) -> None:
         flags = np.array(self.kept)
         if flags.ndim != 1 or (flags.size and flags.dtype != np.bool_):
             raise ValueError(f"A mask is one row of true or false, got {flags.dtype} of shape {flags.shape}.")
-        flags = flags.astype(np.bool_)
-        flags.flags.writeable = False
-        object.__setattr__(self, "kept", flags)
+        object.__setattr__(self, "kept", read_only(flags.astype(np.bool_)))
 
     @classmethod
     def full(cls, n_words: int) -> Self:
@@ -46,13 +55,12 @@ class Mask:
         return cls(kept)
 
     @classmethod
-    def of_rows(cls, flags: NDArray[np.bool_]) -> list[Self]:
+    def of_rows(cls, flags: NDArray[np.bool_]) -> list["Mask"]:
         """Make a mask of each row of a matrix, far faster than one by one; they share one copy of it."""
         if flags.ndim != 2 or flags.dtype != np.bool_:
             raise ValueError(f"Masks of rows need a matrix of true or false, got {flags.dtype} of shape {flags.shape}.")
-        rows = flags.copy()
-        rows.flags.writeable = False  # and so is every row
-        masks = list(map(object.__new__, repeat(cls, len(rows))))
+        rows = read_only(flags)  # and so is every row
+        masks = list(map(object.__new__, repeat(Mask, len(rows))))
         for _ in map(object.__setattr__, masks, repeat("kept"), rows):
             pass
         return masks
@@ -84,6 +92,7 @@ class Mask:
         return Mask, (self.kept,)  # so that a copy is read-only too
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text, its words with their places in it, and what is asked about it."""
@@ -95,6 +104,9 @@ class Document:
     id: str = ""
     joined: Joined = ()
     """The published texts it was joined from, by name, and how many words each has; none if that is not known."""
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError(SUBCLASS.format("Document"))
 
     def __post_init__(self) -> None:
         n_joined = sum(n_words for _, n_words in self.joined)
@@ -117,6 +129,8 @@ class Document:
                     "is empty or does not follow the word before it."
                 )
             before = end
+        check_words(f"words of document {self.id!r}", self.words)
+        check_words(f"query of document {self.id!r}", self.query)
 
     @classmethod
     def from_text(cls, text: str, query: str | None = None, id: str = "") -> Self:
@@ -146,6 +160,8 @@ class Document:
 
     def cut(self, mask: Mask) -> Rationale:
         """Keep the marked words and forget the rest."""
+        if type(mask) is not Mask:
+            raise TypeError(f"A document is cut by a Mask, got {type(mask).__name__}.")
         if len(mask) != len(self.words):
             raise ValueError(f"The mask has {len(mask)} flags but document {self.id!r} has {len(self.words)} words.")
         kept = tuple(word for word, flag in zip(self.words, mask.kept, strict=True) if flag)
@@ -180,8 +196,7 @@ class Saliency:
                 f"The score of word {word} in document {self.id!r} is {scores[word]}. "
                 "Scores must be finite numbers: mend the scorer, or leave the document out."
             )
-        scores.flags.writeable = False
-        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "scores", read_only(scores))
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -238,24 +253,22 @@ def with_words(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An answer with the words it was made from."""
+    """An answer with the words it was computed from."""
 
     document: Document
     mask: Mask
+    rationale: Rationale
+    """What the predictor read: the very object, not a copy of it."""
     prediction: Prediction
     saliency: Saliency | None = None
 
     def __post_init__(self) -> None:
-        self.document.cut(self.mask)
+        if self.document.cut(self.mask) != self.rationale:
+            raise ValueError(f"The rationale of document {self.document.id!r} has other words than its mask keeps.")
         if self.saliency is not None and len(self.saliency) != len(self.mask):
             raise ValueError(
                 f"There are {len(self.saliency)} scores but document {self.document.id!r} has {len(self.mask)} words."
             )
-
-    @property
-    def rationale(self) -> Rationale:
-        """What the predictor read."""
-        return self.document.cut(self.mask)
 
     @property
     def ratio(self) -> float:

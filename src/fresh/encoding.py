@@ -104,15 +104,16 @@ class WordEncoder:
         """Cut the words and the queries of texts into pieces."""
         if len(self.bank) > MOST_KNOWN:
             self.bank = Bank()
-        known = self.bank.numbers
-        self.learn({word for text in texts for word in (*text.words, *text.query) if word not in known})
-        return self.bank.cut([text.words for text in texts]), self.bank.cut([text.query for text in texts])
+        bank = self.bank  # another thread may begin another one
+        known = bank.numbers
+        self.learn(bank, {word for text in texts for word in (*text.words, *text.query) if word not in known})
+        return bank.cut([text.words for text in texts]), bank.cut([text.query for text in texts])
 
-    def learn(self, words: set[str]) -> None:
+    def learn(self, bank: Bank, words: set[str]) -> None:
         """Cut new words into pieces; a word without any becomes an unknown piece."""
         new = sorted(words)
         encoded = self.backend.encode_batch([self.lead + whole(word) for word in new], add_special_tokens=False)
-        self.bank.add(new, [found.ids or [self.tokenizer.unk_token_id] for found in encoded])
+        bank.add(new, [found.ids or [self.tokenizer.unk_token_id] for found in encoded])
 
     def fit(self, texts: Sequence[Text], words: CutWords, queries: CutWords) -> tuple[Ints, dict[int, TooLongError]]:
         """Count the words there is room for; windows and truncating make room unless the query takes too much of it."""

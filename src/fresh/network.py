@@ -1,6 +1,7 @@
 """What all networks have in common: an encoder of words and queries, of which the top layers learn, and a head."""
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
@@ -24,6 +25,22 @@ from fresh.quick import quicken
 from fresh.windows import Windows
 
 
+class Lock:
+    """A reentrant lock that can be copied with what it protects; each copy has a lock of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+    def __deepcopy__(self, _memo: object) -> "Lock":
+        return Lock()
+
+
 class Network(nn.Module):
     """An encoder and a head above it."""
 
@@ -37,6 +54,8 @@ class Network(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.config = config
+        self.lock = Lock()
+        """Held during each forward pass, so that no thread switches how the encoder attends under another one."""
         self.words = WordEncoder(encoder, config.long, config.max_pieces)
         self.windows = Windows(self.words.window if config.long == "chunk" else None, self.padding)
         self.body = encoder.model
@@ -93,7 +112,7 @@ class Network(nn.Module):
         :return: How the pieces lie, their vectors (batch, pieces, width), or that of the start token alone if no more
             is wanted, and then also what that token looks at in the last layer (batch, heads, 1, pieces).
         """
-        with self.one_precision():
+        with self.lock, self.one_precision():
             if not isinstance(batch, Batch):
                 layout, hidden = batch
             elif self.halves is None:

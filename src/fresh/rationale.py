@@ -17,6 +17,19 @@ class Rationale:
     query: Words = ()
     id: str = field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        check_words("words", self.words)
+        check_words("query", self.query)
+
+
+def check_words(name: str, words: Words) -> None:
+    """Refuse anything but a tuple of non-empty strings, in exact types.
+
+    A subclass of `str` could show one word to a check and another to a tokenizer.
+    """
+    if type(words) is not tuple or not set(map(type, words)) <= {str} or "" in words:
+        raise TypeError(f"{name} must be a tuple of non-empty strings, got {words!r:.80}.")
+
 
 @final
 @dataclass(frozen=True, slots=True)

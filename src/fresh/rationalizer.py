@@ -98,12 +98,13 @@ class Rationalizer(
         extractor = self.extractor if ratio is None else at_ratio(self.extractor, self.served(ratio))
         read = [Document.from_text(item, query) if isinstance(item, str) else item for item in documents]
         for document in read:
-            if not isinstance(document, Document):
+            if type(document) is not Document:
                 raise TypeError(f"Texts and documents can be explained, got {type(document).__name__}.")
             self.check_query(document)
         masks, saliencies = extract_with_scores(extractor, read)
-        predictions = self.predictor.predict([document.cut(mask) for document, mask in zip(read, masks, strict=True)])
-        return list(map(Explanation, read, masks, predictions, saliencies))
+        rationales = [document.cut(mask) for document, mask in zip(read, masks, strict=True)]
+        predictions = self.predictor.predict(rationales)
+        return list(map(Explanation, read, masks, rationales, predictions, saliencies))
 
     def curve(self, document: Input, query: str | None = None) -> Curve:
         """Answer from growing rationales of one document, for a model that was trained for a range of ratios."""
@@ -114,9 +115,9 @@ class Rationalizer(
         assert whole.saliency is not None
         extractors = [at_ratio(self.extractor, ratio) for ratio in ratios_of(len(read.words), *self.ratios)]
         masks = [select_read(extractor.discretizer, [whole.saliency])[0] for extractor in extractors]
-        predictions = self.predictor.predict([read.cut(mask) for mask in masks])
-        pairs = zip(masks, predictions, strict=True)
-        return Curve(tuple(Explanation(read, mask, prediction, whole.saliency) for mask, prediction in pairs))
+        rationales = [read.cut(mask) for mask in masks]
+        found = zip(masks, rationales, self.predictor.predict(rationales), strict=True)
+        return Curve(tuple(Explanation(read, *parts, whole.saliency) for parts in found))
 
     def served(self, ratio: float) -> float:
         """Refuse a ratio that the predictor was not trained for."""

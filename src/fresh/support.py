@@ -37,6 +37,11 @@ class Support:
     scored: Callable[[int], None] | None = None
     """What is told how many more documents have their scores."""
 
+    def __post_init__(self) -> None:
+        # It has learnt: gradients are taken by embeddings and attention, and layers remember nothing for weights. That
+        # is decided here, once, since switching it for each scoring would not be safe from several threads.
+        self.classifier.requires_grad_(False)
+
     @classmethod
     def train(
         cls,

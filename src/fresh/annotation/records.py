@@ -38,4 +38,5 @@ def explanation_of(row: Row, document: Document) -> Explanation:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{row.place}: this is no record of an explanation. {SHAPE}") from error
     check_texts(row, document.text, spans, given)
-    return Explanation(document, Mask.from_spans(touched(spans, document), len(document.words)), prediction)
+    mask = Mask.from_spans(touched(spans, document), len(document.words))
+    return Explanation(document, mask, document.cut(mask), prediction)

@@ -139,7 +139,8 @@ def restored(saved: Saved, document: Document) -> Explanation | str:
         kept |= [piece.start <= start and end <= piece.end for start, end in document.spans]
     if saved.label not in saved.probabilities:
         return f"the label {saved.label!r} has no probability."
-    explanation = Explanation(document, Mask(kept), Prediction(saved.label, saved.probabilities))
+    mask = Mask(kept)
+    explanation = Explanation(document, mask, document.cut(mask), Prediction(saved.label, saved.probabilities))
     if explanation.spans != tuple((piece.start, piece.end) for piece in saved.pieces):
         return "the kept words are not whole words of the text, in order and each run of neighbours as one."
     return explanation

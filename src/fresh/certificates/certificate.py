@@ -69,8 +69,8 @@ class Certificate:
         sound = {
             "id": is_text(record["id"]),
             "group": is_count(record["group"]),
-            "words": is_list(given["words"], is_text),
-            "query": is_list(given["query"], is_text),
+            "words": is_list(given["words"], is_word),
+            "query": is_list(given["query"], is_word),
             "pieces": is_list(given["pieces"], is_count),
             "probabilities": 0 < len(labels) == len(set(labels)),
             "label": record["label"] in labels,
@@ -88,6 +88,11 @@ class Certificate:
 def is_text(value: object) -> bool:
     """Say whether a value is text."""
     return type(value) is str
+
+
+def is_word(value: object) -> bool:
+    """Say whether a value is text of at least one character."""
+    return is_text(value) and value != ""
 
 
 def is_count(value: object) -> bool:

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from fresh.data import Splits
 from fresh.hardkuma import HardKuma
+from fresh.intercept import call_intercepted, on_tensor
 from fresh.methods.gate_settings import BastingsConfig
 from fresh.methods.joint import Account, Gated, Joint, Scheme, cross_entropies, train_joint
 from fresh.methods.outcome import Trained
 from fresh.pieces import NO_WORD, Batch
-from fresh.scorers.gradient import replaced
 from fresh.training import Watch
 
 LEAST, MOST = 1e-12, 5.0
@@ -39,8 +39,10 @@ def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
     kept = numbers > 0
     batch = gated.reduce(kept)
     factors = model.reader.windows.fold_rows(by_piece(numbers, kept, batch)).unsqueeze(-1)
-    with replaced(model.reader.encoder.embeddings, lambda output: output * factors.to(output.dtype)):
-        wrong = cross_entropies(model.reader, batch, gated.answers)
+    weighed = on_tensor(lambda output: output * factors.to(output.dtype))
+    wrong = call_intercepted(
+        lambda: cross_entropies(model.reader, batch, gated.answers), {model.reader.encoder.embeddings: weighed}
+    )
     likely = (1 - gate.zero()) * gated.there  # (texts, words)
     beyond = likely.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
     breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0

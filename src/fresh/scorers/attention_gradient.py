@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from fresh.document import Document, Saliency
+from fresh.intercept import call_intercepted, on_tensor
 from fresh.pieces import Batch
-from fresh.scorers.gradient import PART, begun_from, differentiating, explained, replaced
+from fresh.scorers.gradient import PART, begun_from, explained
 from fresh.scorers.looking import Layers, Looking
 from fresh.support import Scores, Support
 
@@ -67,13 +68,12 @@ def score_looks(
     def score_batch(batch: Batch) -> Scores:
         if batch.hidden is not None:  # read before, perhaps beyond the layer below
             batch = replace(batch, hidden=begun_from(batch.hidden))
-        with replaced(below, begun_from):
-            output, weights = looking(batch)
+        output, weights = call_intercepted(lambda: looking(batch), {below: on_tensor(begun_from)})
         probabilities, targets = explained(support, output)
         gradients = torch.autograd.grad(probabilities.sum(), weights)
         values = [value(look, slope).detach() for look, slope in zip(weights, gradients, strict=True)]
         return looking.by_word(looking.together(values), batch), targets.tolist()
 
     part = PART / 4 if layer == "all" else 1
-    with differentiating(classifier):
+    with torch.enable_grad():
         return support.score(documents, score_batch, part, looking.is_above(n_before=1))

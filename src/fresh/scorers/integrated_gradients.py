@@ -10,8 +10,9 @@ from torch import Tensor
 from fresh.classifier import Classifier
 from fresh.document import Document, Saliency
 from fresh.frozen import pieces_at_once
+from fresh.intercept import call_intercepted, on_tensor
 from fresh.pieces import NO_WORD, Batch, sum_by_word
-from fresh.scorers.gradient import PART, differentiating, replaced
+from fresh.scorers.gradient import PART
 from fresh.support import Scores, Support
 
 
@@ -29,7 +30,7 @@ class IntegratedGradients:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        with differentiating(self.support.classifier):
+        with torch.enable_grad():
             return self.support.score(documents, self.score_batch, PART)
 
     def score_batch(self, batch: Batch) -> Scores:
@@ -52,8 +53,11 @@ class IntegratedGradients:
         """Add up, over some points, how fast the probability rises along each piece's way. Shape: (batch, pieces)."""
         classifier, n_points = self.support.classifier, len(shares)
         points = (end - (1 - shares).view(-1, 1, 1, 1) * way).flatten(0, 1).requires_grad_()
-        with replaced(classifier.encoder.word_embeddings, lambda _output: classifier.windows.fold_rows(points)):
-            logits = classifier(batch.repeated(n_points)).logits
+        at_points = on_tensor(lambda _output: classifier.windows.fold_rows(points))
+        output = call_intercepted(
+            lambda: classifier(batch.repeated(n_points)), {classifier.encoder.word_embeddings: at_points}
+        )
+        logits = output.logits
         chosen = logits.double().softmax(-1).gather(1, targets.repeat(n_points).unsqueeze(1))
         [gradient] = torch.autograd.grad(chosen.sum(), points)
         return (gradient.view(n_points, *way.shape).sum(0) * way).sum(-1)

@@ -1,18 +1,18 @@
 """What a support model looks at: the attention of one layer or of all, in the open, while others run as usual."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from fresh.attention import OpenLayer, open_layer
+from fresh.attention import open_layer
 from fresh.by_word import WeighingHead
 from fresh.classifier import Classifier, Output, eager_attention
+from fresh.intercept import call_intercepted
 from fresh.pieces import Batch, sum_by_word
 
 Layers = int | Literal["all"]
@@ -70,8 +70,16 @@ class Looking:
             with eager_attention(self.classifier):
                 output = self.classifier.show_attention(batch)
             return output, [output.attentions[layer] for layer in self.layers]
-        with opened(self.classifier.encoder.layers, self.open, batch) as found:
-            output = self.classifier(batch)
+        found: dict[int, Tensor] = {}
+
+        def read_open(layer: int, inputs: tuple[Any, ...], output: Any) -> Any:
+            out, found[layer] = self.open[layer].read(inputs[0], batch.mask, batch.positions, "all")
+            return out if isinstance(output, Tensor) else (out, *output[1:])
+
+        layers = self.classifier.encoder.layers
+        output = call_intercepted(
+            lambda: self.classifier(batch), {layers[layer]: partial(read_open, layer) for layer in self.open}
+        )
         return output, [found[layer] if layer in self.open else output.weights for layer in self.layers]
 
     def together(self, found: Sequence[Tensor]) -> Tensor:
@@ -95,21 +103,6 @@ class Looking:
         mask = batch.mask.to(rows.dtype).unsqueeze(-1)  # (batch, pieces, 1)
         mean: Tensor = (rows * mask).sum(1) / mask.sum(1)
         return mean
-
-
-@contextmanager
-def opened(layers: nn.ModuleList, ways: Mapping[int, OpenLayer], batch: Batch) -> Iterator[dict[int, Tensor]]:
-    """Compute some layers in the open and collect what they look at, for as long as the block lasts."""
-    found: dict[int, Tensor] = {}
-
-    def hook(number: int, _module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
-        out, found[number] = ways[number].read(inputs[0], batch.mask, batch.positions, "all")
-        return out if isinstance(output, Tensor) else (out, *output[1:])
-
-    with ExitStack() as handles:
-        for number in ways:
-            handles.enter_context(layers[number].register_forward_hook(partial(hook, number)))
-        yield found
 
 
 EAGER = (

@@ -1,5 +1,6 @@
 """Words switched off in many ways at once, and a linear model of what that does; through captum."""
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from fresh.document import Document, Saliency
 from fresh.extras import load_extra
 from fresh.scorers.random import generator
 from fresh.support import Support, text_of
+
+_seeding = threading.Lock()
+"""Held while captum draws: it uses the random generators that all threads share."""
 
 KERNEL_WIDTH = 0.25
 """Cosine distance at which a variant counts little, as LIME has it for text."""
@@ -98,7 +102,7 @@ def attribute(
     if text.n_read == 1:  # one word alone bears all that changes
         with_it, without_it = forward(torch.tensor([[1.0], [0.0]])).tolist()
         return support.saliency(document, np.array([with_it - without_it]), target)
-    with torch.random.fork_rng(devices=[]):
+    with _seeding, torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(document, seed).integers(2**63)))
         np_state = np.random.get_state()  # noqa: NPY002
         np.random.seed(int(generator(document, seed).integers(2**32)))  # noqa: NPY002

@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from fresh.data import BadRows, DataConfig, DataError
 from fresh.document import Document
-from fresh.encoding import WordEncoder
 from fresh.examples import document_in, usable
+from fresh.lengths import reader_of
 from fresh.readers import Row, RowError, read_rows
 from fresh.show import to_record
 from fresh.support import text_of
@@ -92,10 +91,9 @@ class Job:
 
     def documents(self, bad: BadRows) -> Iterator[Document]:
         """Read the texts of the file."""
-        make = partial(self.document_in, reader=self.served.reader())
-        return usable(read_rows(self.source, self.name), self.config, ("text",), make, bad)
+        return usable(read_rows(self.source, self.name), self.config, ("text",), self.document_in, bad)
 
-    def document_in(self, row: Row, config: DataConfig, reader: WordEncoder) -> Document:
+    def document_in(self, row: Row, config: DataConfig) -> Document:
         """Make a document of a row, as the model can read it."""
         document = document_in(row, config)
         if len(document.text) > MOST_CHARACTERS:
@@ -108,7 +106,7 @@ class Job:
             problem = f"the row has {'no' if asks else 'a'} query, but model {self.served.name!r} was trained with"
             way_out = "Give one in the column query." if asks else "Name no column with queries."
             raise RowError(row.place, f"{problem}{'' if asks else 'out'} queries.", way_out) from error
-        for too_long in reader.measure([text_of(document)])[1].values():
+        for too_long in reader_of(self.served.model).measure([text_of(document)])[1].values():
             problem, _, way_out = str(too_long).rpartition(". ")
             told = f"{problem[:1].lower()}{problem[1:]}."
             raise RowError(row.place, told, f"{way_out.removesuffix('.')}, {OR_LEAVE_OUT}")

@@ -1,6 +1,5 @@
 """The models that are served: each loaded once, with a name of its own."""
 
-import copy
 import itertools
 import re
 import shlex
@@ -11,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import fresh
-from fresh.bank import Bank
 from fresh.certificates.certificate import Certificate, Maker
 from fresh.config import unknown
-from fresh.encoding import WordEncoder
-from fresh.lengths import reader_of
 from fresh.model_folder import check_folder, find_predictor, predictor_digest
 from fresh.rationalizer import Rationalizer, find_folder
 from fresh.web.batcher import Batcher, BatchLimits
@@ -38,14 +34,8 @@ class Served:
 
     @property
     def model(self) -> Rationalizer:
-        """The model itself; only its own thread may have it read."""
+        """The model itself."""
         return self.batcher.model
-
-    def reader(self) -> WordEncoder:
-        """Make what measures texts as the model does, but remembers for itself: for other threads than the model's."""
-        words = copy.copy(reader_of(self.model))
-        words.bank = Bank()
-        return words
 
     def about(self) -> dict[str, Any]:
         """Say what a client must know to ask it."""

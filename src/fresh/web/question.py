@@ -35,9 +35,9 @@ def answer(model: Rationalizer, questions: Sequence[Question]) -> list[Answer]:
         masks.append(cut_again(model, question, mask, saliency))
         saliencies.append(saliency)
     rationales = [question.document.cut(mask) for question, some in zip(questions, masks, strict=True) for mask in some]
-    predictions = iter(model.predictor.predict(rationales))
+    read = zip(rationales, model.predictor.predict(rationales), strict=True)
     return [
-        tuple(Explanation(question.document, mask, next(predictions), saliency) for mask in some)
+        tuple(Explanation(question.document, mask, *next(read), saliency) for mask in some)
         for question, some, saliency in zip(questions, masks, saliencies, strict=True)
     ]
 

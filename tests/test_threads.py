@@ -1,0 +1,286 @@
+"""One model used by several threads, and broken off at any line: its answers stay as they were."""
+
+import ctypes
+import inspect
+import linecache
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fresh.bank import Bank
+from fresh.data import Splits
+from fresh.discretize import TopK
+from fresh.document import Document, Explanation, Saliency
+from fresh.encoder import load_encoder
+from fresh.encoding import Text, WordEncoder
+from fresh.extractor import SaliencyExtractor
+from fresh.methods.named import train_method
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.scorers import SCORERS, make_scorer
+from fresh.support import Support
+from fresh.training import Watch
+from test_methods import CASES, configured, given_to
+from test_scorers import trace
+from tiny import WORDS
+
+pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed", "ignore:The layers of")
+FEW: dict[str, Any] = {"samples": 20, "steps": 3}
+
+
+@pytest.fixture(autouse=True)
+def _restless() -> Iterator[None]:
+    """Have threads take turns as often as can be."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def sentences(n_texts: int, seed: int = 0) -> list[Document]:
+    """Texts in each of which some words are new."""
+    drawn = random.Random(seed)  # noqa: S311
+    return [
+        Document.from_words(
+            [*drawn.choices(WORDS, k=drawn.randrange(4, 9)), f"new{drawn.randrange(10**6)}"], (), str(n)
+        )
+        for n in range(n_texts)
+    ]
+
+
+def groups(documents: Sequence[Document], size: int = 4) -> list[list[Document]]:
+    return [list(documents[start : start + size]) for start in range(0, len(documents), size)]
+
+
+def n_differences(found: Sequence[Sequence[Explanation]], expected: Sequence[Sequence[Explanation]]) -> int:
+    """Count explanations with another mask, or with probabilities more than 1e-5 apart."""
+    pairs = [pair for both in zip(found, expected, strict=True) for pair in zip(*both, strict=True)]
+    return sum(
+        one.mask != other.mask
+        or one.rationale != other.rationale
+        or not np.allclose(
+            [*one.prediction.probabilities.values()], [*other.prediction.probabilities.values()], atol=1e-5
+        )
+        for one, other in pairs
+    )
+
+
+def from_threads(n_threads: int, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, items))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_method_answers_several_threads_as_it_answers_one(
+    name: str, toy: Splits, toy_pairs: Splits, encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    case = CASES[name]
+    splits = given_to(case, toy, toy_pairs)
+    config = configured(case.method, encoders["bert"], **case.settings)
+    train_method(case.method, splits, config, Watch(), None).model.save_pretrained(tmp_path / "model")
+    known = case.method == "human" or case.asks
+    documents = [example.document for example in splits.test] * 4 if known else sentences(32)
+    expected = [
+        Rationalizer.from_pretrained(tmp_path / "model", device="cpu").explain(some) for some in groups(documents)
+    ]
+    for n_threads in (1, 2, 8):
+        model = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")  # knows no word yet
+        assert n_differences(from_threads(n_threads, model.explain, groups(documents)), expected) == 0
+
+
+def scored(support: Support, name: str, documents: Sequence[Document]) -> list[Saliency]:
+    return make_scorer(name, support, {**FEW, "layer": -1}).score(documents)
+
+
+@pytest.mark.parametrize("n_threads", [2, 8])
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("architecture", ["bert", "mpnet", "modernbert"])
+def test_all_scorers_share_a_network(
+    architecture: str,
+    is_open: bool,
+    n_threads: int,
+    encoders: dict[str, Path],
+    support_of: Callable[[Path], Support],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not is_open:  # as for a layer of a kind that is not known
+        monkeypatch.setattr("fresh.scorers.looking.open_layer", lambda *_: None)
+    support = support_of(encoders[architecture])
+    jobs = [(name, group) for name in SCORERS for group in groups(sentences(8))] * 2
+    expected = [scored(support_of(encoders[architecture]), *job) for job in jobs]
+    for found, wanted in zip(from_threads(n_threads, lambda job: scored(support, *job), jobs), expected, strict=True):
+        for one, other in zip(found, wanted, strict=True):
+            assert (one.target, one.id) == (other.target, other.id)
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def support_of() -> Callable[[Path], Support]:
+    from test_scorers import support_of
+
+    return lambda folder: support_of(folder, "mean", layers=1)
+
+
+# Interrupts
+
+
+def breaking_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a trace function that raises KeyboardInterrupt at the given line event of some functions."""
+    codes = {function.__code__ for function in functions}
+    seen: set[int] = set()
+
+    def tracer(frame: FrameType, event: str, _argument: object) -> Any:
+        if frame.f_code not in codes:
+            return None
+        if event == "line":
+            # The end of a `with` block counts as its first line once more; no interrupt can arrive there.
+            is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+            if not (is_with and frame.f_lineno in seen):
+                seen.add(frame.f_lineno)
+                breaking.left -= 1
+            if breaking.left == 0:
+                raise KeyboardInterrupt
+        return tracer
+
+    breaking = type("Breaking", (), {"left": line})
+    return tracer
+
+
+def test_an_interrupt_at_any_line_leaves_the_word_cache_right(encoders: dict[str, Path]) -> None:
+    encoder = load_encoder(str(encoders["bert"]))
+    texts = [Text(("good", "old", "film", "xy")), Text(("unheard-of", "story"), ("praise",)), Text(("men", "sea"))]
+    expected = WordEncoder(encoder, "stagger", 64)(texts)
+    functions = (Bank.add, Bank.cut, WordEncoder.cut, WordEncoder.learn)
+    n_broken = 0
+    for line in range(1, 200):
+        words = WordEncoder(encoder, "stagger", 64)
+        words([Text(("the", "story"))])
+        before = sys.gettrace()
+        sys.settrace(breaking_at(line, *functions))
+        try:
+            words(texts[:2])
+        except KeyboardInterrupt:
+            n_broken += 1
+        finally:
+            sys.settrace(before)
+        for some in (texts, texts[::-1]):
+            found = words(some)
+            assert sorted(found.ids.tolist()) == sorted(expected.ids.tolist())
+        assert words(texts).ids.tolist() == expected.ids.tolist()
+        if n_broken < line:
+            break
+    n_lines = sum(len(inspect.getsource(function).splitlines()) for function in functions)
+    assert n_lines / 3 < n_broken < 199
+
+
+def interrupted(work: Callable[[], object], seconds: float) -> bool:
+    """Interrupt work of this thread after some time, as Ctrl-C does, and say whether that was before its end."""
+    target, over = threading.get_ident(), threading.Event()
+
+    def interrupt() -> None:
+        if not over.wait(seconds):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(target), ctypes.py_object(KeyboardInterrupt))
+
+    timer = threading.Thread(target=interrupt)
+    try:
+        timer.start()
+        try:
+            work()
+        finally:
+            over.set()
+            timer.join()
+        for _ in range(100):  # one that was sent at the very end arrives here
+            time.sleep(0)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def n_wrong_after_interrupts(models: Sequence[Rationalizer], documents: Sequence[Document], n_times: int) -> list[int]:
+    """Interrupt models so many times; count interrupts, and explanations that are wrong afterwards."""
+    drawn = random.Random(1)  # noqa: S311
+    expected = {id(model): model.explain(documents) for model in models}
+    before = {id(model): trace(model.extractor.support.classifier) for model in models}
+    begin = time.perf_counter()
+    for model in models:
+        model.explain(documents)
+    seconds = (time.perf_counter() - begin) / len(models)
+    n_done = n_wrong = 0
+    while n_done < n_times:
+        model = drawn.choice(models)
+        for words in (model.predictor.classifier.words, model.extractor.support.classifier.words):
+            words.bank = Bank()
+        n_done += interrupted(partial(model.explain, documents), drawn.uniform(0, seconds))
+        n_wrong += n_differences([model.explain(documents)], [expected[id(model)]])
+        n_wrong += {**trace(model.extractor.support.classifier), "torch": 0, "numpy": 0} != {
+            **before[id(model)],
+            "torch": 0,  # captum's random numbers are seeded before each use
+            "numpy": 0,
+        }
+    return [n_done, n_wrong]
+
+
+def models_of(folder: Path, predictor: Predictor, support_of: Callable[[Path], Support]) -> list[Rationalizer]:
+    support = support_of(folder)
+    scorers = [make_scorer(name, support, FEW) for name in SCORERS]
+    return [Rationalizer(SaliencyExtractor(scorer, TopK(0.3), support), predictor) for scorer in scorers]
+
+
+@pytest.mark.parametrize(("n_times"), [30, pytest.param(1000, marks=pytest.mark.slow)])
+def test_interrupted_explanations_leave_models_right(
+    n_times: int, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], Support]
+) -> None:
+    models = models_of(encoders["bert"], predictor, support_of)
+    assert n_wrong_after_interrupts(models, sentences(4), n_times) == [n_times, 0]
+
+
+# At length
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_hundred_thousand_explanations_from_eight_threads(
+    encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], Support]
+) -> None:
+    n_explained = n_different = 0
+    for model in models_of(encoders["bert"], predictor, support_of):
+        slow = type(model.extractor.scorer).__name__ in {"Lime", "KernelShap"}
+        documents = groups(sentences(400 if slow else 14_400), 16)
+        expected = [model.explain(some) for some in documents]
+        for part in (model.predictor.classifier, model.extractor.support.classifier):
+            part.words.bank = Bank()
+        n_different += n_differences(from_threads(8, model.explain, documents), expected)
+        n_explained += sum(map(len, documents))
+    assert n_explained >= 100_000
+    assert n_different == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_thousand_explanations_of_minilm_from_eight_threads() -> None:
+    from fresh.classifier import Classifier
+    from fresh.network_config import NetworkConfig
+
+    network = NetworkConfig("minilm", layers=2)
+    support, reader = (Classifier(load_encoder("minilm"), ("neg", "pos"), network) for _ in range(2))
+    n_explained = n_different = 0
+    for name in ("attention_gradient", "gradient", "attention"):
+        scorer = make_scorer(name, Support(support), {})
+        model = Rationalizer(SaliencyExtractor(scorer, TopK(0.3), Support(support)), Predictor(reader))
+        documents = groups(sentences(3_400), 16)
+        expected = [model.explain(some) for some in documents]
+        support.words.bank, reader.words.bank = Bank(), Bank()
+        n_different += n_differences(from_threads(8, model.explain, documents), expected)
+        n_explained += sum(map(len, documents))
+    assert n_explained >= 10_000
+    assert n_different == 0
