@@ -114,9 +114,8 @@ def test_token_f1_is_that_of_the_benchmark(texts: list[Document], data: st.DataO
         joined = (("one", parts), ("two", len(text.words) - parts)) if 0 < parts < len(text.words) else ()
         document = Document(text.text, text.words, text.spans, text.query, str(number), joined)
         human = data.draw(masks(document) if number == 0 else st.none() | masks(document))
-        explanation = Explanation(
-            document, data.draw(masks(document)), document.cut(data.draw(masks(document))), Prediction("a", {"a": 1.0})
-        )
+        mask = data.draw(masks(document))
+        explanation = Explanation(document, mask, document.cut(mask), Prediction("a", {"a": 1.0}))
         pairs.append((Example(document, "a", human), explanation))
     given_, explained = [list(column) for column in zip(*pairs, strict=True)]
     found = measure(given_, explained)

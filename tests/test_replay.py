@@ -74,7 +74,7 @@ def test_a_doctored_answer_is_found(model: Rationalizer, explained: list[Explana
 
 
 def test_a_doctored_mask_is_found(model: Rationalizer, explained: list[Explanation]) -> None:
-    doctored = [replace(item, mask=~item.mask, saliency=None) for item in explained]
+    doctored = [replace(item, mask=~item.mask, rationale=item.document.cut(~item.mask)) for item in explained]
     found = replay(model.predictor, doctored)
     assert found.found == "broken"
     assert sum(line.startswith("document ") for line in found.evidence) == 3

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from fresh.bank import Bank
+from fresh.classifier import Classifier
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Explanation, Saliency
@@ -25,6 +26,7 @@ from fresh.encoder import load_encoder
 from fresh.encoding import Text, WordEncoder
 from fresh.extractor import SaliencyExtractor
 from fresh.methods.named import train_method
+from fresh.network_config import NetworkConfig
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import SCORERS, make_scorer
@@ -138,8 +140,10 @@ def breaking_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]
     """Make a trace function that raises KeyboardInterrupt at the given line event of some functions."""
     codes = {function.__code__ for function in functions}
     seen: set[int] = set()
+    n_left = line
 
     def tracer(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal n_left
         if frame.f_code not in codes:
             return None
         if event == "line":
@@ -147,12 +151,11 @@ def breaking_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]
             is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
             if not (is_with and frame.f_lineno in seen):
                 seen.add(frame.f_lineno)
-                breaking.left -= 1
-            if breaking.left == 0:
+                n_left -= 1
+            if n_left == 0:
                 raise KeyboardInterrupt
         return tracer
 
-    breaking = type("Breaking", (), {"left": line})
     return tracer
 
 
@@ -206,11 +209,18 @@ def interrupted(work: Callable[[], object], seconds: float) -> bool:
     return False
 
 
-def n_wrong_after_interrupts(models: Sequence[Rationalizer], documents: Sequence[Document], n_times: int) -> list[int]:
-    """Interrupt models so many times; count interrupts, and explanations that are wrong afterwards."""
+def left_behind(support: Support) -> dict[str, object]:
+    """All that scoring could leave behind but for the states of generators, which captum seeds before each use."""
+    return {name: value for name, value in trace(support.classifier).items() if name not in {"torch", "numpy"}}
+
+
+def n_wrong_after_interrupts(
+    support: Support, models: Sequence[Rationalizer], documents: Sequence[Document], n_times: int
+) -> int:
+    """Interrupt models so many times, and count what is wrong afterwards."""
     drawn = random.Random(1)  # noqa: S311
     expected = {id(model): model.explain(documents) for model in models}
-    before = {id(model): trace(model.extractor.support.classifier) for model in models}
+    before = left_behind(support)
     begin = time.perf_counter()
     for model in models:
         model.explain(documents)
@@ -218,33 +228,39 @@ def n_wrong_after_interrupts(models: Sequence[Rationalizer], documents: Sequence
     n_done = n_wrong = 0
     while n_done < n_times:
         model = drawn.choice(models)
-        for words in (model.predictor.classifier.words, model.extractor.support.classifier.words):
-            words.bank = Bank()
+        forget_words(support, model.predictor)
         n_done += interrupted(partial(model.explain, documents), drawn.uniform(0, seconds))
         n_wrong += n_differences([model.explain(documents)], [expected[id(model)]])
-        n_wrong += {**trace(model.extractor.support.classifier), "torch": 0, "numpy": 0} != {
-            **before[id(model)],
-            "torch": 0,  # captum's random numbers are seeded before each use
-            "numpy": 0,
-        }
-    return [n_done, n_wrong]
+        n_wrong += left_behind(support) != before
+    return n_wrong
 
 
-def models_of(folder: Path, predictor: Predictor, support_of: Callable[[Path], Support]) -> list[Rationalizer]:
-    support = support_of(folder)
-    scorers = [make_scorer(name, support, FEW) for name in SCORERS]
-    return [Rationalizer(SaliencyExtractor(scorer, TopK(0.3), support), predictor) for scorer in scorers]
+def forget_words(support: Support, predictor: Predictor) -> None:
+    support.classifier.words.bank, predictor.classifier.words.bank = Bank(), Bank()
+
+
+def model_of(name: str, support: Support, predictor: Predictor) -> Rationalizer:
+    return Rationalizer(SaliencyExtractor(make_scorer(name, support, FEW), TopK(0.3), support), predictor)
 
 
 @pytest.mark.parametrize(("n_times"), [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_interrupted_explanations_leave_models_right(
     n_times: int, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], Support]
 ) -> None:
-    models = models_of(encoders["bert"], predictor, support_of)
-    assert n_wrong_after_interrupts(models, sentences(4), n_times) == [n_times, 0]
+    support = support_of(encoders["bert"])
+    models = [model_of(name, support, predictor) for name in SCORERS]
+    assert n_wrong_after_interrupts(support, models, sentences(4), n_times) == 0
 
 
 # At length
+
+
+def n_differences_from_threads(support: Support, model: Rationalizer, n_texts: int) -> int:
+    """Explain texts in one thread and then from eight, with no word known at first."""
+    documents = groups(sentences(n_texts), 16)
+    expected = [model.explain(some) for some in documents]
+    forget_words(support, model.predictor)
+    return n_differences(from_threads(8, model.explain, documents), expected)
 
 
 @pytest.mark.slow
@@ -252,35 +268,20 @@ def test_interrupted_explanations_leave_models_right(
 def test_a_hundred_thousand_explanations_from_eight_threads(
     encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], Support]
 ) -> None:
-    n_explained = n_different = 0
-    for model in models_of(encoders["bert"], predictor, support_of):
-        slow = type(model.extractor.scorer).__name__ in {"Lime", "KernelShap"}
-        documents = groups(sentences(400 if slow else 14_400), 16)
-        expected = [model.explain(some) for some in documents]
-        for part in (model.predictor.classifier, model.extractor.support.classifier):
-            part.words.bank = Bank()
-        n_different += n_differences(from_threads(8, model.explain, documents), expected)
-        n_explained += sum(map(len, documents))
-    assert n_explained >= 100_000
-    assert n_different == 0
+    support = support_of(encoders["bert"])
+    n_texts = {name: 400 if name in {"lime", "kernel_shap"} else 14_400 for name in SCORERS}
+    assert sum(n_texts.values()) >= 100_000
+    found = {
+        name: n_differences_from_threads(support, model_of(name, support, predictor), n_texts[name]) for name in SCORERS
+    }
+    assert found == dict.fromkeys(SCORERS, 0)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_ten_thousand_explanations_of_minilm_from_eight_threads() -> None:
-    from fresh.classifier import Classifier
-    from fresh.network_config import NetworkConfig
-
     network = NetworkConfig("minilm", layers=2)
     support, reader = (Classifier(load_encoder("minilm"), ("neg", "pos"), network) for _ in range(2))
-    n_explained = n_different = 0
     for name in ("attention_gradient", "gradient", "attention"):
-        scorer = make_scorer(name, Support(support), {})
-        model = Rationalizer(SaliencyExtractor(scorer, TopK(0.3), Support(support)), Predictor(reader))
-        documents = groups(sentences(3_400), 16)
-        expected = [model.explain(some) for some in documents]
-        support.words.bank, reader.words.bank = Bank(), Bank()
-        n_different += n_differences(from_threads(8, model.explain, documents), expected)
-        n_explained += sum(map(len, documents))
-    assert n_explained >= 10_000
-    assert n_different == 0
+        model = model_of(name, Support(support), Predictor(reader))
+        assert n_differences_from_threads(Support(support), model, 3_400) == 0
