@@ -11,7 +11,7 @@ from fresh.auditing.asked import asked_class
 from fresh.auditing.degenerate import LEAST, find_degenerate
 from fresh.auditing.hygiene import find_twins_among
 from fresh.auditing.invariance import try_to_break
-from fresh.auditing.leaks import Leak, Leaks, find_leaks, find_length_leak
+from fresh.auditing.leaks import NO_CHOICE, Leak, Leaks, find_leaks, find_length_leak
 from fresh.auditing.replay import replay
 from fresh.data import digest_of
 from fresh.document import Example, Explanation
@@ -47,7 +47,8 @@ words shown gives away, answers that change with the class that words are chosen
 documents that were trained on. Where they find none, that is no proof; where they say "look here", somebody should \
 look.
 
-Nor does it say that the words are a good reason, or the reason a person would give: only that they were the reason."""
+Nor does it say that the words are a good reason, or the reason a person would give: only that \
+the answer was computed from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,9 @@ def leaks_of(explained: Sequence[Explanation], labels: Sequence[str], target: st
         return Verdict(name, "not run", leaks.mask.verdict)
     worst = max((leaks.mask, leaks.length), key=lambda leak: (tells(leak, leaks), leak.score))
     evidence = (f"{leaks.mask.n_masks:,} masks of {leaks.mask.n_labels} {target}s.", *leaks.verdicts)
-    return Verdict(name, "look here" if tells(worst, leaks) else "holds", worst.verdict, evidence)
+    if worst.found and not tells(worst, leaks):
+        return Verdict(name, "holds", f"{worst.verdict} {NO_CHOICE}", evidence)
+    return Verdict(name, "look here" if worst.found else "holds", worst.verdict, evidence)
 
 
 def length_and_labels(explained: Sequence[Explanation], labels: Sequence[str], seed: int) -> Verdict:

@@ -25,6 +25,7 @@ MOST = 2_000
 """Masks that are looked at; of more, so many are drawn."""
 ALARM = 0.01
 """A p that is no higher counts as a leak."""
+NO_CHOICE = "The length of the document is no choice of the extractor: what it gives away is no leak of the mask."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,7 @@ class Leaks:
         """Say it all in plain words, one sentence each."""
         said = tuple(leak.verdict for leak in (self.mask, self.length, self.document))
         if self.document.found and (self.mask.found or self.length.found):
-            said += (
-                "The length of the document is no choice of the extractor: what it gives away is no leak of the mask.",
-            )
+            said += (NO_CHOICE,)
         left = self.mask.left_out
         if left:
             said += (f"Left out for having fewer than {LEAST} masks: {', '.join(left)}.",)
