@@ -112,3 +112,12 @@ class Counter(Predictor):
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Tell odd from even."""
         return [sure(("neg", "pos")[len(item.words) % 2]) for item in rationales]
+
+
+@dataclass(frozen=True, slots=True)
+class LongOrShort(Predictor):
+    """A predictor that counts words and reads none: many are positive."""
+
+    def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
+        """Tell many words from few."""
+        return [sure("pos" if len(item.words) > 3 else "neg") for item in rationales]

@@ -1,5 +1,6 @@
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -8,18 +9,18 @@ import pytest
 import torch
 
 import small
-from fresh.auditing.asked import PREDICTED, Asked, asked_class, compare_classes, runner_up, score_for
+from fresh.auditing.asked import PREDICTED, Asked, asked_class, compare_classes, compared, runner_up, score_for
 from fresh.classifier import Classifier, ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import TopK
-from fresh.document import Document, Example, Saliency
+from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.encoder import load_encoder
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor, select_read
 from fresh.metrics import accuracy
 from fresh.network_config import NetworkConfig
 from fresh.predictor import Predictor
-from fresh.progress import SILENT
-from fresh.rationale import Prediction
+from fresh.progress import SILENT, Progress
+from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import SCORERS, Targeted, asked_about, make_scorer, needs_support
 from fresh.support import Support
@@ -137,7 +138,7 @@ def test_figures_are_what_one_computes_by_hand(model: Rationalizer, toy: Splits)
     gold = [example.label for example in toy.test]
     assert own.accuracy == accuracy(gold, [item.prediction.label for item in explained])
     answers: list[str] = []
-    n_followed = 0
+    n_followed = n_stayed = 0
     for example, item in zip(toy.test, explained, strict=True):
         [answer] = extractor.scorer.support.predict([example.document])
         asked = {"neg": "pos", "pos": "neg"}[answer.label]
@@ -146,8 +147,9 @@ def test_figures_are_what_one_computes_by_hand(model: Rationalizer, toy: Splits)
         [found] = model.predictor.predict([example.document.cut(mask)])
         answers.append(found.label)
         n_followed += item.prediction.label != asked == found.label
+        n_stayed += item.prediction.label == found.label != asked
     assert runner.accuracy == accuracy(gold, answers)
-    assert runner.n_followed == n_followed
+    assert (runner.n_followed, runner.n_stayed) == (n_followed, n_stayed)
     assert 0 < random.n_other < runner.n_other <= runner.n_documents == 32
     assert random.n_same > runner.n_same
 
@@ -158,9 +160,10 @@ def test_answers_that_follow_the_choice_are_pointed_out(model: Rationalizer, toy
     found = asked_class(model, examples, explained)
     assert (found.name, found.found) == ("asked class", "look here")
     assert re.fullmatch(
-        r"Accuracy is 0\.\d{3} with words for the class that the support model predicts, 0\.\d{3} with words for a "
-        r"random class and 0\.\d{3} with words for its runner-up: most answers follow the class that words are chosen "
-        r"for, right or wrong\.",
+        r"With words chosen for another class than was answered, \d+\.\d% of the answers stay for its runner-up and "
+        r"\d+\.\d% for a random class; accuracy is 0\.\d{3} with words for the class that the support model predicts, "
+        r"0\.\d{3} for its runner-up and 0\.\d{3} for a random class: answers depend on the class that words are "
+        r"chosen for\.",
         found.says,
     )
     assert len(found.evidence) == 4
@@ -171,7 +174,7 @@ def test_answers_that_stay_are_fine(model: Rationalizer, toy: Splits) -> None:
     explained = most.explain([example.document for example in toy.test])
     found = asked_class(most, toy.test, explained)
     assert found.found == "holds"
-    assert found.says.endswith(": most answers stay when words are chosen for another class.")
+    assert found.says.endswith(": at least half of the answers stay.")
 
 
 def test_nothing_is_shown_where_words_for_another_class_are_the_same(model: Rationalizer, toy: Splits) -> None:
@@ -182,18 +185,56 @@ def test_nothing_is_shown_where_words_for_another_class_are_the_same(model: Rati
     assert found.says == (
         "Words for another class are the same words, or none was asked about, so that nothing is shown."
     )
-    assert "0 (0.0%) change their answer to it; 32 of 32 rationales stay the same." in found.evidence[1]
+    assert (
+        "(100.0%) keep their answer and 0 (0.0%) change it to that class; 32 of 32 rationales stay the same."
+        in (found.evidence[1])
+    )
 
 
 def test_a_row_says_what_it_counts() -> None:
-    assert Asked(PREDICTED, 0.5, 0.25, 4, 4, 0, 0).sentence == (
+    assert Asked(PREDICTED, 0.5, 0.25, 4, 4, 0, 0, 0).sentence == (
         "Words for the class that the support model predicts: accuracy 0.500, macro-F1 0.250."
     )
-    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 0, 0).followed == 0
-    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 3, 2).sentence == (
-        "Words for its runner-up: accuracy 0.500, macro-F1 0.250; of 3 documents asked about another class than was "
-        "answered, 2 (66.7%) change their answer to it; 1 of 4 rationales stay the same."
+    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 0, 0, 0).followed == 0
+    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 4, 1, 2).sentence == (
+        "Words for its runner-up: accuracy 0.500, macro-F1 0.250; of 4 documents asked about another class than was "
+        "answered, 1 (25.0%) keep their answer and 2 (50.0%) change it to that class; 1 of 4 rationales stay the same."
     )
+
+
+def test_answers_to_a_third_class_neither_stay_nor_follow() -> None:
+    [document] = documents(1)
+    mask = Mask.full(len(document.words))
+    own = [Explanation(document, mask, Prediction(label, {"a": 0.0, "b": 0.0, "c": 0.0})) for label in "aaabc"]
+    examples = [Example(document, label) for label in "aaabc"]
+    asked = ["b", "b", "b", "b", "a"], [mask] * 5, ["a", "b", "c", "b", "b"]
+    found = compared("its runner-up", "abc", examples, own, asked)
+    assert (found.n_other, found.n_stayed, found.n_followed, found.n_same) == (4, 1, 1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Scattering(Predictor):
+    """A predictor whose answers change with the words, to whatever class comes next."""
+
+    def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
+        """Answer by the letters of the words."""
+        labels = self.classifier.labels
+        places = [sum(map(ord, " ".join(item.words))) % len(labels) for item in rationales]
+        return [Prediction(labels[place], {label: 1 / len(labels) for label in labels}) for place in places]
+
+
+def test_answers_that_go_to_any_other_class_do_not_stay(three: Support) -> None:
+    """Of three classes, hardly half of the answers follow, and all the same most do not stay."""
+    model = small.rationalizer(three, Scattering(three.classifier), TopK(0.2))
+    items = [document for document in documents(120) if not document.query]
+    explained = model.explain(items)
+    examples = [Example(item.document, item.prediction.label) for item in explained]
+    _, runner, random = compare_classes(model, examples, explained, seed=0)
+    assert runner.followed < 0.5
+    assert runner.stayed < 0.5
+    found = asked_class(model, examples, explained)
+    assert found.found == "look here"
+    assert f" {runner.stayed:.1%} of the answers stay for its runner-up and {random.stayed:.1%} for a " in found.says
 
 
 class Own:

@@ -9,21 +9,25 @@ import pytest
 
 import cheats
 import small
-from fresh.auditing.audit import GUARANTEE, Audit, audit, degenerate, hygiene, leaks_of
+from fresh.auditing.audit import COUNTED, GUARANTEE, Audit, audit, degenerate, hygiene, leaks_of, length_and_labels
 from fresh.data import Splits, digest_of
 from fresh.discretize import TopK
 from fresh.document import Document, Example, Explanation, Mask
+from fresh.extractor import SaliencyExtractor
 from fresh.extras import MissingExtraError
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
+from fresh.scorers.random import Random
 from fresh.support import Support
 from fresh.verdict import Verdict
+from tiny import FILLERS
 
 NAMES = [
     "replay",
     "invariance",
     "masks and labels",
     "masks and decisions",
+    "length and labels",
     "asked class",
     "split hygiene",
     "degenerate rationales",
@@ -46,8 +50,9 @@ def missing() -> Any:
 
 @pytest.fixture
 def no_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the slowest check, where it is not what is tested."""
-    monkeypatch.setattr("fresh.auditing.audit.find_leaks", lambda *_given, **_more: missing())
+    """Leave out the slowest checks, where they are not what is tested."""
+    for name in ("find_leaks", "find_length_leak"):
+        monkeypatch.setattr(f"fresh.auditing.audit.{name}", lambda *_given, **_more: missing())
 
 
 def verdicts(found: Audit) -> dict[str, Verdict]:
@@ -60,7 +65,7 @@ def verdicts(found: Audit) -> dict[str, Verdict]:
 def test_every_check_has_a_verdict_with_evidence(found: Audit) -> None:
     assert list(verdicts(found)) == NAMES
     assert all(verdict.found in ("holds", "look here") for verdict in found.verdicts)
-    assert all(verdict.evidence and re.search(r"\d", verdict.evidence[0]) for verdict in found.verdicts[:5])
+    assert all(verdict.evidence and re.search(r"\d", verdict.evidence[0]) for verdict in found.verdicts[:6])
     assert found.holds
     assert found.guarantee == GUARANTEE
 
@@ -68,8 +73,11 @@ def test_every_check_has_a_verdict_with_evidence(found: Audit) -> None:
 def test_the_guarantee_says_what_it_does_not_cover() -> None:
     first, second, third = GUARANTEE.split("\n\n")
     assert first.startswith(
-        "What is certain where replay and invariance hold: each answer is computed from the words of its rationale"
+        "What is certain where replay and invariance hold: given the words shown (and the query, where there is one), "
+        "nothing else can change the answer."
     )
+    assert "with a fixed ratio this number reveals the length of the document" in first
+    assert "Other words can still change the answer by changing which words are chosen." in first
     assert second.startswith("What is not certain: why these words were chosen.")
     assert third.startswith("Nor does it say that the words are a good reason")
 
@@ -181,6 +189,54 @@ def test_documents_of_another_length_are_no_leak() -> None:
     found = leaks_of(explanations(masks, labels), labels, "label", 0)
     assert found.found == "holds"
     assert found.evidence[-1].startswith("The length of the document is no choice of the extractor")
+    assert found.says.endswith(f"; p = 0.01. {found.evidence[-1]}")
+    assert length_and_labels(explanations(masks, labels), labels, 0).found == "look here"
+
+
+# The number of words shown
+
+
+def test_labels_that_depend_on_length_only_are_pointed_out(predictor: Predictor) -> None:
+    """Random words of a fixed share, and a predictor that counts them: right every time, and nothing is broken."""
+    generator = np.random.default_rng(0)
+    sizes = [int(generator.integers(16, 31) if number % 2 else generator.integers(4, 16)) for number in range(60)]
+    examples = [
+        Example(Document.from_words(generator.choice(FILLERS, size).tolist(), id=str(number)), label)
+        for number, (size, label) in enumerate(zip(sizes, ["neg", "pos"] * 30, strict=True))
+    ]
+    model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), cheats.LongOrShort(predictor.classifier))
+    found = audit(model, examples, n_trials=50)
+    explained = model.explain([example.document for example in examples])
+    assert [item.prediction.label for item in explained] == [example.label for example in examples]
+    assert found.holds
+    verdict = verdicts(found)["length and labels"]
+    assert verdict.found == "look here"
+    assert verdict.says.startswith("The number of words shown alone gives the label away for the most part: balanced ")
+    assert verdict.evidence == ("60 rationales of 2 labels.", COUNTED)
+
+
+def test_a_model_that_shows_every_word_shows_their_number_too() -> None:
+    labels = ["pos", "neg"] * 30
+    masks = [Mask.full(9 + number % 5 + 10 * (label == "pos")) for number, label in enumerate(labels)]
+    assert length_and_labels(explanations(masks, labels), labels, 0).found == "look here"
+
+
+def test_a_number_of_words_that_says_nothing_is_fine() -> None:
+    generator = np.random.default_rng(3)
+    labels = ["pos", "neg"] * 40
+    masks = [Mask.from_spans([(0, int(size))], 20) for size in generator.integers(2, 12, size=80)]
+    found = length_and_labels(explanations(masks, labels), labels, 0)
+    assert found.found == "holds"
+    assert found.says.startswith("No clear sign that the number of words shown alone gives the label away: balanced ")
+    assert found.evidence == ("80 rationales of 2 labels.",)
+
+
+def test_the_number_of_words_needs_two_labels_and_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = explanations([Mask.from_spans([(0, 1)], 3)] * 4, ["pos"] * 4)
+    says = "There are no two labels with 10 masks or more, so that none can be given away."
+    assert length_and_labels(items, ["pos"] * 4, 0) == Verdict("length and labels", "not run", says)
+    monkeypatch.setattr("fresh.auditing.audit.find_length_leak", lambda *_given, **_more: missing())
+    assert length_and_labels(items, ["pos"] * 4, 0) == Verdict("length and labels", "not run", "It needs sklearn.")
 
 
 def test_texts_with_queries_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

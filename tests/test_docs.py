@@ -8,11 +8,15 @@ import pytest
 
 import fresh
 import small
+from fresh import card, report_page
+from fresh.auditing import audit
+from fresh.commands import audit as audit_command
 from fresh.data import Splits
 from fresh.rationalizer import Rationalizer
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+FRONT = ("README.md", "docs/concepts/wall.md", "docs/concepts/leaks.md", "src/fresh/web/pages/serve.html")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
@@ -38,6 +42,36 @@ def test_the_readme_names_every_module() -> None:
     folders = [f"{path.parent.name}/" for path in (ROOT / "src/fresh").glob("*/__init__.py")]
     assert [name for name in (*modules, *folders) if not re.search(rf"(^|\s){re.escape(name)}", tree)] == []
     assert [name for name in re.findall(r"\b(\w+\.py)\b", tree) if name not in modules] == []
+
+
+PROMISE = re.compile(r"given the words shown[^.]{0,70}?, nothing else can change the answer", re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *((ROOT / name).read_text(encoding="utf-8") for name in FRONT),
+        audit.GUARANTEE,
+        report_page.GUARANTEE,
+        audit_command.ABOUT,
+        card.TEXT,
+    ],
+    ids=[*FRONT, "audit", "report", "help", "card"],
+)
+def test_the_promise_is_the_same_everywhere(text: str) -> None:
+    assert PROMISE.search(" ".join(text.split()))
+
+
+def test_nowhere_is_it_said_that_other_words_have_no_influence() -> None:
+    """They can change which words are shown, and so the answer to a document."""
+    said = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".html", ".js")]
+    texts = {
+        path: " ".join(path.read_text(encoding="utf-8").split()) for path in (*PAGES, *said) if path.name != "log.md"
+    }
+    wrong = re.compile(
+        r"cannot influence|(have|has|had) (a|no) part in (it|the answer)|and read nothing else", re.IGNORECASE
+    )
+    assert [path for path, text in texts.items() if wrong.search(text)] == []
 
 
 def test_the_scorer_of_the_guide_is_short_and_runs(

@@ -2,6 +2,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
 from fresh.auditing.guessing import N_FOLDS, Traces, balanced_accuracy, folds, measure
-from fresh.auditing.leaks import MOST, Leak, Leaks, drawn, encoded, find_leaks, one_of_each
-from fresh.auditing.shapes import count_features, document_features, length_features, place_features, shape_features
+from fresh.auditing.leaks import MOST, Leak, Leaks, drawn, encoded, find_leaks, find_length_leak, one_of_each
+from fresh.auditing.shapes import (
+    count_features,
+    document_features,
+    length_features,
+    place_features,
+    shape_features,
+    shown_features,
+)
 from fresh.document import Mask
 from fresh.extras import MissingExtraError
 from strategies import flags
@@ -48,6 +56,11 @@ def test_lengths_and_their_remainders() -> None:
         [4, 1.0, *(1,), *(0, 1, 0), *(1, 0, 0, 0)],
     ]
     assert document_features([mask("x--")]).tolist() == [[3, np.log(4), 0, 1, 0, 0, 0, 0, 0, 1]]
+
+
+def test_the_number_of_words_shown_tells_nothing_of_the_words_left_out() -> None:
+    assert shown_features([mask("x--")]).tolist() == shown_features([mask("-x")]).tolist()
+    assert shown_features([mask("xxx---")]).tolist() == [[3, np.log(4), 0, 1, 0, 0, 0, 0, 0, 1]]
 
 
 def test_frequent_lengths_have_a_column() -> None:
@@ -154,6 +167,37 @@ def test_what_the_length_of_the_document_gives_away_is_not_the_extractors_doing(
     assert leaks.verdicts[3] == (
         "The length of the document is no choice of the extractor: what it gives away is no leak of the mask."
     )
+
+
+RULES: dict[str, Callable[[np.ndarray[tuple[int], np.dtype[np.int64]]], np.ndarray[tuple[int], np.dtype[Any]]]] = {
+    "more than half of them": lambda counts: counts > np.median(counts),
+    "odd or even": lambda counts: counts % 2,
+    "neither few nor many": lambda counts: (counts > np.quantile(counts, 0.3)) & (counts <= np.quantile(counts, 0.7)),
+    "few, some, many": lambda counts: np.searchsorted(np.quantile(counts, [1 / 3, 2 / 3]), counts),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("longest", [31, 120, 900])
+def test_labels_that_depend_on_the_number_of_words_alone_are_always_caught(rule: str, longest: int) -> None:
+    generator = np.random.default_rng(longest)
+    masks = [Mask(at_random(generator, int(size), 0)) for size in generator.integers(5, longest, size=80)]
+    labels = RULES[rule](np.array([mask.kept.sum() for mask in masks])).astype(int)
+    leak = find_length_leak(masks, [str(label) for label in labels])
+    assert leak.found
+    assert leak.score > 0.9
+    assert leak.verdict.startswith("The number of words shown alone gives the label away for the most part: ")
+
+
+def test_a_number_of_words_that_knows_nothing_alarms_nobody() -> None:
+    """As above: p is .05 in one of twenty cases."""
+    ps = []
+    for seed in range(30):
+        masks, labels = planted(at_random, 60, seed, n_labels=2 + seed % 2)
+        found = Traces.of(shown_features(masks), count_features(masks))
+        ps.append(measure(found, encoded(labels), 19, seed)[-1])
+    assert sum(p <= 0.05 for p in ps) <= 5
+    assert 0.3 < np.mean(ps) < 0.75
 
 
 def test_the_same_seed_gives_the_same_result() -> None:

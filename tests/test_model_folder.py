@@ -180,10 +180,14 @@ def test_the_card_says_what_a_reader_must_know(support: Support, predictor: Pred
         "- `train.epochs`: 8",
     ):
         assert line in card.text.splitlines()
+    said = "Given the words shown and the query, nothing else can change the answer. Other words can change which words"
+    assert said in " ".join(card.text.split())
 
 
 def test_a_card_without_figures_says_so(folder: Path) -> None:
-    assert "Nothing was measured when it was saved." in (folder / "README.md").read_text(encoding="utf-8")
+    text = " ".join((folder / "README.md").read_text(encoding="utf-8").split())
+    assert "Nothing was measured when it was saved." in text
+    assert "Given the words shown, nothing else can change the answer." in text
 
 
 def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predictor, tmp_path: Path) -> None:

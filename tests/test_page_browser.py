@@ -162,7 +162,7 @@ def test_the_switch_leaves_only_what_was_read(page: Page, address: str, movies: 
     page.goto(address)
     one = movies.documents[0]
     document = Document(one.text, tuple(one.text[start:end] for start, end in one.spans), one.spans)
-    page.get_by_text("Only what the model read").click()
+    page.get_by_text("Only what the predictor read").click()
     rationale = document.cut(Mask.from_spans(one.kept, len(one.spans)))
     assert page.locator("#text").text_content() == " ".join(rationale.words)
     page.keyboard.press("j")

@@ -73,7 +73,7 @@ def test_a_newcomer_explains_a_text(page: Page, address: str, model: Rationalize
     expect(page.locator("#share")).to_have_text(share)
     assert page.eval_on_selector_all("#document mark", MARKS) == [TEXT[start:end] for start, end in found.spans]
     assert page.locator("#document").text_content() == TEXT
-    page.get_by_text("Only what the model read").click()
+    page.get_by_text("Only what the predictor read").click()
     assert page.locator("#document").text_content() == " ".join(found.rationale.words)
 
 
@@ -114,7 +114,7 @@ def test_editing_a_dropped_word_changes_nothing_and_the_page_says_so(page: Page,
     page.locator("#document input").fill("awful")
     page.keyboard.press("Enter")
     expect(page.locator("#change")).to_have_text(
-        f"“{word}” became “awful”. The model did not read this word, so it was given the same as before: "
+        f"“{word}” became “awful”. The predictor did not read this word, so it was given the same as before: "
         f"nothing changed, it is still {before}."
     )
     assert answer.inner_text() == before
@@ -135,7 +135,7 @@ def test_editing_a_word_that_was_read_shows_the_change_by_keyboard_alone(page: P
     page.keyboard.type("awful")
     page.keyboard.press("Enter")
     expect(page.locator("#change")).to_contain_text(
-        f"“good” became “awful”. The model read this word: {before} became neg"
+        f"“good” became “awful”. The predictor read this word: {before} became neg"
     )
     expect(page.locator("#answer")).to_contain_text("neg")
 

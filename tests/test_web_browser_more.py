@@ -2,6 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
+from fresh.rationalizer import Rationalizer
 from served import TEXT
 from test_web_browser import READ, address, explain, model, page, places
 
@@ -48,6 +49,43 @@ def test_words_chosen_anew_keep_the_length_and_can_be_undone(page: Page, address
     expect(page.locator("#document")).to_have_text(TEXT)
     expect(page.get_by_role("button", name="Undo edits")).to_be_hidden()
     assert page.locator("#text").input_value() == TEXT
+
+
+def test_an_edit_is_not_blamed_for_what_choosing_anew_did(page: Page, address: str, model: Rationalizer) -> None:
+    """Words that were edited while the choice was held are chosen from only when it is let go."""
+    explain(page, address, "the film was good and")
+    expect(page.locator("#answer")).to_contain_text("pos")
+    for number in range(3):  # none of them is read
+        page.locator(f"#document .word[data-number='{number}']").click()
+        page.locator("#document input").fill("awful")
+        page.keyboard.press("Enter")
+        expect(page.locator("#document .word.changed")).to_have_count(number + 1)
+    expect(page.locator("#answer")).to_contain_text("pos")
+    held = page.locator("#answer").inner_text()
+    page.get_by_text("Hold the choice while I edit").click()
+    page.locator("#document .word[data-number='4']").click()
+    page.locator("#document input").fill("but")
+    page.keyboard.press("Enter")
+    before, after = (model.explain(f"awful awful awful good {word}") for word in ("and", "but"))
+    assert before.rationale == after.rationale  # so "but" changes nothing
+    assert before.prediction.label == "neg"
+    anew = f"{after.prediction.label} {100 * after.prediction.probability:.1f} %"
+    expect(page.locator("#change")).to_have_text(
+        f"The words were chosen anew: {held} became {anew}. "
+        f"“and” became “but”, and the words were chosen anew: nothing changed, it is still {anew}."
+    )
+    expect(page.locator("#answer")).to_have_text(anew)
+
+
+def test_the_page_says_what_holds(page: Page, address: str) -> None:
+    page.goto(address)
+    says = page.locator("header .says")
+    expect(says).to_contain_text("Given the words shown, nothing else can change the answer.", use_inner_text=True)
+    expect(says).to_contain_text("Other words can change which words are chosen.")
+    page.get_by_label("Model", exact=True).select_option("pair")
+    expect(says).to_contain_text(
+        "Given the words shown and the query, nothing else can change the answer.", use_inner_text=True
+    )
 
 
 def test_a_link_holds_the_length(page: Page, address: str) -> None:

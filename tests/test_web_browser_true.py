@@ -53,7 +53,7 @@ def test_an_edit_that_is_refused_is_taken_back(page: Page, address: str) -> None
         edit(page, 3, "awful")
         expect(page.get_by_role("alert")).to_have_text("Not now.")
         for _ in range(2):  # which has all drawn anew
-            page.get_by_text("Only what the model read").click()
+            page.get_by_text("Only what the predictor read").click()
         assert page.locator("#result").inner_text() == before
         expect(page.get_by_label("Text", exact=True)).to_have_value(SHOWN)
         expect(page.locator("#result")).not_to_have_class("old")
@@ -82,7 +82,7 @@ def test_two_quick_edits_are_told_together(page: Page, address: str) -> None:
     expect(page.locator("#status")).to_have_text("Reading …")
     edit(page, 0, "some")
     expect(page.locator("#change")).to_contain_text(
-        "“the” became “some”, “good” became “awful”. The model read some of these words: pos"
+        "“the” became “some”, “good” became “awful”. The predictor read some of these words: pos"
     )
     expect(page.locator("#document")).to_have_text("some film was awful and")
     assert len(waiting) == 1

@@ -10,7 +10,8 @@ TEXT = """\
 # {name}
 
 A text classifier that shows exactly the words each answer was made from. It is a pair: an extractor chooses words of a
-document, and a predictor reads them **and nothing else**. Words outside the rationale cannot influence the answer.
+document, and a predictor reads them{query} **and nothing else**. Given the words shown{query}, nothing else can change
+the answer. Other words can change which words are shown.
 {method}
 
 Labels: {labels}.{asks}
@@ -31,8 +32,8 @@ or `fresh explain {name} "Some text."{flag}`
 
 {report}
 
-What the guarantee covers: the answer is a function of the words shown. What it does not cover: why the extractor, which
-reads the whole document, chose these words.
+What the guarantee covers: the answer is a function of the words shown{query}. Their number is part of that: the
+predictor can count them. What it does not cover: why the extractor, which reads the whole document, chose these words.
 
 ## Settings
 
@@ -59,6 +60,7 @@ def card_text(name: str, labels: Sequence[str], asks: bool, settings: Mapping[st
         name=name,
         method=METHODS.get(str(settings.get("method")), METHODS["fresh"]),
         labels=", ".join(f"`{label}`" for label in labels),
+        query=" and the query" if asks else "",
         asks=" Each document comes with a query." if asks else "",
         call='"Some text.", query="A question?"' if asks else '"Some text."',
         flag=' --query "A question?"' if asks else "",

@@ -25,9 +25,10 @@ from fresh.whole_file import write_text
 SHOWN = 500
 """Documents that a page shows, at most."""
 GUARANTEE = (
-    "Each answer is a function of the words that are shown as read, and of the query, and of nothing else: words "
-    "outside the rationale cannot influence it.\n\n"
-    "Why these words were chosen is not covered: the extractor reads the whole document."
+    "Given the words shown as read (and the query, where there is one), nothing else can change the answer. The number "
+    "of words shown is part of what is shown: with a fixed ratio it reveals the length of the document.\n\n"
+    "Why these words were chosen is not covered: the extractor reads the whole document, and other words can change "
+    "which words are shown."
 )
 UNAUDITED = "That is how the model is built. It was not put to the test here: fresh audit does that."
 PACKAGES = ("fresh-rationales", "torch", "transformers", "numpy")

@@ -15,8 +15,8 @@ from fresh.scorers import CUSTOM, Targeted, asked_about, scorer_to_dict
 from fresh.tagger import Tagger
 from fresh.verdict import Verdict
 
-FOLLOWED = 0.5
-"""Share of the answers that may follow whatever class words were chosen for."""
+LEAST_STAYING = 0.5
+"""Share of the answers that must stay when words are chosen for another class."""
 PREDICTED, RUNNER_UP, RANDOM = "the class that the support model predicts", "its runner-up", "a random class"
 
 
@@ -32,8 +32,15 @@ class Asked:
     """Rationales that are the same as those for the predicted class."""
     n_other: int
     """Documents that were asked about a class that is not the model's answer."""
+    n_stayed: int
+    """Those of them whose answer stays as it was."""
     n_followed: int
-    """Those of them whose answer then is the class that was asked about."""
+    """Those of them whose answer then is the class that was asked about; others change to a third class."""
+
+    @property
+    def stayed(self) -> float:
+        """Share of the answers that stay."""
+        return self.n_stayed / self.n_other if self.n_other else 1.0
 
     @property
     def followed(self) -> float:
@@ -47,9 +54,9 @@ class Asked:
         if self.chosen_for == PREDICTED:
             return f"{text}."
         return (
-            f"{text}; of {self.n_other:,} documents asked about another class than was answered, {self.n_followed:,} "
-            f"({self.followed:.1%}) change their answer to it; {self.n_same:,} of {self.n_documents:,} rationales stay "
-            "the same."
+            f"{text}; of {self.n_other:,} documents asked about another class than was answered, {self.n_stayed:,} "
+            f"({self.stayed:.1%}) keep their answer and {self.n_followed:,} ({self.followed:.1%}) change it to that "
+            f"class; {self.n_same:,} of {self.n_documents:,} rationales stay the same."
         )
 
 
@@ -69,7 +76,7 @@ def asked_class(
         return Verdict("asked class", "not run", reason)
     own, *others = compare_classes(model, examples, explained, seed, progress)
     runner_up, random = others
-    if runner_up.n_same == runner_up.n_documents or not runner_up.n_other:
+    if runner_up.n_same == runner_up.n_documents or not all(item.n_other for item in others):
         says = "Words for another class are the same words, or none was asked about, so that nothing is shown."
         return Verdict("asked class", "not run", says, tuple(item.sentence for item in (own, *others)))
     gain = own.accuracy - random.accuracy
@@ -78,14 +85,14 @@ def asked_class(
     )
     lines = (*(item.sentence for item in (own, *others)), share)
     says = (
-        f"Accuracy is {own.accuracy:.3f} with words for {PREDICTED}, {random.accuracy:.3f} with words for {RANDOM} "
-        f"and {runner_up.accuracy:.3f} with words for {RUNNER_UP}"
+        f"With words chosen for another class than was answered, {runner_up.stayed:.1%} of the answers stay for "
+        f"{RUNNER_UP} and {random.stayed:.1%} for {RANDOM}; accuracy is {own.accuracy:.3f} with words for {PREDICTED}, "
+        f"{runner_up.accuracy:.3f} for {RUNNER_UP} and {random.accuracy:.3f} for {RANDOM}"
     )
-    if runner_up.followed > FOLLOWED:
-        says += ": most answers follow the class that words are chosen for, right or wrong."
+    if min(runner_up.stayed, random.stayed) < LEAST_STAYING:
+        says += ": answers depend on the class that words are chosen for."
         return Verdict("asked class", "look here", says, lines)
-    says += ": most answers stay when words are chosen for another class."
-    return Verdict("asked class", "holds", says, lines)
+    return Verdict("asked class", "holds", f"{says}: at least half of the answers stay.", lines)
 
 
 def why_not(model: Rationalizer) -> str | None:
@@ -122,7 +129,7 @@ def compare_classes(
     answers = [item.prediction.label for item in explained]
     gold = [example.label for example in examples]
     right = accuracy(gold, answers), macro_f1(gold, answers, model.labels)
-    rows = [Asked(PREDICTED, *right, len(documents), len(documents), 0, 0)]
+    rows = [Asked(PREDICTED, *right, len(documents), len(documents), 0, 0, 0)]
     for name, classes in ((RUNNER_UP, runners_up), (RANDOM, drawn)):
         masks = select_read(extractor.discretizer, score_for(scorer, documents, classes, progress))
         rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
@@ -167,7 +174,9 @@ def compared(
     classes, masks, answers = asked
     gold = [example.label for example in examples]
     same = sum(item.mask == mask for item, mask in zip(explained, masks, strict=True))
-    pairs = zip(explained, classes, answers, strict=True)
-    followed = [answer == label for item, label, answer in pairs if item.prediction.label != label]
+    rows = zip((item.prediction.label for item in explained), classes, answers, strict=True)
+    others = [row for row in rows if row[0] != row[1]]
+    n_stayed = sum(answer == own for own, _, answer in others)
+    n_followed = sum(answer == label for _, label, answer in others)
     right = accuracy(gold, answers), macro_f1(gold, answers, labels)
-    return Asked(name, *right, len(examples), same, len(followed), sum(followed))
+    return Asked(name, *right, len(examples), same, len(others), n_stayed, n_followed)

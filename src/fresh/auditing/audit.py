@@ -11,7 +11,7 @@ from fresh.auditing.asked import asked_class
 from fresh.auditing.degenerate import LEAST, find_degenerate
 from fresh.auditing.hygiene import find_twins_among
 from fresh.auditing.invariance import try_to_break
-from fresh.auditing.leaks import Leak, Leaks, find_leaks
+from fresh.auditing.leaks import NO_CHOICE, Leak, Leaks, find_leaks, find_length_leak
 from fresh.auditing.replay import replay
 from fresh.data import digest_of
 from fresh.document import Example, Explanation
@@ -27,20 +27,28 @@ AUDITED = "test"
 """The name of the split that is audited."""
 MOST_PAIRS = 5
 """Twins that are named."""
+COUNTED = (
+    "The predictor can count the words shown: answers may be right because of their number, whatever the words say. "
+    "This holds also where the number only follows the length of the document."
+)
 NONE: Mapping[str, Sequence[Example]] = MappingProxyType({})
 GUARANTEE = """\
-What is certain where replay and invariance hold: each answer is computed from the words of its rationale, in their \
-order, and from the query where there is one. Neither the other words of the document nor its length nor the places of \
-the words have a part in it. Whoever reads the rationale has read all that the predictor read.
+What is certain where replay and invariance hold: given the words shown (and the query, where there is one), nothing \
+else can change the answer. It is computed from these words, in their order: not from the other words of the document, \
+and not from the places of the words. The number of words shown is part of what is shown, and the predictor can count \
+them: with a fixed ratio this number reveals the length of the document. Other words can still change the answer by \
+changing which words are chosen. Whoever reads the rationale has read all that the predictor read.
 
 What is not certain: why these words were chosen. The extractor has read the whole document. It could decide by itself \
 and choose words that tell the predictor what it decided; every answer would still be made from the shown words, and \
 they would explain little (Jacovi and Goldberg, 2021). No check can prove that a choice was made for good reasons. \
-The other checks look for signs that it was not: masks that give labels or decisions away, answers that follow \
-whatever class words are chosen for, rationales without content, test documents that were trained on. Where they find \
-none, that is no proof; where they say "look here", somebody should look.
+The other checks look for signs that it was not: masks that give labels or decisions away, labels that the number of \
+words shown gives away, answers that change with the class that words are chosen for, rationales without content, test \
+documents that were trained on. Where they find none, that is no proof; where they say "look here", somebody should \
+look.
 
-Nor does it say that the words are a good reason, or the reason a person would give: only that they were the reason."""
+Nor does it say that the words are a good reason, or the reason a person would give: only that \
+the answer was computed from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +154,18 @@ def check(
 
 def leaking(
     examples: Sequence[Example], explained: Sequence[Explanation], seed: int, progress: Progress
-) -> tuple[Verdict, Verdict]:
-    """See whether masks alone give labels and decisions away."""
-    targets = {
-        "label": [example.label for example in examples],
-        "decision": [item.prediction.label for item in explained],
-    }
-    with progress.task("masks alone", len(targets)) as advance:
+) -> tuple[Verdict, Verdict, Verdict]:
+    """See whether masks alone give labels and decisions away, and whether the number of words shown gives labels."""
+    gold = [example.label for example in examples]
+    targets = {"label": gold, "decision": [item.prediction.label for item in explained]}
+    with progress.task("masks alone", len(targets) + 1) as advance:
         found: list[Verdict] = []
         for target, labels in targets.items():
             found.append(leaks_of(explained, labels, target, seed))
             advance(1, "")
-    return found[0], found[1]
+        length = length_and_labels(explained, gold, seed)
+        advance(1, "")
+    return found[0], found[1], length
 
 
 def leaks_of(explained: Sequence[Explanation], labels: Sequence[str], target: str, seed: int) -> Verdict:
@@ -165,17 +173,36 @@ def leaks_of(explained: Sequence[Explanation], labels: Sequence[str], target: st
     name, masks = f"masks and {target}s", [item.mask for item in explained]
     if all(mask.kept.all() for mask in masks):
         return Verdict(name, "not run", "Every mask keeps all words, so that there is no choice to give anything away.")
-    asks = any(item.document.query for item in explained)
-    texts = [" ".join(item.document.words) for item in explained] if asks else None
     try:
-        leaks = find_leaks(masks, labels, target, texts, seed=seed)
+        leaks = find_leaks(masks, labels, target, texts_of(explained), seed=seed)
     except MissingExtraError as error:
         return Verdict(name, "not run", str(error))
     if leaks.mask.n_labels < 2:
         return Verdict(name, "not run", leaks.mask.verdict)
     worst = max((leaks.mask, leaks.length), key=lambda leak: (tells(leak, leaks), leak.score))
     evidence = (f"{leaks.mask.n_masks:,} masks of {leaks.mask.n_labels} {target}s.", *leaks.verdicts)
-    return Verdict(name, "look here" if tells(worst, leaks) else "holds", worst.verdict, evidence)
+    if worst.found and not tells(worst, leaks):
+        return Verdict(name, "holds", f"{worst.verdict} {NO_CHOICE}", evidence)
+    return Verdict(name, "look here" if worst.found else "holds", worst.verdict, evidence)
+
+
+def length_and_labels(explained: Sequence[Explanation], labels: Sequence[str], seed: int) -> Verdict:
+    """See whether the number of words shown predicts the label, also where it only follows the document's length."""
+    name = "length and labels"
+    try:
+        leak = find_length_leak([item.mask for item in explained], labels, texts=texts_of(explained), seed=seed)
+    except MissingExtraError as error:
+        return Verdict(name, "not run", str(error))
+    if leak.n_labels < 2:
+        return Verdict(name, "not run", leak.verdict)
+    evidence = (f"{leak.n_masks:,} rationales of {leak.n_labels} labels.", *((COUNTED,) if leak.found else ()))
+    return Verdict(name, "look here" if leak.found else "holds", leak.verdict, evidence)
+
+
+def texts_of(explained: Sequence[Explanation]) -> list[str] | None:
+    """Name the text of each rationale where several may belong to one, as with queries."""
+    asks = any(item.document.query for item in explained)
+    return [" ".join(item.document.words) for item in explained] if asks else None
 
 
 def tells(leak: Leak, leaks: Leaks) -> bool:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fresh.auditing.guessing import Codes, Traces, measure
-from fresh.auditing.shapes import Features, count_features, document_features, length_features, shape_features
+from fresh.auditing.shapes import (
+    Features,
+    count_features,
+    document_features,
+    length_features,
+    shape_features,
+    shown_features,
+)
 from fresh.document import Mask
 
 N_SHUFFLES = 99
@@ -18,6 +25,7 @@ MOST = 2_000
 """Masks that are looked at; of more, so many are drawn."""
 ALARM = 0.01
 """A p that is no higher counts as a leak."""
+NO_CHOICE = "The length of the document is no choice of the extractor: what it gives away is no leak of the mask."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +91,7 @@ class Leaks:
         """Say it all in plain words, one sentence each."""
         said = tuple(leak.verdict for leak in (self.mask, self.length, self.document))
         if self.document.found and (self.mask.found or self.length.found):
-            said += (
-                "The length of the document is no choice of the extractor: what it gives away is no leak of the mask.",
-            )
+            said += (NO_CHOICE,)
         left = self.mask.left_out
         if left:
             said += (f"Left out for having fewer than {LEAST} masks: {', '.join(left)}.",)
@@ -109,30 +115,83 @@ def find_leaks(
     :param n_shuffles: How often labels are shuffled to see what chance gives.
     :param seed: Draws masks where there are many, parts, and shufflings.
     """
-    check(masks, labels, texts, n_shuffles)
-    apart = one_of_each(texts, seed) if texts is not None else list(range(len(masks)))
-    counts = Counter(labels[row] for row in apart)
-    left_out = tuple(sorted(label for label in set(labels) if counts[label] < LEAST))
-    rows = drawn([row for row in apart if counts[labels[row]] >= LEAST], seed)
-    usable, codes = [masks[row] for row in rows], encoded([labels[row] for row in rows])
-    n_labels = len(set(codes.tolist()))
-
-    def guess(source: str, plain: Features, more: Features) -> Leak:
-        seen = measure(Traces.of(plain, more), codes, n_shuffles, seed)
-        return Leak(source, target, *seen, n_masks=len(rows), n_labels=n_labels, left_out=left_out)
-
-    if n_labels < 2:
-        alone = (1.0, 1.0, 1.0, 1.0, 1.0, len(rows), n_labels, left_out)  # who knows one label is always right
-        return Leaks(*(Leak(source, target, *alone) for source in SOURCES))
-    counted, none = count_features(usable), np.zeros((len(rows), 0))
+    data = Usable.of(masks, labels, target, texts, n_shuffles, seed)
+    if data.n_labels < 2:
+        return Leaks(*(data.nothing(source) for source in SOURCES))
+    counted, none = count_features(data.masks), np.zeros((len(data.masks), 0))
     return Leaks(
-        guess(SOURCES[0], shape_features(usable), counted),
-        guess(SOURCES[1], length_features(usable), counted),
-        guess(SOURCES[2], document_features(usable), none),
+        data.guess(SOURCES[0], shape_features(data.masks), counted),
+        data.guess(SOURCES[1], length_features(data.masks), counted),
+        data.guess(SOURCES[2], document_features(data.masks), none),
     )
 
 
 SOURCES = ("the mask alone", "the length of the rationale alone", "the length of the document alone")
+WORDS_SHOWN = "the number of words shown alone"
+
+
+def find_length_leak(
+    masks: Sequence[Mask],
+    labels: Sequence[str],
+    target: str = "label",
+    texts: Sequence[str] | None = None,
+    n_shuffles: int = N_SHUFFLES,
+    seed: int = 0,
+) -> Leak:
+    """Try to guess labels from the number of words shown, as a predictor could that counts words and reads none.
+
+    Whether the length of the document gives the label away as well does not matter here. Parameters are those of
+    `find_leaks`.
+    """
+    data = Usable.of(masks, labels, target, texts, n_shuffles, seed)
+    if data.n_labels < 2:
+        return data.nothing(WORDS_SHOWN)
+    return data.guess(WORDS_SHOWN, shown_features(data.masks), count_features(data.masks))
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """Masks whose labels are frequent enough, and how these are guessed."""
+
+    masks: Sequence[Mask]
+    codes: Codes
+    target: str
+    left_out: tuple[str, ...]
+    n_shuffles: int
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        masks: Sequence[Mask],
+        labels: Sequence[str],
+        target: str,
+        texts: Sequence[str] | None,
+        n_shuffles: int,
+        seed: int,
+    ) -> "Usable":
+        """Leave out rare labels, and sample where there are many masks."""
+        check(masks, labels, texts, n_shuffles)
+        apart = one_of_each(texts, seed) if texts is not None else list(range(len(masks)))
+        counts = Counter(labels[row] for row in apart)
+        left_out = tuple(sorted(label for label in set(labels) if counts[label] < LEAST))
+        rows = drawn([row for row in apart if counts[labels[row]] >= LEAST], seed)
+        codes = encoded([labels[row] for row in rows])
+        return cls([masks[row] for row in rows], codes, target, left_out, n_shuffles, seed)
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels there are to guess."""
+        return len(set(self.codes.tolist()))
+
+    def guess(self, source: str, plain: Features, more: Features) -> Leak:
+        """Guess labels from features, and shuffled labels many times."""
+        seen = measure(Traces.of(plain, more), self.codes, self.n_shuffles, self.seed)
+        return Leak(source, self.target, *seen, len(self.masks), self.n_labels, self.left_out)
+
+    def nothing(self, source: str) -> Leak:
+        """Say that there is nothing to guess: who knows one label is always right."""
+        return Leak(source, self.target, 1.0, 1.0, 1.0, 1.0, 1.0, len(self.masks), self.n_labels, self.left_out)
 
 
 def encoded(labels: Sequence[str]) -> Codes:

@@ -60,8 +60,20 @@ def document_features(masks: Sequence[Mask]) -> Features:
 
     :return: One row a mask. Shape: (masks, features).
     """
-    words = np.array([len(mask) for mask in masks], dtype=np.int64)
-    return np.column_stack([words, np.log1p(words), remainders(words)])
+    return number_features(np.array([len(mask) for mask in masks], dtype=np.int64))
+
+
+def shown_features(masks: Sequence[Mask]) -> Features:
+    """Describe only the number of words shown, which a predictor can count; the share of the document it cannot know.
+
+    :return: One row a mask. Shape: (masks, features).
+    """
+    return number_features(kept_counts(masks))
+
+
+def number_features(counts: NDArray[np.int64]) -> Features:
+    """Describe numbers of words: themselves, their logarithms, their remainders."""
+    return np.column_stack([counts, np.log1p(counts), remainders(counts)])
 
 
 def remainders(counts: NDArray[np.int64]) -> Features:

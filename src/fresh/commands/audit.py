@@ -19,8 +19,9 @@ BROKEN = 3
 """Exit status where the audit found that something does not hold."""
 SUMMARY = "try to break a model's guarantee, and look for what leaks past it"
 ABOUT = """\
-Try to break the guarantee of a model (answers are made from the rationale alone), and look for what leaks past it. Data
-is read and divided as for training, and the test part is audited: give the files that the model was trained with.
+Try to break the guarantee of a model (given the words shown, nothing else can change the answer), and look for what
+leaks past it. Data is read and divided as for training, and the test part is audited: give the files that the model was
+trained with.
 
   fresh audit my-model reviews.csv --text review --label sentiment --markdown audit.md
   fresh audit my-model train.jsonl --dev dev.jsonl --test test.jsonl --trials 10000 --json audit.json

@@ -116,8 +116,17 @@ async function edit(number, word) {
     tellChange(`${told}: ${became(before, state)}.`, !read);
   } else {
     const { text, original, place = null } = withWord(now, number, word);
+    let chosenAnew = "";
+    let base = before;
+    // The answer on the page may be to words that were held or to another length: what the model chooses of the text as
+    // it was is asked for first, so that the edit is not blamed for what choosing anew did.
+    if (isEdited(now) || now !== before) {
+      if (!(await explain({ text: now.text, place, original }))) return;
+      base = state;
+      if (now === before) chosenAnew = `The words were chosen anew: ${became(before, base)}. `;
+    }
     if (!(await explain({ text, place, original }))) return;
-    tellChange(`“${now.words[number]}” became “${word}”, and the words were chosen anew: ${became(before, state)}.`);
+    tellChange(`${chosenAnew}“${now.words[number]}” became “${word}”, and the words were chosen anew: ${became(base, state)}.`);
     focusWord(byId("document"), state, Math.min(number, state.words.length - 1));
   }
 }
@@ -207,7 +216,7 @@ async function certificate() {
 const done = (told) => (byId("done").textContent = told);
 
 function fitModel() {
-  byId("query-box").hidden = byId("and-query").hidden = !chosen().dataset.asks;
+  for (const id of ["query-box", "and-query", "given-query"]) byId(id).hidden = !chosen().dataset.asks;
   byId("column-query-box").hidden = !chosen().dataset.asks;
   byId("ratio-box").hidden = !chosen().dataset.lengths;
   byId("ratio-range").textContent = chosen().dataset.lengths;

@@ -47,10 +47,10 @@ export function spansOf({ text, places, words, kept }) {
   return runs.map(({ first, last, point, till }) => ({ start: point, end: till, text: text.slice(first, last) }));
 }
 
-const ONE = ["The model did not read this word, so it was given the same as before", "The model read this word"];
-const SEVERAL = ["The model read none of these words, so it was given the same as before", "The model read some of these words"];
+const ONE = ["The predictor did not read this word, so it was given the same as before", "The predictor read this word"];
+const SEVERAL = ["The predictor read none of these words, so it was given the same as before", "The predictor read some of these words"];
 
-// Say which words are others than before, and whether the model read any of them.
+// Say which words are others than before, and whether the predictor read any of them.
 export function changeOf(before, after) {
   const numbers = [...after.words.keys()].filter((number) => after.words[number] !== before.words[number]);
   const read = numbers.some((number) => after.kept[number]);
