@@ -205,7 +205,8 @@ def test_a_row_says_what_it_counts() -> None:
 def test_answers_to_a_third_class_neither_stay_nor_follow() -> None:
     [document] = documents(1)
     mask = Mask.full(len(document.words))
-    own = [Explanation(document, mask, Prediction(label, {"a": 0.0, "b": 0.0, "c": 0.0})) for label in "aaabc"]
+    read, table = document.cut(mask), {"a": 0.0, "b": 0.0, "c": 0.0}
+    own = [Explanation(document, mask, read, Prediction(label, table)) for label in "aaabc"]
     examples = [Example(document, label) for label in "aaabc"]
     asked = ["b", "b", "b", "b", "a"], [mask] * 5, ["a", "b", "c", "b", "b"]
     found = compared("its runner-up", "abc", examples, own, asked)
