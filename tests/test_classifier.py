@@ -278,8 +278,8 @@ def test_a_saved_pooler_that_is_used_must_be_there(encoders: dict[str, Path], tm
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (without("layer.0.output.dense.bias"), r"missing: encoder\.layer\.0\.output\.dense\.bias\. "),
-        (renamed("layer.1.", "layer.2."), r"missing: encoder\.layer\.1\..*; unexpected: encoder\.layer\.2\."),
+        (without("layer.0.output.dense.bias"), r"Missing: encoder\.layer\.0\.output\.dense\.bias\. "),
+        (renamed("layer.1.", "layer.2."), r"Missing: encoder\.layer\.1\..*\. Unexpected: encoder\.layer\.2\."),
         (with_number("encoder.layer.0.output.dense.bias", float("nan")), r"not finite numbers .*layer\.0\.output\."),
     ],
 )

@@ -173,13 +173,16 @@ def check_weights(name: str, model: PreTrainedModel, missing: Collection[str], u
         if (key.startswith(prefix) or key.partition(".")[0] in parts) and not key.endswith("position_ids")
     ]
     if lacking or extra:
-        found = (("missing", lacking), ("unexpected", extra))
+        found = (("Missing", lacking), ("Unexpected", extra))
         raise EncoderError(
             f"The weights of the encoder {name} are not those of a {type(model).__name__} as its config.json describes "
-            f"it. {'; '.join(f'{what}: {listed(keys)}' for what, keys in found if keys)}. They may have been renamed "
+            f"it. {' '.join(f'{what}: {listed(keys)}.' for what, keys in found if keys)} They may have been renamed "
             "or belong to another config.json: download the encoder again, or save it again with save_pretrained."
         )
-    wrong = [key for key, weight in weights.items() if not weight.isfinite().all()]
+    # A sum is not finite where a weight is not: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums of
+    # large weights may overflow too, so these are looked at again.
+    suspects = [key for key, weight in weights.items() if not weight.sum().isfinite()]
+    wrong = [key for key in suspects if not weights[key].isfinite().all()]
     if wrong:
         raise EncoderError(
             f"The encoder {name} has weights that are not finite numbers (NaN or infinity): {listed(wrong)}. "
