@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -8,17 +9,20 @@ import pytest
 import torch
 
 from fresh.classifier import Classifier, ClassifierConfig, eager_attention, predictions
-from fresh.encoder import Pooling, load_encoder
+from fresh.encoder import EncoderError, Pooling, load_encoder
 from fresh.encoding import Text
+from fresh.identity import identity_of
 from fresh.learning import Lesson, train_classifiers
 from fresh.network_config import NetworkConfig
 from fresh.training import Watch
 from test_scorers import last_matrix
 from tiny import ARCHITECTURES, ASKED, WORDS, build
+from weights import renamed, rewrite, with_number, without
 
 LAYER = {"distilbert": "body.transformer.layer", "modernbert": "body.layers"}
 POOLERS = ("bert", "roberta", "mpnet")
 POOLINGS: tuple[Pooling, ...] = ("start", "mean")
+RANDOM = r"^The encoder \S+ has no weights for its pooler, which pooling=start uses\. "
 
 
 def classifier_of(
@@ -240,7 +244,72 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
     for seed in (1, 2):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            trained.extend(train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())]))
+            with pytest.warns(UserWarning, match=RANDOM):
+                trained.extend(train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())]))
     first, second = (taught.classifier.state_dict() for taught in trained)
     assert "body.pooler.dense.weight" in first
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+
+
+@pytest.mark.parametrize("settings", [{"pooling": "mean"}, {"pooling": "start", "long": "chunk"}])
+def test_a_pooler_that_is_not_used_may_be_missing(
+    settings: dict[str, Any], quick: ClassifierConfig, tmp_path: Path
+) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
+    pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
+    config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
+    [taught] = train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())])  # a warning would fail here
+    taught.classifier.save(tmp_path / "saved")
+    rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))
+    texts = [text for text, _ in pairs]
+    expected = taught.classifier.probabilities(texts).tolist()
+    assert Classifier.load(tmp_path / "saved", "cpu").probabilities(texts).tolist() == expected
+
+
+def test_a_saved_pooler_that_is_used_must_be_there(encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier_of(encoders["bert"], "start").save(tmp_path)
+    rewrite(tmp_path, without("pooler.dense.weight", "pooler.dense.bias"))
+    expected = f"{tmp_path / 'model.safetensors'} has no weights for the pooler, which this model reads. "
+    with pytest.raises(EncoderError, match=f"^{re.escape(expected)}"):
+        Classifier.load(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (without("layer.0.output.dense.bias"), r"Missing: encoder\.layer\.0\.output\.dense\.bias\. "),
+        (renamed("layer.1.", "layer.2."), r"Missing: encoder\.layer\.1\..*\. Unexpected: encoder\.layer\.2\."),
+        (with_number("encoder.layer.0.output.dense.bias", float("nan")), r"not finite numbers .*layer\.0\.output\."),
+    ],
+)
+def test_a_saved_encoder_must_be_whole(change: Any, found: str, encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier_of(encoders["bert"]).save(tmp_path)
+    rewrite(tmp_path, change)
+    with pytest.raises(EncoderError, match=found):
+        Classifier.load(tmp_path, "cpu")
+
+
+def test_what_the_encoder_was_is_recorded(encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier = classifier_of(encoders["bert"])
+    classifier.save(tmp_path / "saved")
+    path = tmp_path / "saved" / "classifier.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    assert about["encoder_identity"] == classifier.encoder.identity == identity_of(str(encoders["bert"]))
+    loaded = Classifier.load(tmp_path / "saved", "cpu")
+    assert loaded.encoder.identity == classifier.encoder.identity
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again" / "classifier.json").read_bytes() == path.read_bytes()
+
+
+def test_a_model_that_was_saved_before_encoders_were_recorded_loads(encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier = classifier_of(encoders["bert"])
+    classifier.save(tmp_path / "saved")
+    path = tmp_path / "saved" / "classifier.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    del about["encoder_identity"]
+    path.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    loaded = Classifier.load(tmp_path / "saved", "cpu")
+    assert loaded.probabilities(texts(4)).tolist() == classifier.probabilities(texts(4)).tolist()
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again" / "classifier.json").read_bytes() == path.read_bytes()

@@ -8,11 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
 from torch import nn
+from transformers import AutoConfig
 
 from fresh import encoder as encoder_module
 from fresh.encoder import BUNDLED, EncoderError, check_digest, load_encoder
 from tiny import ARCHITECTURES, WIDTH, build, write_pooling
+from weights import Change, prefixed, renamed, rewrite, with_more, with_number, without
 
 EMBEDDING_WIDTH = {"electra": 8}
 
@@ -177,3 +182,112 @@ def test_an_encoder_without_its_words_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"The encoder {folder} comes without the words that its tokenizer knows (tokenizer.json)."
     )
+
+
+HEADS = {
+    architecture: tuple(f"{prefix}For{head}" for head in heads)
+    for architecture, prefix, heads in (
+        ("bert", "Bert", ("PreTraining", "MaskedLM", "SequenceClassification", "QuestionAnswering")),
+        ("roberta", "Roberta", ("MaskedLM", "SequenceClassification", "TokenClassification")),
+        ("distilbert", "DistilBert", ("MaskedLM", "SequenceClassification")),
+        ("electra", "Electra", ("PreTraining", "MaskedLM", "SequenceClassification")),
+        ("mpnet", "MPNet", ("MaskedLM", "SequenceClassification", "MultipleChoice")),
+        ("modernbert", "ModernBert", ("MaskedLM", "SequenceClassification")),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (without("encoder.layer.1.output.dense.weight"), "Missing: encoder.layer.1.output.dense.weight."),
+        (without("LayerNorm.bias"), "Missing: embeddings.LayerNorm.bias, encoder.layer.0.attention.output.LayerNorm."),
+        (
+            renamed("layer.0.attention.self.query.bias", "layer.0.attention.self.q.bias"),
+            "Missing: encoder.layer.0.attention.self.query.bias. Unexpected: encoder.layer.0.attention.self.q.bias.",
+        ),
+        (prefixed("module."), "Missing: embeddings.word_embeddings.weight, "),
+        (with_more("encoder.layer.2.output.dense.bias"), "Unexpected: encoder.layer.2.output.dense.bias."),
+        (with_more("bert.adapter.bias"), "Unexpected: bert.adapter.bias."),
+        (without("pooler.dense.bias"), "Missing: pooler.dense.bias."),
+        (renamed("pooler.dense", "pooler.linear"), "Unexpected: pooler.linear.bias, pooler.linear.weight."),
+    ],
+)
+def test_missing_and_unexpected_weights_are_named(change: Change, found: str, tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, change)
+    start = f"The weights of the encoder {folder} are not those of a BertModel as its config.json describes it. {found}"
+    with pytest.raises(EncoderError, match=f"^{re.escape(start)}"):
+        load_encoder(str(folder), "mean")
+
+
+def test_of_many_wrong_weights_the_first_few_are_named(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, prefixed("module."))
+    with pytest.raises(EncoderError, match=r" Missing: embeddings\.word_embeddings\.\w+, (\S+, ){3}\S+ and 32 more\. "):
+        load_encoder(str(folder))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_renamed_weights_are_refused_for_every_architecture(architecture: str, tmp_path: Path) -> None:
+    folder = build(architecture, tmp_path / architecture)
+    name = next(key for key in load_file(folder / "model.safetensors") if re.search(r"layers?\.1\..*weight$", key))
+    rewrite(folder, renamed(name, f"{name}s"))
+    with pytest.raises(EncoderError, match=rf"Missing: {re.escape(name)}. Unexpected: {re.escape(name)}s\. "):
+        load_encoder(str(folder))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("key", ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.bias"])
+def test_weights_must_be_finite_numbers(key: str, number: float, tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, with_number(key, number))
+    expected = f"The encoder {folder} has weights that are not finite numbers (NaN or infinity): {key}. "
+    with pytest.raises(EncoderError, match=f"^{re.escape(expected)}"):
+        load_encoder(str(folder))
+
+
+def test_weights_may_be_large(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, lambda weights: {**weights, "pooler.dense.bias": torch.full((WIDTH,), 3e38)})
+    assert load_encoder(str(folder)).model.state_dict()["pooler.dense.bias"].sum().isinf()
+
+
+@pytest.mark.parametrize(("architecture", "kind"), [(name, kind) for name in HEADS for kind in HEADS[name]])
+def test_heads_of_a_checkpoint_are_left_out(architecture: str, kind: str, tmp_path: Path) -> None:
+    folder = build(architecture, tmp_path / architecture)
+    whole = getattr(transformers, kind)(AutoConfig.from_pretrained(folder))
+    whole.save_pretrained(folder)
+    encoder = load_encoder(str(folder))
+    saved = whole.base_model.state_dict()
+    found = encoder.model.state_dict()
+    assert {key for key in found if not key.startswith("pooler.")} <= saved.keys()
+    assert all(torch.equal(found[key], weight) for key, weight in saved.items())
+    assert encoder.random_pooler == (found.keys() != saved.keys())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_buffers_and_names_of_old_checkpoints_are_read(architecture: str, tmp_path: Path) -> None:
+    folder = build(architecture, tmp_path / architecture)
+    before = load_encoder(str(folder)).model.state_dict()
+    rewrite(folder, with_more("embeddings.position_ids"))
+    if architecture == "bert":  # as bert-base-uncased has them
+        rewrite(folder, renamed("LayerNorm.weight", "LayerNorm.gamma"))
+        rewrite(folder, renamed("LayerNorm.bias", "LayerNorm.beta"))
+    encoder = load_encoder(str(folder))
+    assert all(torch.equal(weight, before[key]) for key, weight in encoder.model.state_dict().items())
+    assert not encoder.random_pooler
+
+
+def test_only_a_pooler_that_the_files_lack_is_random(encoders: dict[str, Path], tmp_path: Path) -> None:
+    assert not any(load_encoder(str(folder)).random_pooler for folder in encoders.values())
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
+    assert load_encoder(str(folder)).random_pooler
+
+
+def test_what_an_encoder_is_is_known(encoders: dict[str, Path], tmp_path: Path) -> None:
+    one, other = (load_encoder(str(encoders[name])).identity for name in ("bert", "roberta"))
+    assert one == load_encoder(str(shutil.copytree(encoders["bert"], tmp_path / "copy"))).identity != other
+    assert re.fullmatch("folder [0-9a-f]{16}", one)
+    assert load_encoder("minilm").identity == "minilm 53aa51172d142c89"

@@ -9,7 +9,7 @@ from experiments import Inline, toy_grid
 from fresh.data import Splits
 from fresh.experiment.experiment import run_grid
 from fresh.experiment.folder import Runs
-from fresh.experiment.identity import identity_of
+from fresh.identity import identity_of
 
 
 def test_a_name_is_its_own_identity() -> None:

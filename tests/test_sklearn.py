@@ -5,18 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+import fresh.methods.fresh
 import small
 from fresh.data import DataError, Splits
 from fresh.document import Document, Explanation, Saliency
 from fresh.sklearn import PARAMETERS, FreshClassifier
 from fresh.support import Support
+
+ONE_LABEL = "y must hold one label for each document, got "
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +123,34 @@ def test_it_must_be_fitted_first(method: str) -> None:
     [
         (["a"], ["x", "y"], "There are 1 documents but 2 labels. Give one for each."),
         (["a", 3], ["x", "y"], "Document 1 must be a text or a pair of a text and a query, got 3."),
+        (["a", "b"], [["x", "y"], ["y", "z"]], f"{ONE_LABEL}an array of shape (2, 2). Where a document has several "),
+        (["a", "b"], np.eye(2, dtype=int), f"{ONE_LABEL}an array of shape (2, 2). "),
+        (["a", "b"], csr_matrix(np.eye(2)), f"{ONE_LABEL}a csr_matrix. "),
+        (["a", "b"], [["x"], ["y", "z"]], f"{ONE_LABEL}rows of different lengths. "),
+        (["a", "b"], [{"x"}, {"y", "z"}], f"{ONE_LABEL}a set for document 0. "),
+        (["a", "b"], pd.Series([["x"], ["y"]]), f"{ONE_LABEL}a list for document 0. "),
+        (["a", "b"], pd.DataFrame({"one": ["x", "y"], "two": ["y", "x"]}), f"{ONE_LABEL}an array of shape (2, 2). "),
+        (["a", "b"], "xy", f"{ONE_LABEL}a str. "),
         (["a film"] * 8, ["x"] * 8, "All 7 training examples have the label 'x'. At least two classes are needed: "),
     ],
 )
-def test_bad_data_is_refused(documents: list[Any], answers: list[str], message: str) -> None:
+def test_bad_data_is_refused(documents: list[Any], answers: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh.methods.fresh, "train_all", lambda *_given: pytest.fail("trained"))
     with pytest.raises((DataError, ValueError), match=f"^{re.escape(message)}"):
         FreshClassifier().fit(documents, answers)
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_a_column_of_labels_is_flattened_with_a_warning(
+    frame: bool, texts: list[str], labels: list[str], settings: dict[str, Any]
+) -> None:
+    column: Any = pd.DataFrame({"label": labels}) if frame else np.array(labels).reshape(-1, 1)
+    with pytest.warns(DataConversionWarning, match=r"^A column-vector y was passed when a 1d array was expected\."):
+        fitted = FreshClassifier(**settings).fit(texts, column)
+    assert fitted.classes_.tolist() == ["neg", "pos"]
+    plain = FreshClassifier(**settings).fit(texts, labels)
+    assert fitted.predict_proba(texts).tolist() == plain.predict_proba(texts).tolist()
+    assert fitted.predict(texts).shape == (48,)
 
 
 def test_it_works_in_a_pipeline(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:

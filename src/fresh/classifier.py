@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fresh.by_word import WeighingHead, exactly
-from fresh.encoder import Encoder, quiet
+from fresh.encoder import Encoder, EncoderError, quiet
 from fresh.encoding import Text
 from fresh.network import Network, load_parts
 from fresh.network_config import NetworkConfig
@@ -76,6 +76,11 @@ class Classifier(Network):
         used = self.encoder.pooling == "start" and self.config.long != "chunk"
         return getattr(self.encoder.model, "pooler", None) if used else None
 
+    @property
+    def has_random_pooler(self) -> bool:
+        """Whether a pooler is used for which the encoder's files hold no weights."""
+        return self.encoder.random_pooler and self.pooler is not None
+
     def forward(self, batch: Batch | tuple[Layout, Tensor]) -> Output:
         """Read a batch: its pieces, or how they lie and what the frozen layers made of them."""
         layout, hidden, weights = self.read(batch)
@@ -129,7 +134,13 @@ class Classifier(Network):
     def load(cls, folder: Path, device: str = "auto") -> Self:
         """Read it back."""
         encoder, config, about = load_parts(folder, ABOUT)
-        return cls(encoder, about["labels"], config).load_head(folder).to(choose_device(device))
+        classifier = cls(encoder, about["labels"], config)
+        if classifier.has_random_pooler:
+            raise EncoderError(
+                f"{folder / 'model.safetensors'} has no weights for the pooler, which this model reads. "
+                "Copy the model again, or train it again."
+            )
+        return classifier.load_head(folder).to(choose_device(device))
 
 
 def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:

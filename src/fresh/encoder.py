@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -9,7 +10,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,14 +22,18 @@ from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
-from transformers.utils.hub import cached_file
+from transformers.utils.hub import cached_file, extract_commit_hash
 
 from fresh.config import unknown
+from fresh.identity import identity_of
 
 Pooling = Literal["start", "mean"]
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+
+MOST_NAMED = 5
+"""Weights that a message names where many are wrong."""
 
 
 class EncoderError(ValueError):
@@ -44,6 +49,10 @@ class Encoder:
     tokenizer: transformers.PreTrainedTokenizerBase
     pooling: Pooling
     """What stands for a whole text: its start token, or the mean of its pieces."""
+    identity: str = ""
+    """What tells its weights from others of the same name; empty if a model was saved before this was recorded."""
+    random_pooler: bool = False
+    """Whether its files hold no weights for its pooler, so that these are random."""
 
     @property
     def width(self) -> int:
@@ -92,25 +101,122 @@ def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
 def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") -> Encoder:
     """Load an encoder.
 
-    :param name: ``minilm`` or ``mpnet`` (bundled), a folder, or a name on the Hugging Face hub.
+    :param name: ``minilm`` or ``mpnet`` (bundled), a folder, or a name on the Hugging Face hub, which may end with a
+        commit, tag or branch: ``owner/name@commit``.
     :param pooling: How a text is pooled; ``auto`` does as the encoder was trained.
     """
-    source = str(BUNDLED[name]()) if name in BUNDLED else name
+    if name in BUNDLED:
+        encoder = read_encoder(name, str(BUNDLED[name]()), pooling)
+        encoder.identity = f"{name} {BUNDLED_DIGESTS[name][:16]}"
+    elif Path(name).is_dir():
+        encoder = read_encoder(name, name, pooling)
+        encoder.identity = identity_of(name)
+    else:
+        name = pinned(name)
+        source, _, commit = name.partition("@")
+        encoder = read_encoder(name, source, pooling, commit)
+        encoder.identity = name
+    return encoder
+
+
+def read_encoder(
+    name: str, source: str, pooling: Literal["auto", "start", "mean"] = "auto", revision: str = "main"
+) -> Encoder:
+    """Read an encoder from a folder, or from the hub at a commit, and refuse weights that are not its own.
+
+    :param name: What messages call it.
+    """
     with quiet():
         try:
-            model = AutoModel.from_pretrained(
-                source, use_safetensors=True, dtype=torch.float32, trust_remote_code=False
+            model, loading = AutoModel.from_pretrained(
+                source,
+                revision=revision,
+                use_safetensors=True,
+                dtype=torch.float32,
+                trust_remote_code=False,
+                output_loading_info=True,
             )
-            tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True, trust_remote_code=False)
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise EncoderError(not_found(name, error)) from error
+    random_pooler = check_weights(name, model, loading["missing_keys"], loading["unexpected_keys"])
     if not tokenizer.is_fast:
         raise EncoderError(
             f"The encoder {name} has no fast tokenizer, which is needed to know the words of its pieces."
         )
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
-    return Encoder(name, model.eval(), tokenizer, pooling_of(source) if pooling == "auto" else pooling)
+    how = pooling_of(source, revision) if pooling == "auto" else pooling
+    return Encoder(name, model.eval(), tokenizer, how, random_pooler=random_pooler)
+
+
+def check_weights(name: str, model: PreTrainedModel, missing: Collection[str], unexpected: Collection[str]) -> bool:
+    """Refuse an encoder whose files lack weights, hold others than it has, or hold what is not a finite number.
+
+    Heads for other tasks are left out of it, and so is a pooler that the files lack altogether.
+
+    :param missing: Weights that the files lack.
+    :param unexpected: Weights that the files hold and the model has no place for.
+    :return: Whether the files lack the pooler.
+    """
+    weights = model.state_dict()
+    pooler = {key for key in weights if key.startswith("pooler.")}
+    random_pooler = bool(pooler) and pooler <= set(missing)
+    lacking = [key for key in weights if key in missing and not (random_pooler and key in pooler)]
+    parts = {key for key, _ in model.named_children()}
+    prefix = f"{model.base_model_prefix}."
+    # What a checkpoint of a larger model holds beside `bert.` and the like is a head. Positions are no weights, but
+    # older files hold them.
+    extra = [
+        key
+        for key in sorted(unexpected)
+        if (key.startswith(prefix) or key.partition(".")[0] in parts) and not key.endswith("position_ids")
+    ]
+    if lacking or extra:
+        found = (("Missing", lacking), ("Unexpected", extra))
+        raise EncoderError(
+            f"The weights of the encoder {name} are not those of a {type(model).__name__} as its config.json describes "
+            f"it. {' '.join(f'{what}: {listed(keys)}.' for what, keys in found if keys)} They may have been renamed "
+            "or belong to another config.json: download the encoder again, or save it again with save_pretrained."
+        )
+    # A sum is not finite where a weight is not: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums of
+    # large weights may overflow too, so these are looked at again.
+    suspects = [key for key, weight in weights.items() if not weight.sum().isfinite()]
+    wrong = [key for key in suspects if not weights[key].isfinite().all()]
+    if wrong:
+        raise EncoderError(
+            f"The encoder {name} has weights that are not finite numbers (NaN or infinity): {listed(wrong)}. "
+            "Download it again, or save it again with save_pretrained."
+        )
+    return random_pooler
+
+
+def listed(keys: Sequence[str]) -> str:
+    """Name some weights, the first few where there are many."""
+    more = len(keys) - MOST_NAMED
+    return ", ".join(keys[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def pinned(name: str) -> str:
+    """Name an encoder of the hub with its commit, as ``owner/name@commit``; leave other names as they are."""
+    if name in BUNDLED or Path(name).is_dir():
+        return name
+    source, _, revision = name.partition("@")
+    try:
+        return f"{source}@{commit_of(source, revision or 'main')}"
+    except (OSError, ValueError) as error:
+        raise EncoderError(not_found(name, error)) from error
+
+
+@functools.cache
+def commit_of(source: str, revision: str) -> str:
+    """Find the commit that a branch or tag on the hub stands for; once a process, so that a run reads one commit."""
+    with quiet():
+        path = cached_file(source, "config.json", revision=revision)
+    commit = extract_commit_hash(path, None)
+    if commit is None:
+        raise OSError(f"{path} lies at no commit of the hub.")
+    return commit
 
 
 def misspelt_bundled(name: str) -> str | None:
@@ -136,13 +242,13 @@ def first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def pooling_of(source: str) -> Pooling:
+def pooling_of(source: str, revision: str = "main") -> Pooling:
     """Find out how an encoder was trained to pool; without word of it, by its start token."""
     name = "1_Pooling/config.json"
     found: str | None = str(Path(source) / name) if Path(source).is_dir() else None
     if found is None:
         with contextlib.suppress(OSError):
-            found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+            found = cached_file(source, name, revision=revision, _raise_exceptions_for_missing_entries=False)
     if found is None or not Path(found).is_file():
         return "start"
     modes = json.loads(Path(found).read_text(encoding="utf-8"))
@@ -232,3 +338,4 @@ def digest_of(path: Path) -> str:
 
 
 BUNDLED: dict[str, Callable[[], Path]] = {"minilm": minilm_folder, "mpnet": mpnet_folder}
+BUNDLED_DIGESTS = {"minilm": MINILM_DIGEST, "mpnet": MPNET_DIGEST}

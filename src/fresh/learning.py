@@ -1,5 +1,6 @@
 """Trains classifiers: from texts and labels to the state that did best on dev."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,11 @@ from fresh.training import Job, Watch, choose_device, fit_side_by_side, half_pre
 from fresh.update import Loss
 
 Labelled = Sequence[tuple[Text, str]]
+
+RANDOM_POOLER = (
+    "The encoder {name} has no weights for its pooler, which pooling=start uses. They are sampled at random, and "
+    "trained like the head. To do without a pooler, set pooling=mean."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +65,11 @@ def train_classifiers(lessons: Sequence[Lesson]) -> list[Taught]:
 
 def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
     """Make a network that has learnt nothing yet but what its encoder knows."""
-    with seeded(config.train.seed):  # also for weights that an encoder comes without, such as a pooler's
+    with seeded(config.train.seed):  # also for the weights of a pooler that an encoder comes without
         encoder = load_encoder(config.network.encoder, config.network.pooling)
         classifier = Classifier(encoder, labels, config.network)
+    if classifier.has_random_pooler:
+        warnings.warn(RANDOM_POOLER.format(name=encoder.name), stacklevel=2)
     return classifier.to(choose_device(config.train.device))
 
 

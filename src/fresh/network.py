@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from fresh.distances import hold_still
-from fresh.encoder import Encoder, load_encoder, quiet
+from fresh.encoder import Encoder, quiet, read_encoder
 from fresh.encoding import Text, WordEncoder
 from fresh.frozen import part_for, read_all
 from fresh.halves import extras, halve
@@ -174,7 +174,8 @@ class Network(nn.Module):
         save_file(weights, folder / "head.safetensors")
         encoder = self.encoder.name
         network = replace(self.config, encoder=Path(encoder).name if Path(encoder).is_dir() else encoder)  # no path
-        record = {**about, "pooling": self.encoder.pooling, "network": asdict(network)}
+        identity = {"encoder_identity": self.encoder.identity} if self.encoder.identity else {}
+        record = {**about, "pooling": self.encoder.pooling, "network": asdict(network), **identity}
         (folder / name).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def load_head(self, folder: Path) -> Self:
@@ -186,7 +187,8 @@ class Network(nn.Module):
 def load_parts(folder: Path, name: str) -> tuple[Encoder, NetworkConfig, dict[str, Any]]:
     """Read back the encoder of a network, its settings and what was said about it."""
     about = json.loads((folder / name).read_text(encoding="utf-8"))
-    encoder = load_encoder(str(folder), about["pooling"])
+    encoder = read_encoder(str(folder), str(folder), about["pooling"])
     config = NetworkConfig(**about["network"])
     encoder.name = config.encoder
+    encoder.identity = about.get("encoder_identity", "")  # not there in models that were saved before
     return encoder, config, about

@@ -12,6 +12,7 @@ from fresh.cautions import FEW
 from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
 from fresh.corpora import CORPORA, find_corpus
 from fresh.data import BadRows, DataError, Splits, digest_of, load_splits
+from fresh.encoder import pinned
 from fresh.evaluate import Evaluation, evaluate_whole
 from fresh.highlight import VISIBLE
 from fresh.lengths import fitting
@@ -224,5 +225,6 @@ def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str
     settings = {
         name: value for name, own, value in named if own not in may_change and (name, value) not in LATER.items()
     }
+    settings["network.encoder"] = pinned(run.method.network.encoder)
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {"method": run.config.method, **settings, **own, "data": digest[:16]}

@@ -1,6 +1,6 @@
 """The same thing as a scikit-learn estimator."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from inspect import Parameter, Signature
 from typing import Any, Self
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fresh.config import from_mapping, settings_of, unknown
 from fresh.data import DataError, Splits, cut_off
@@ -19,6 +19,10 @@ from fresh.training import Watch
 
 SETTINGS = {setting.name: setting.default for setting in settings_of(FreshConfig)}
 PARAMETERS = {**SETTINGS, "dev_share": 0.1, "verbose": False}
+ONE_LABEL = (
+    "y must hold one label for each document, got {}. Where a document has several labels, fit one classifier for each "
+    "column of y."
+)
 
 
 class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -50,8 +54,11 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tags
 
     def fit(self, X: Iterable[Any], y: ArrayLike) -> Self:  # noqa: N803
-        """Train on documents and their labels."""
-        documents, labels = read(X), np.asarray(y)
+        """Train on documents and their labels.
+
+        :param y: One label for each document. Shape: (documents,), or (documents, 1) with a warning.
+        """
+        documents, labels = read(X), read_labels(y)
         if len(documents) != len(labels):
             raise DataError(f"There are {len(documents)} documents but {len(labels)} labels. Give one for each.")
         if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124
@@ -90,6 +97,23 @@ def read(documents: Iterable[Any]) -> Sequence[Document]:
     if isinstance(documents, str) or hasattr(documents, "columns"):
         raise DataError(f"Give a list of texts, or one column, not a {type(documents).__name__}.")
     return [read_one(item, number) for number, item in enumerate(documents)]
+
+
+def read_labels(y: ArrayLike) -> NDArray[Any]:
+    """Make an array of one label for each document; a column is flattened with a warning, as scikit-learn does it."""
+    try:
+        labels = np.asarray(y)
+    except ValueError as error:
+        raise DataError(ONE_LABEL.format("rows of different lengths")) from error
+    if labels.ndim == 0:
+        raise DataError(ONE_LABEL.format(f"a {type(y).__name__}"))
+    if labels.ndim > 1 and labels.shape[1:] != (1,):
+        raise DataError(ONE_LABEL.format(f"an array of shape {labels.shape}"))
+    labels = np.asarray(column_or_1d(labels, warn=True))
+    for number, label in enumerate(labels.tolist()):
+        if isinstance(label, Collection) and not isinstance(label, str | bytes):
+            raise DataError(ONE_LABEL.format(f"a {type(label).__name__} for document {number}"))
+    return labels
 
 
 def read_one(item: Any, number: int) -> Document:

@@ -12,6 +12,7 @@ from fresh.model_folder import drop_folder
 from fresh.progress import Progress
 
 NOTE = "run.json"
+ENCODER = "network.encoder"
 
 
 def partial_of(folder: Path) -> Path:
@@ -52,7 +53,9 @@ def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
     changed = {key for key in {*found, *wanted} if found.get(key) != wanted.get(key)}
     if "train.schedule" in changed:
         changed.discard("train.epochs")  # which are noted for one of them only
-    names = ", ".join(sorted(changed))
+    # The encoder's value is shown: for one of the hub it has a commit, which is needed to finish the training.
+    values = {ENCODER: f" (it was {found.get(ENCODER)})"}
+    names = ", ".join(f"{name}{values.get(name, '')}" for name in sorted(changed))
     return f"differs in: {names}. Finish that one first, choose another folder, or discard it: --overwrite."
 
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 from fresh.config import ConfigError, flatten, to_mapping
 from fresh.corpora import find_corpus
 from fresh.data import DataError
-from fresh.experiment.identity import identity_of
 from fresh.experiment.refusal import Place
+from fresh.identity import identity_of
 from fresh.methods.gate_settings import GateConfig
 from fresh.methods.marking import asks_support
 from fresh.methods.settings import FreshConfig, FullTextConfig

@@ -9,6 +9,7 @@ import numpy as np
 
 from fresh.config import to_mapping
 from fresh.document import Example, Mask, Saliency
+from fresh.encoder import pinned
 from fresh.extractor import select_read
 from fresh.methods.settings import CutConfig, NetworksConfig, Range
 from fresh.predictor import Lessons
@@ -87,8 +88,8 @@ def select_various(scores: Sequence[Saliency], ratios: Sequence[float], config: 
 
 
 def written_down(config: NetworksConfig, method: str) -> dict[str, Any]:
-    """Turn settings into plain values for a card, without a path of this machine."""
+    """Turn settings into plain values for a card: an encoder of the hub with its commit, no path of this machine."""
     settings = {"method": method, **to_mapping(config)}
-    if Path(config.network.encoder).is_dir():
-        settings["network"]["encoder"] = Path(config.network.encoder).resolve().name
+    encoder = Path(config.network.encoder)
+    settings["network"]["encoder"] = encoder.resolve().name if encoder.is_dir() else pinned(config.network.encoder)
     return settings
