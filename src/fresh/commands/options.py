@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit status of a command that was broken off."""
-READS = ("text", "query", "id", "tokenised", "format", "skip_bad")
+READS = ("text", "query", "id", "tokenised", "format", "skip_bad", "max_row_mb", "max_unpacked")
 """Settings that say how texts are read."""
 READS_LABELS = (*READS, "label", "rationale", "agreement")
 """Settings that say how labelled texts are read."""
