@@ -3,13 +3,19 @@
 import csv
 import io
 import json
+import os
 import re
+import signal
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -263,3 +269,58 @@ def test_a_table_of_results_by_hand() -> None:
     record = {"id": "=1+1", "label": "pos", "probability": 0.75, "ratio": 0.5}
     lines = [json.dumps({**record, "rationale": [{"text": "a, b"}, {"text": "c"}]})]
     assert "".join(as_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'
+
+
+MEGABYTE = 1024**2
+LARGE = 8 * MEGABYTE
+HOSTILE = {
+    "one-cell.csv": b"text\n" + b"a " * (LARGE // 2),
+    "many-lines-in-a-cell.csv": b'text\n"' + b"a\n" * (LARGE // 2) + b'"\n',
+    "long-texts.csv": b"text\n" + (b"a " * MEGABYTE + b"\n") * 4,
+    "columns.csv": b",".join(b"%d" % number for number in range(1_000_000)) + b"\n",
+    "one-line.jsonl": b'{"text": "' + b"a " * (LARGE // 2) + b'"}',
+    "broken-lines.jsonl": b"x\n" * (LARGE // 2),
+    "no-objects.json": b"[" + b"0," * (LARGE // 2) + b"0]",
+    "one-object.json": b'{"text": "' + b"a " * (LARGE // 2) + b'"}',
+}
+
+
+def peak_of(process: int) -> int:
+    """Read the most memory that a process ever had, in bytes."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
+
+
+@pytest.mark.slow
+def test_refused_uploads_take_neither_time_nor_memory(places: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "fresh", "serve", places["one-length"], "--port", "0", "--device", "cpu"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split(" at ")[1].split()[0]
+
+        def send(name: str) -> float:
+            begin = time.perf_counter()
+            answer = httpx.post(
+                f"{address.rstrip('/')}{JOBS}",
+                files={"file": (name, HOSTILE.get(name, b"text\n \n"))},
+                data={"skip_bad": "true"},
+                timeout=300,
+            )
+            assert answer.status_code in (422, 503), answer.text
+            return time.perf_counter() - begin
+
+        send("small.csv")
+        before = peak_of(server.pid)
+        for name in HOSTILE:
+            Path(f"/proc/{server.pid}/clear_refs").write_text("5", encoding="utf-8")  # the peak begins anew
+            alone = [send(name) for _ in range(8)]
+            grown = peak_of(server.pid) - before
+            print(f"{name}: {max(alone):.2f} s, {grown / MEGABYTE:.0f} MB more")
+            assert max(alone) < 5
+        Path(f"/proc/{server.pid}/clear_refs").write_text("5", encoding="utf-8")
+        with ThreadPoolExecutor(64) as pool:
+            list(pool.map(send, [*HOSTILE] * 8))
+        grown = peak_of(server.pid) - before
+        print(f"64 at once: {grown / MEGABYTE:.0f} MB more")
+        server.send_signal(signal.SIGINT)
+    assert grown < 200 * MEGABYTE

@@ -34,8 +34,8 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 """Of files that can be uploaded: none that is packed, so that little cannot become much."""
 AT_ONCE = 16
 """Texts of a file that wait to be read at the same time; others have their turn in between."""
-MOST_ROW_MB = 4
-"""Size of a row of a file: room for a text and a query of MOST_CHARACTERS, however they are written."""
+MOST_ROW_MB = 2
+"""Size of a row of a file, in megabytes: room for a text of MOST_CHARACTERS, however it is written."""
 OR_LEAVE_OUT = "or leave such rows out with skip_bad."
 
 State = Literal["waiting", "running", "done", "failed"]
@@ -156,16 +156,15 @@ class Jobs:
         self.place = tempfile.TemporaryDirectory(prefix="fresh-serve-")
         self.pool = ThreadPoolExecutor(2, "jobs")
         self.checking = threading.Lock()
-        """Held while an upload is checked: the memory of many at once would add up."""
+        """Held while an upload is read: the memory of many at once would add up."""
 
     def add(self, job: Job, content: IO[bytes]) -> Job:
         """Keep an upload, read all its rows once to find what is wrong, and begin."""
         job.folder.mkdir()
         try:
-            with job.source.open("wb") as file:
-                while block := content.read(1 << 20):
-                    file.write(block)
             with self.checking:
+                with job.source.open("wb") as file:
+                    shutil.copyfileobj(content, file)
                 self.check(job)
         except BaseException:
             self.remove(job)
@@ -193,8 +192,14 @@ class Jobs:
 
     def check(self, job: Job) -> None:
         """Read all rows, and refuse a file that cannot be used or has too many."""
-        for _ in job.documents(job.bad):
-            job.n_rows += 1
+        wrong = ""
+        try:
+            for _ in job.documents(job.bad):
+                job.n_rows += 1
+        except DataError as error:
+            wrong = str(error)
+        if wrong:  # raised anew: the traceback of the first error would keep all that was read until it is collected
+            raise DataError(wrong)
 
     def work(self, job: Job) -> None:
         """Explain all texts of a file; each line that is written is whole."""
