@@ -29,6 +29,7 @@ from fresh.web.measures import Measures
 from fresh.web.models import Served
 from fresh.web.problems import Problem
 from fresh.web.question import Question
+from fresh.whole_file import whole_lines
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 """Of files that can be uploaded: none that is packed, so that little cannot become much."""
@@ -205,7 +206,7 @@ class Jobs:
         """Explain all texts of a file; each line that is written is whole."""
         job.state = "running"
         try:
-            with job.results.open("w", encoding="utf-8") as output:
+            with whole_lines(job.results) as output:
                 self.explain(job, output)
             job.state = "done"
         except (ValueError, OSError, ClosedError) as error:
