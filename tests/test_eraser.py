@@ -224,7 +224,7 @@ def test_a_missing_tar_is_named(tmp_path: Path) -> None:
 def test_a_tar_that_unpacks_to_far_more_is_refused(tmp_path: Path, filler: bytes) -> None:
     path = write_tar(tmp_path / "c.tar.gz", files(ROWS) | {"docs/z.txt": filler * (20 * 1024**2 // len(filler))})
     assert fails(path) == (
-        "c.tar.gz: it unpacks to more than 250 times its size, the limit that max_unpacked sets. "
+        "c.tar.gz: it unpacks to more than 100 times its size, the limit that max_unpacked sets. "
         "If you trust the file, raise max_unpacked, or unpack it yourself."
     )
 

@@ -51,7 +51,7 @@ class ReadLimits:
 
     row_mb: int = 16
     """Size of a row, in megabytes."""
-    unpacked: int = 250
+    unpacked: int = 100
     """Size of a packed file when it is unpacked, as a multiple of its size on disk."""
 
     @property
