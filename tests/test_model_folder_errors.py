@@ -201,10 +201,8 @@ def test_a_model_that_was_saved_without_the_digest_of_its_card_loads(folder: Pat
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
-@pytest.mark.parametrize("name", ["config.json", *FILES])
+@pytest.mark.parametrize("name", ["config.json", *(name for name in FILES if name.endswith(".json"))])
 def test_json_that_is_too_deep_is_told(folder: Path, name: str) -> None:
-    if name.endswith(".safetensors"):
-        return
     (folder / name).write_text(DEEP, encoding="utf-8")
     if name != "config.json":
         edit(folder, lambda manifest: manifest["files"].update({name: digest_of(folder / name)}))
