@@ -1,5 +1,6 @@
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,10 @@ import numpy as np
 import pytest
 
 import annotated
-from fresh.annotation.formats import KINDS, recognise
+from fresh.annotation.formats import KINDS, recognise, unified
 from fresh.data import DataConfig, DataError, load_splits
 from fresh.document import Document, Mask
+from fresh.readers import Row, RowError
 
 TASK = {"id": 1, "data": {"text": "Good film"}, "annotations": [], "predictions": []}
 FLAT = {"id": 1, "text": "Good film", "label": "good", "annotator": 1, "annotation_id": 2, "lead_time": 3.5}
@@ -161,3 +163,17 @@ def test_training_data_may_be_what_a_tool_exported(tmp_path: Path, ending: str) 
 
 def choice(label: str) -> dict[str, Any]:
     return {"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
+
+
+def test_rows_that_cannot_be_read_are_passed_on_at_once() -> None:
+    asked = 0
+
+    def broken() -> Iterator[Row]:
+        nonlocal asked
+        for _ in range(1000):
+            asked += 1
+            yield Row({}, "r.jsonl", f"line {asked}", asked, RowError("r.jsonl", "broken.", "Mend it."))
+
+    rows = unified(broken(), DataConfig())
+    assert [next(rows).number for _ in range(3)] == [1, 2, 3]
+    assert asked == 3

@@ -212,8 +212,9 @@ def test_each_text_that_is_too_long_is_told(encoders: dict[str, Path]) -> None:
     }
 
 
-def test_a_full_bank_begins_anew(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.encoding, "MOST_KNOWN", 3)
+@pytest.mark.parametrize("limit", ["MOST_KNOWN", "MOST_CHARACTERS"])
+def test_a_full_bank_begins_anew(limit: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh.encoding, limit, {"MOST_KNOWN": 3, "MOST_CHARACTERS": 12}[limit])
     encoder = WordEncoder(load_encoder(str(encoders["bert"])), "stagger", 64)
     texts = [Text(("good", "old", "film", "xy")), Text(("good", "sea"), ("praise",))]
     first, second = encoder([texts[0]]), encoder([texts[1]])

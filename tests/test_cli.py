@@ -275,3 +275,21 @@ def test_a_closed_pipe_is_no_error(saved: str, tmp_path: Path) -> None:
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["id"] == "in-1"
     assert done.stderr == ""
+
+
+def test_a_full_disk_leaves_whole_lines(saved: str, tmp_path: Path) -> None:
+    source = str(small.write_jsonl(tmp_path / "in.jsonl", [{"text": "a film"}] * 300))
+    target = tmp_path / "out.jsonl"
+    fresh = Path(sys.executable).with_name("fresh")
+    explain = f"'{fresh}' explain '{saved}' --input '{source}' --output '{target}' --device cpu"
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"ulimit -f 20; {explain}"],  # no file may have more than 20 blocks of 512 bytes
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"fresh explain: [Errno 27] File too large: '{target}'"
+    written = target.read_text(encoding="utf-8")
+    assert written.endswith("}\n")
+    assert [record["id"] for record in lines(written)] == [f"in-{n}" for n in range(1, 1 + written.count("\n"))]

@@ -220,6 +220,42 @@ def test_a_missing_tar_is_named(tmp_path: Path) -> None:
     assert fails(path) == f"{path} does not exist. Look at the spelling and at the folder it is meant to be in."
 
 
+@pytest.mark.parametrize("filler", [b"\0", b"a "], ids=["zeros", "words"])
+def test_a_tar_that_unpacks_to_far_more_is_refused(tmp_path: Path, filler: bytes) -> None:
+    path = write_tar(tmp_path / "c.tar.gz", files(ROWS) | {"docs/z.txt": filler * (20 * 1024**2 // len(filler))})
+    assert fails(path) == (
+        "c.tar.gz: it unpacks to more than 100 times its size, the limit that max_unpacked sets. "
+        "If you trust the file, raise max_unpacked, or unpack it yourself."
+    )
+
+
+def test_a_tar_may_be_packed_whatever_it_is_called(tmp_path: Path) -> None:
+    for name, other in (("c.tar", "d.tar.gz"), ("e.tar.gz", "f.tar")):
+        check(load_splits(write_tar(tmp_path / name, files(ROWS)).rename(tmp_path / other), DataConfig(), seed=0))
+
+
+@pytest.mark.parametrize("where", ["docs/z.txt", "docs.jsonl", "train.jsonl"])
+def test_a_document_that_is_too_large_is_refused(tmp_path: Path, where: str) -> None:
+    text = "a " * 1024**2
+    line = {"docs.jsonl": {"docid": "z.txt", "document": text}, "train.jsonl": {**GOOD, "query": text}}.get(where)
+    large = json.dumps(line).encode() + b"\n" if line else text.encode()
+    content = files(ROWS) | {where: large + (json.dumps(BAD).encode() if where == "train.jsonl" else b"")}
+    for path in (write_tar(tmp_path / "c.tar", content), write_folder(tmp_path / "folder", content)):
+        with pytest.raises(DataError, match=rf"{where}(, line 1)?: the row is larger than 1 MB.*max_row_mb"):
+            load_splits(path, DataConfig(max_row_mb=1), seed=0)
+        load_splits(path, DataConfig(max_row_mb=3), seed=0)
+
+
+def test_a_file_with_holes_in_a_tar_is_refused(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "c.tar", files(ROWS))
+    hole = tarfile.TarInfo("corpus/docs/z.txt")
+    hole.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**40)}
+    hole.size = 1
+    with tarfile.open(path, "a", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(hole, io.BytesIO(b"a"))
+    assert fails(path) == "c.tar: corpus/docs/z.txt has holes. Pack the tar again without --sparse."
+
+
 @pytest.mark.parametrize("name", ["c.tar", "c.tar.gz"])
 def test_a_broken_tar_is_refused(tmp_path: Path, name: str) -> None:
     path = write_tar(tmp_path / name, files(ROWS))

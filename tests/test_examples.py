@@ -1,6 +1,7 @@
 import inspect
 import json
 import re
+import tracemalloc
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ def fails(source: Any, config: DataConfig = PLAIN) -> str:
         ({"label": ""}, "label must name a column, got ''."),
         ({"text": "a", "query": "a"}, "text and query both name the column 'a'. Give each its own."),
         ({"agreement": 1.5}, "agreement must lie between 0 and 1, got 1.5."),
+        ({"max_row_mb": 0}, "max_row_mb must be at least 1, got 0."),
+        ({"max_unpacked": 0}, "max_unpacked must be at least 1, got 0."),
         ({"dev_share": 0.0}, "dev_share must lie between 0 and 1, got 0.0."),
         ({"test_share": 1.0}, "test_share must lie between 0 and 1, got 1.0."),
         (
@@ -296,3 +299,47 @@ def test_every_setting_has_its_own_words() -> None:
     for setting in fields(DataConfig):
         line = next(i for i, text in enumerate(source.splitlines()) if text.startswith(f"    {setting.name}: "))
         assert source.splitlines()[line + 1].strip().startswith('"""')
+
+
+# Large texts
+
+
+@pytest.mark.parametrize("column", ["text", "query"])
+def test_a_text_that_is_too_large_is_refused_or_left_out(column: str) -> None:
+    rows = [review(id="a"), review(**{column: "a " * 2**20}), review(id="c")]
+    message = (
+        "list, row 2: the row is larger than 1 MB, the limit that max_row_mb sets. Split its text into several rows."
+    )
+    assert fails(rows, DataConfig(max_row_mb=1)) == message
+    bad = BadRows()
+    found = read_examples([rows[0], rows[1] | {"query": ""}, rows[2]], DataConfig(max_row_mb=1, skip_bad=True), bad)
+    assert [item.document.id for item in found] == (["a", "c"] if column == "text" else ["a", "list-2", "c"])
+    assert bad.count == (1 if column == "text" else 0)
+
+
+def test_rows_with_the_text_of_the_row_before_share_its_words() -> None:
+    texts = ["".join(("one ", "text")), "".join(("one ", "text")), "another text", "one text"]
+    first, second, third, _ = (item.document for item in read_examples(map(review, texts), PLAIN))
+    assert second.words is first.words
+    assert second.text is first.text
+    assert third.words == ("another", "text")
+    [tokenised] = read_examples([review("one, text")], DataConfig(tokenised=True))
+    assert tokenised.document.words == ("one,", "text")
+
+
+def test_no_text_stays_in_memory_after_it_was_read() -> None:
+    list(read_documents([{"text": "a film"}], PLAIN))
+    tracemalloc.start()
+    for number in range(4):
+        list(read_documents([{"text": f"{number} " * 100_000}], PLAIN))
+    left = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert left < 1_000_000
+
+
+def test_of_many_columns_some_are_named() -> None:
+    row = {"x" * 1000: "", **{f"c{number}": "" for number in range(2000)}}
+    named = ", ".join(["x" * 60, *(f"c{number}" for number in range(29))])
+    assert fails([row]) == (
+        f"list has no column 'text' for the text. It has: {named} and 1,971 more. Name the right one with --text."
+    )

@@ -16,8 +16,9 @@ import fresh.rationalizer
 import small
 from fresh.discretize import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK, TopK
 from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.encoder import digest_of
 from fresh.extractor import HumanMarks, KeepAll, SaliencyExtractor
-from fresh.model_folder import ModelError
+from fresh.model_folder import ModelError, manifest_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.report import Report, Row
@@ -239,6 +240,19 @@ def test_a_model_of_human_rationales_survives(predictor: Predictor, tmp_path: Pa
     assert [item.mask for item in explained] == masks
     assert [item.prediction for item in explained] == [item.prediction for item in model.explain(TEXTS)]
     assert "extractor/rationales.json" in small.digests(tmp_path / "model")
+
+
+@pytest.mark.parametrize("marks", [[], {"a": 3}, {"a": [[1]]}, {"a": [["x", "y"]]}, {"a": [[0.5, 1]]}])
+def test_human_rationales_of_another_shape_are_told(predictor: Predictor, tmp_path: Path, marks: object) -> None:
+    Rationalizer(HumanMarks({}), predictor).save_pretrained(tmp_path / "model")
+    path = tmp_path / "model/extractor/rationales.json"
+    path.write_text(json.dumps(marks), encoding="utf-8")
+    manifest = json.loads((tmp_path / "model/config.json").read_text(encoding="utf-8"))
+    manifest["files"]["extractor/rationales.json"] = digest_of(path)
+    manifest["sha256"] = manifest_digest(manifest)
+    (tmp_path / "model/config.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(ModelError, match="is damaged: it cannot be loaded"):
+        Rationalizer.from_pretrained(tmp_path / "model")
 
 
 def test_what_should_be_known_of_the_figures_survives(support: Support, predictor: Predictor, tmp_path: Path) -> None:

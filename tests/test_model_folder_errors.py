@@ -9,6 +9,7 @@ import pytest
 import fresh.rationalizer
 import small
 from fresh.discretize import TopK
+from fresh.encoder import digest_of
 from fresh.model_folder import UNSEALED, ModelError, manifest_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -175,6 +176,85 @@ def test_a_file_that_is_taken_off_the_list_is_noticed(folder: Path) -> None:
     edit(folder, lambda manifest: manifest["files"].pop("predictor/head.safetensors"))
     told = "which is not part of the model and might be read as if it were. Take it out."
     refused(folder, f"{folder} holds predictor/head.safetensors, {told}")
+
+
+def test_a_changed_card_is_told_and_does_no_harm(folder: Path) -> None:
+    card = folder / "README.md"
+    content = card.read_text(encoding="utf-8")
+    told = f"^{re.escape(str(card))} is not as it was saved: what it says of the model may not be what was measured"
+    card.write_text(content + "\nAccuracy: 100%\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match=told):
+        Rationalizer.from_pretrained(folder)
+    card.unlink()
+    with pytest.warns(UserWarning, match=told):
+        Rationalizer.from_pretrained(folder)
+    card.write_text(content, encoding="utf-8")
+    Rationalizer.from_pretrained(folder)
+
+
+def test_a_model_that_was_saved_without_the_digest_of_its_card_loads(folder: Path) -> None:
+    (folder / "README.md").write_text("mine", encoding="utf-8")
+    edit(folder, lambda manifest: manifest.pop("card"))
+    Rationalizer.from_pretrained(folder)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize("name", ["config.json", *(name for name in FILES if name.endswith(".json"))])
+def test_json_that_is_too_deep_is_told(folder: Path, name: str) -> None:
+    (folder / name).write_text(DEEP, encoding="utf-8")
+    if name != "config.json":
+        edit(folder, lambda manifest: manifest["files"].update({name: digest_of(folder / name)}))
+    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|holds no encoder)"):
+        Rationalizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("classifier.json", {"labels": 3}),
+        ("classifier.json", {"labels": ["neg", "pos", "other"]}),
+        ("classifier.json", {"labels": ["neg", {}]}),
+        ("classifier.json", {"labels": ["pos", "pos"]}),
+        ("classifier.json", {"network": {"encoder": 3}}),
+        ("classifier.json", {"network": []}),
+        ("config.json", {"hidden_size": "wide"}),
+        ("config.json", {"hidden_size": 0}),
+        ("config.json", {"vocab_size": 10**30}),
+        ("config.json", {"max_position_embeddings": 2}),
+        ("tokenizer.json", {"model": {}}),
+        ("tokenizer.json", {"post_processor": 1}),
+        ("tokenizer_config.json", {"pad_token": []}),
+    ],
+)
+def test_files_of_another_shape_are_told(folder: Path, name: str, change: dict[str, Any]) -> None:
+    path = folder / "predictor" / name
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(content | change), encoding="utf-8")
+    edit(folder, lambda manifest: manifest["files"].update({f"predictor/{name}": digest_of(path)}))
+    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|holds no encoder)"):
+        Rationalizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("labels", "pos"),
+        ("asks", "yes"),
+        ("settings", []),
+        ("ratios", [0.1, 0.2, 0.3]),
+        ("ratios", ["a", "b"]),
+        ("chosen_by", []),
+        ("files", {"predictor/config.json": 1, "": None}),
+        ("report", {"rows": 1}),
+        ("report", []),
+    ],
+)
+def test_a_manifest_of_another_shape_is_told(folder: Path, name: str, value: object) -> None:
+    edit(folder, lambda manifest: manifest.update({name: value}))
+    with pytest.raises(ModelError, match=f"^{re.escape(str(folder))} is damaged: "):
+        Rationalizer.from_pretrained(folder)
 
 
 def test_an_unknown_scorer_is_named(folder: Path) -> None:

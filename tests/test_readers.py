@@ -19,6 +19,7 @@ from fresh.data import find_split_files
 from fresh.extras import MissingExtraError
 from fresh.readers import (
     DataError,
+    ReadLimits,
     decode_lines,
     parse_delimited,
     parse_json_lines,
@@ -284,6 +285,76 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text("text, label ,label\na,b,c\n")
     assert fails(path) == "r.csv, line 1: two columns have the name 'label'. Give each column a name of its own."
+
+
+def test_many_columns_are_read_and_too_many_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    columns = [f"c{number}" for number in range(10_000)]
+    path.write_text(f"{','.join(columns)}\n{',' * 9_999}\n")
+    [row] = read_rows(path)
+    assert list(row.values) == columns
+    path.write_text(",".join(f"c{number}" for number in range(20_000)) + "\n")
+    assert fails(path) == (
+        "r.csv, line 1: there are 20,000 columns; at most 10,000 are read. "
+        "Save only the columns that are used: text, label, query, id, rationale."
+    )
+
+
+LIMITS = ReadLimits(row_mb=1, unpacked=20)
+MEGABYTE = 1024**2
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "large"),
+    [
+        ("r.csv", "text,label\nfine,pos\n", f"{'a ' * MEGABYTE},neg\n"),
+        ("r.csv", "text,label\nfine,pos\n", '"' + "a\n" * MEGABYTE + '",neg\n'),
+        ("r.tsv", "text\tlabel\nfine\tpos\n", f"{'a ' * MEGABYTE}\tneg\n"),
+        ("r.jsonl", '{"text": "fine"}\n\n', f'{{"text": "{"a " * MEGABYTE}"}}\n'),
+        ("r.jsonl", '{"text": "fine"}\n\n', "[" * 2 * MEGABYTE),
+    ],
+    ids=["cell", "cell of many lines", "tabs", "JSON line", "deep JSON line"],
+)
+def test_a_row_that_is_too_large_is_refused(tmp_path: Path, name: str, before: str, large: str) -> None:
+    path = tmp_path / name
+    path.write_text(before + large)
+    rows = read_rows(path, limits=LIMITS)
+    assert next(rows).values["text"] == "fine"
+    with pytest.raises(DataError) as caught:
+        list(rows)
+    assert str(caught.value) == (
+        f"{name}, line 3: the row is larger than 1 MB, the limit that max_row_mb sets. "
+        "Split its text into several rows."
+    )
+    assert sum(1 for _ in read_rows(path, limits=ReadLimits(row_mb=3))) == 2
+
+
+def test_a_row_of_standard_input_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = io.BytesIO(b'{"text": "fine"}\n' + b" " * 17 * MEGABYTE)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(lines))
+    assert fails("-").startswith("standard input, line 2: the row is larger than 16 MB")
+
+
+@pytest.mark.parametrize("filler", [b"\0", b"\n", b'{"text": "a"}\n'], ids=["one line", "blank lines", "rows"])
+def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, filler: bytes) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    path.write_bytes(gzip.compress(filler * (20 * MEGABYTE // len(filler)), 1))
+    rows = read_rows(path, limits=ReadLimits(unpacked=50))
+    with pytest.raises(DataError) as caught:
+        next(rows)
+    assert str(caught.value) == (
+        "r.jsonl.gz: it unpacks to more than 50 times its size, the limit that max_unpacked sets. "
+        "If you trust the file, raise max_unpacked, or unpack it yourself."
+    )
+
+
+def test_a_packed_file_is_read_where_it_is_small_or_the_limit_is_raised(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"text": "a"}\n' * 10_000))
+    assert sum(1 for _ in read_rows(path, limits=ReadLimits(unpacked=2))) == 10_000
+    path.write_bytes(gzip.compress(b'{"text": "a"}\n' + b" " * 17 * MEGABYTE))
+    rows = read_rows(path, limits=ReadLimits(row_mb=20, unpacked=2000))
+    assert [row.values for row in rows] == [{"text": "a"}]
 
 
 def test_a_list_of_texts_is_refused() -> None:

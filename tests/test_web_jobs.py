@@ -3,19 +3,26 @@
 import csv
 import io
 import json
+import os
 import re
+import signal
 import stat
+import subprocess
+import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from fresh.data import DataConfig
+from fresh.data import DataConfig, DataError
 from fresh.document import Document
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -253,6 +260,37 @@ def test_text_in_the_place_of_a_file_is_told(client: TestClient) -> None:
     assert told(answer) == (422, "file must be a file, not text.")
 
 
+@pytest.mark.parametrize("column", ["text", "query"])
+def test_a_text_that_is_too_long_is_not_split_and_not_kept(job: tuple[Jobs, Job], column: str) -> None:
+    jobs, made = job
+    made.folder.mkdir()
+    cells = {"text": "a film", column: "a " * 200_000}
+    made.source.write_text("text,query\n" + f"{cells['text']},{cells.get('query', '')}\n", encoding="utf-8")
+    tracemalloc.start()
+    with pytest.raises(DataError) as caught:
+        jobs.check(made)
+    left, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert str(caught.value) == (
+        f"a.csv, line 2: the {column} has 400,000 characters; at most 100,000 are taken. "
+        "Split it, or leave such rows out with skip_bad."
+    )
+    assert left < 200_000
+    assert peak < 10_000_000
+
+
+def test_rows_that_cannot_be_used_count(client: TestClient) -> None:
+    said = "in.jsonl has more than 50 rows, the most that are taken. Upload it in parts."
+    assert told(upload(client, "x\n" * 51, "in.jsonl", skip_bad=True)) == (422, said)
+
+
+def test_a_row_that_is_too_large_is_refused(places: dict[str, str]) -> None:
+    app = create_app(*loaded(places["one-length"]))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        said = "a.csv, line 2: the row is larger than 2 MB, the limit that max_row_mb sets. Split its text into"
+        assert told(upload(client, 'text\n"' + "a\n" * 1_500_000 + '"\n', "a.csv"))[1].startswith(said)
+
+
 @given(st.text())
 def test_no_cell_begins_as_a_formula(text: str) -> None:
     assert not harmless(text).startswith(("=", "+", "-", "@", "\t", "\r"))
@@ -263,3 +301,58 @@ def test_a_table_of_results_by_hand() -> None:
     record = {"id": "=1+1", "label": "pos", "probability": 0.75, "ratio": 0.5}
     lines = [json.dumps({**record, "rationale": [{"text": "a, b"}, {"text": "c"}]})]
     assert "".join(as_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'
+
+
+MEGABYTE = 1024**2
+LARGE = 8 * MEGABYTE
+HOSTILE = {
+    "one-cell.csv": b"text\n" + b"a " * (LARGE // 2),
+    "many-lines-in-a-cell.csv": b'text\n"' + b"a\n" * (LARGE // 2) + b'"\n',
+    "long-texts.csv": b"text\n" + (b"a " * MEGABYTE + b"\n") * 4,
+    "columns.csv": b",".join(b"%d" % number for number in range(1_000_000)) + b"\n",
+    "one-line.jsonl": b'{"text": "' + b"a " * (LARGE // 2) + b'"}',
+    "broken-lines.jsonl": b"x\n" * (LARGE // 2),
+    "no-objects.json": b"[" + b"0," * (LARGE // 2) + b"0]",
+    "one-object.json": b'{"text": "' + b"a " * (LARGE // 2) + b'"}',
+}
+
+
+def peak_of(process: int) -> int:
+    """Read the most memory that a process ever had, in bytes."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
+
+
+@pytest.mark.slow
+def test_refused_uploads_take_neither_time_nor_memory(places: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "fresh", "serve", places["one-length"], "--port", "0", "--device", "cpu"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split(" at ")[1].split()[0]
+
+        def send(name: str) -> float:
+            begin = time.perf_counter()
+            answer = httpx.post(
+                f"{address.rstrip('/')}{JOBS}",
+                files={"file": (name, HOSTILE.get(name, b"text\n \n"))},
+                data={"skip_bad": "true"},
+                timeout=300,
+            )
+            assert answer.status_code in (422, 503), answer.text
+            return time.perf_counter() - begin
+
+        send("small.csv")
+        before = peak_of(server.pid)
+        for name in HOSTILE:
+            Path(f"/proc/{server.pid}/clear_refs").write_text("5", encoding="utf-8")  # the peak begins anew
+            alone = [send(name) for _ in range(8)]
+            grown = peak_of(server.pid) - before
+            sys.stdout.write(f"{name}: {max(alone):.2f} s, {grown / MEGABYTE:.0f} MB more\n")
+            assert max(alone) < 5
+        Path(f"/proc/{server.pid}/clear_refs").write_text("5", encoding="utf-8")
+        with ThreadPoolExecutor(64) as pool:
+            list(pool.map(send, [*HOSTILE] * 8))
+        grown = peak_of(server.pid) - before
+        sys.stdout.write(f"64 at once: {grown / MEGABYTE:.0f} MB more\n")
+        server.send_signal(signal.SIGINT)
+    assert grown < 200 * MEGABYTE

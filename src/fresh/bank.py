@@ -89,6 +89,8 @@ class Bank:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
+        self.n_characters = 0
+        """Characters of all words, for those who limit what is remembered."""
         self.pieces: tuple[Flat, Ints] = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
         """The pieces of all words, and where those of each word begin; then where the last ones end."""
 
@@ -103,6 +105,7 @@ class Bank:
             ids, starts = self.pieces
             more = np.fromiter(itertools.chain.from_iterable(pieces), dtype=np.int32)
             ends = starts[-1] + np.cumsum([len(item) for item in pieces])
+            self.n_characters += sum(map(len, words))
             self.pieces = np.concatenate([ids, more]), np.concatenate([starts, ends])
             # Last: an interrupt before this line leaves pieces without a word, which nothing refers to.
             self.numbers.update(zip(words, range(len(starts) - 1, len(starts) - 1 + len(words)), strict=True))

@@ -16,7 +16,7 @@ from fresh.data_config import DataConfig
 from fresh.document import Example
 from fresh.eraser import is_eraser, open_eraser
 from fresh.examples import BadRows, examples_in, read_documents, read_examples
-from fresh.readers import READERS, DataError, Row, read_rows
+from fresh.readers import READERS, DataError, ReadLimits, Row, read_rows
 
 __all__ = [
     "BadRows",
@@ -123,7 +123,7 @@ def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dic
     parts = find_parts(data, config)
     for split, path in (("dev", config.dev), ("test", config.test)):
         if path:
-            parts[split] = Part([read_rows(path)], config)
+            parts[split] = Part([read_rows(path, limits=config.limits)], config)
     return {split: tuple(examples_in(part.tables, part.config, bad)) for split, part in parts.items()}
 
 
@@ -134,7 +134,7 @@ def find_parts(data: Any, config: DataConfig) -> dict[str, Part]:
     if isinstance(data, Mapping):
         return parts_in(data, config)
     if isinstance(data, Sequence) and data and all(isinstance(item, str | os.PathLike) for item in data):
-        return {"train": Part(read_files([Path(item) for item in data]), config)}
+        return {"train": Part(read_files([Path(item) for item in data], config.limits), config)}
     return {"train": Part([read_rows(data)], config)}
 
 
@@ -146,7 +146,8 @@ def parts_in(tables: Mapping[str, Any], config: DataConfig) -> dict[str, Part]:
             raise DataError(f"Two tables are for {split}, among: {', '.join(tables)}. Keep one of them.")
         if name in tables:
             table = tables[name]
-            parts[split] = Part([read_rows(table, "" if isinstance(table, str | os.PathLike) else split)], config)
+            called = "" if isinstance(table, str | os.PathLike) else split
+            parts[split] = Part([read_rows(table, called, config.limits)], config)
     if "train" not in parts:
         raise DataError(f"No table is named train, among: {', '.join(map(str, tables))}. Name the training data so.")
     return parts
@@ -157,18 +158,23 @@ def parts_at(path: Path, config: DataConfig) -> dict[str, Part]:
     if is_eraser(path):
         if config.format not in ("auto", "eraser"):
             raise DataError(wrong_kind(path.name, "eraser", config.format))
-        corpus = open_eraser(path)
-        own = DataConfig(tokenised=True, skip_bad=config.skip_bad)
+        corpus = open_eraser(path, config.limits)
+        own = DataConfig(
+            tokenised=True,
+            skip_bad=config.skip_bad,
+            max_row_mb=config.max_row_mb,
+            max_unpacked=config.max_unpacked,
+        )
         return {split: Part([corpus.read_rows(split)], own) for split in corpus.annotations}
     if not path.is_dir():
-        return {"train": Part([read_rows(path)], config)}
+        return {"train": Part([read_rows(path, limits=config.limits)], config)}
     files = find_split_files(path)
     if "train" not in files:
         raise DataError(
             f"{path} holds no training data: looked for train with one of the endings {', '.join(READERS)}. "
             "Name a file, or a folder with such a file."
         )
-    return {split: Part([read_rows(file)], config) for split, file in files.items()}
+    return {split: Part([read_rows(file, limits=config.limits)], config) for split, file in files.items()}
 
 
 def find_split_files(folder: Path) -> dict[str, Path]:
@@ -185,13 +191,13 @@ def find_split_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def read_files(paths: Sequence[Path]) -> list[Iterator[Row]]:
+def read_files(paths: Sequence[Path], limits: ReadLimits) -> list[Iterator[Row]]:
     """Read several files as one; files of one name in several folders are told apart by their folders."""
     twice = next((path for path, count in Counter(paths).items() if count > 1), None)
     if twice:
         raise DataError(f"{twice} is given twice. Give each file once.")
     names = Counter(path.name for path in paths)
-    return [read_rows(path, path.name if names[path.name] == 1 else path.as_posix()) for path in paths]
+    return [read_rows(path, path.name if names[path.name] == 1 else path.as_posix(), limits) for path in paths]
 
 
 def cut_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -> tuple[Examples, Examples, Examples]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fresh.config import refuse
+from fresh.config import below, refuse
+from fresh.readers import LIMITS, ReadLimits
 
 Format = Literal["auto", "table", "label_studio", "doccano", "prodigy", "potato", "eraser"]
 
@@ -41,9 +42,19 @@ class DataConfig:
     corpus, or auto: what it looks like."""
     agreement: float = 0.5
     """Share of a document's annotators who must have marked a word, where a tool had several; at least one."""
+    max_row_mb: int = LIMITS.row_mb
+    """Largest row, in megabytes; a file with a larger one is refused."""
+    max_unpacked: int = LIMITS.unpacked
+    """Most that a packed file may unpack to, as a multiple of its size; 16 MB are always allowed."""
 
     def __post_init__(self) -> None:
-        refuse(*self.wrong_columns(), *self.wrong_shares(), self.wrong_agreement())
+        too_low = below(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked)
+        refuse(*self.wrong_columns(), *self.wrong_shares(), self.wrong_agreement(), *too_low)
+
+    @property
+    def limits(self) -> ReadLimits:
+        """How large the data may be."""
+        return ReadLimits(self.max_row_mb, self.max_unpacked)
 
     def wrong_columns(self) -> Iterator[str]:
         """Say which columns are not named, or named twice."""

@@ -15,8 +15,10 @@ from fresh.windows import WINDOW
 
 LongPolicy = Literal["stagger", "chunk", "truncate"]
 
-MOST_KNOWN = 1_000_000
-"""Words whose pieces are remembered, at most."""
+MOST_KNOWN = 250_000
+"""Words whose pieces are remembered, at most, before all are forgotten: 50 MB or so."""
+MOST_CHARACTERS = 10_000_000
+"""Characters of words that are remembered, at most; users can make words of any length."""
 
 
 class Text(NamedTuple):
@@ -102,7 +104,7 @@ class WordEncoder:
 
     def cut(self, texts: Sequence[Text]) -> tuple[CutWords, CutWords]:
         """Cut the words and the queries of texts into pieces."""
-        if len(self.bank) > MOST_KNOWN:
+        if len(self.bank) > MOST_KNOWN or self.bank.n_characters > MOST_CHARACTERS:
             self.bank = Bank()
         bank = self.bank  # another thread may begin another one
         known = bank.numbers

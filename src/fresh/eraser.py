@@ -10,7 +10,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fresh.document import with_words
-from fresh.readers import DataError, Row, RowError, check_span, parse_json_lines, refuse_empty
+from fresh.readers import (
+    GZIP,
+    LIMITS,
+    DataError,
+    ReadLimits,
+    Row,
+    RowError,
+    check_span,
+    check_unpacked,
+    parse_json_lines,
+    read_lines,
+    refuse_empty,
+)
 from fresh.words import Spans
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz")
@@ -29,12 +41,13 @@ class Eraser:
     """How many words each text has."""
     annotations: Mapping[str, tuple[str, bytes]]
     """File name and JSON lines by split."""
+    limits: ReadLimits = LIMITS
 
     def read_rows(self, split: str) -> Iterator[Row]:
         """Read the rows of a split: id, text, label, query, and a rationale that counts words."""
         file, content = self.annotations[split]
         name = f"{self.name}/{file}"
-        for row in refuse_empty(parse_json_lines(io.BytesIO(content), name), name):
+        for row in refuse_empty(parse_json_lines(read_lines(io.BytesIO(content), name, self.limits), name), name):
             yield row if row.error else self.join(row)
 
     def join(self, row: Row) -> Row:
@@ -117,16 +130,18 @@ def is_eraser(path: Path) -> bool:
     return path.name.lower().endswith(TAR_ENDINGS)
 
 
-def open_eraser(path: Path) -> Eraser:
+def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> Eraser:
     """Read all files of an ERASER folder or tar."""
     documents: dict[str, str] = {}
     annotations: dict[str, tuple[str, bytes]] = {}
-    for name, content in read_folder(path) if path.is_dir() else read_tar(path):
+    for name, content in read_folder(path) if path.is_dir() else read_tar(path, limits):
         docid = docid_of(name)
         if docid:
+            if len(content) > limits.row_bytes:
+                raise limits.row_too_large(f"{path.name}/{name}")
             documents[docid] = decode(content, f"{path.name}/{name}")
         elif name.name == "docs.jsonl":
-            documents.update(parse_documents(content, f"{path.name}/{name}"))
+            documents.update(parse_documents(content, f"{path.name}/{name}", limits))
         elif name.name in SPLIT_FILES:
             split = SPLIT_FILES[name.name]
             if split in annotations:
@@ -136,7 +151,8 @@ def open_eraser(path: Path) -> Eraser:
             annotations[split] = (name.name, content)
     if "train" not in annotations or not documents:
         raise DataError(f"{path.name} is no ERASER corpus: it needs train.jsonl, and docs/ or docs.jsonl. {WAY_OUT}")
-    return Eraser(path.name, documents, {name: len(text.split()) for name, text in documents.items()}, annotations)
+    n_words = {name: len(text.split()) for name, text in documents.items()}
+    return Eraser(path.name, documents, n_words, annotations, limits)
 
 
 def docid_of(name: PurePosixPath) -> str:
@@ -145,9 +161,9 @@ def docid_of(name: PurePosixPath) -> str:
     return "/".join(name.parts[folders.index("docs") + 1 :]) if "docs" in folders else ""
 
 
-def parse_documents(content: bytes, name: str) -> Iterator[tuple[str, str]]:
+def parse_documents(content: bytes, name: str, limits: ReadLimits) -> Iterator[tuple[str, str]]:
     """Read documents that stand together in one file."""
-    for row in parse_json_lines(io.BytesIO(content), name):
+    for row in parse_json_lines(read_lines(io.BytesIO(content), name, limits), name):
         if row.error:
             raise row.error
         docid, text = row.values.get("docid"), row.values.get("document")
@@ -172,13 +188,19 @@ def read_folder(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
             yield PurePosixPath(path.relative_to(folder).as_posix()), path.read_bytes()
 
 
-def read_tar(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """Read the plain files in a tar. Nothing is written, and links in it are not followed."""
+def read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Read the plain files in a tar, packed with gzip or not. Nothing is written, and links in it are not followed."""
     if not path.exists():
         raise DataError(f"{path} does not exist. Look at the spelling and at the folder it is meant to be in.")
+    with path.open("rb") as file:
+        packed = file.read(len(GZIP)) == GZIP
     try:
-        with tarfile.open(path) as tar:
+        if packed:
+            check_unpacked(path, path.name, limits)
+        with tarfile.open(path, "r:gz" if packed else "r:") as tar:
             for member in tar:
+                if member.issparse():
+                    raise DataError(f"{path.name}: {member.name} has holes. Pack the tar again without --sparse.")
                 name = PurePosixPath(member.name)
                 content = tar.extractfile(member) if member.isreg() and not name.name.startswith(".") else None
                 if content is not None:

@@ -1,6 +1,7 @@
 """Rows to documents and examples: which column holds what, and what to do with rows that cannot be used."""
 
 import functools
+import itertools
 import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,11 +16,12 @@ from fresh.data_config import DataConfig
 from fresh.document import Document, Example, Mask, words_at
 from fresh.highlight import VISIBLE
 from fresh.rationale import Words
-from fresh.readers import STANDARD_INPUT, DataError, Row, RowError, Source, check_span, read_rows
+from fresh.readers import STANDARD_INPUT, DataError, ReadLimits, Row, RowError, Source, check_span, read_rows
 from fresh.tables import is_null
 from fresh.words import Spans, split_at_spaces, split_words
 
 SHOWN = 3  # messages in a summary
+MOST_NAMED = 30  # columns in a message
 MEND = "Mend the row, or leave such rows out with --skip-bad."
 Made = TypeVar("Made")
 
@@ -58,7 +60,8 @@ def read_documents(source: Source, config: DataConfig, bad: BadRows | None = Non
 
     :param bad: Collects the rows that are left out if the settings say ``skip_bad``.
     """
-    return usable(read_rows(source), config, ("text",), document_in, bad)
+    make = functools.partial(document_in, splitter=Splitter())
+    return usable(read_rows(source, limits=config.limits), config, ("text",), make, bad)
 
 
 def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None) -> Iterator[Example]:
@@ -66,7 +69,7 @@ def read_examples(source: Source, config: DataConfig, bad: BadRows | None = None
 
     :param bad: Collects the rows that are left out if the settings say ``skip_bad``.
     """
-    return examples_in([read_rows(source)], config, bad)
+    return examples_in([read_rows(source, limits=config.limits)], config, bad)
 
 
 def count_rows(source: Source, config: DataConfig) -> int | None:
@@ -74,7 +77,7 @@ def count_rows(source: Source, config: DataConfig) -> int | None:
     if source == STANDARD_INPUT:
         return None
     try:
-        return sum(1 for _ in unified(read_rows(source), config))
+        return sum(1 for _ in unified(read_rows(source, limits=config.limits), config))
     except DataError:  # told when the rows are read in earnest
         return None
 
@@ -82,7 +85,7 @@ def count_rows(source: Source, config: DataConfig) -> int | None:
 def examples_in(tables: Iterable[Iterator[Row]], config: DataConfig, bad: BadRows | None) -> Iterator[Example]:
     """Read several tables as one: an id may stand in one place only."""
     bad = bad or BadRows()
-    make = functools.partial(example_in, places={}, bad=bad)
+    make = functools.partial(example_in, places={}, bad=bad, splitter=Splitter())
     for rows in tables:
         yield from usable(rows, config, ("text", "label"), make, bad)
 
@@ -125,16 +128,18 @@ def find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataCon
         column = getattr(config, name)
         asked = column and name != "label" and column != getattr(default, name)
         if (name in needed or asked) and column not in row.values:
+            shown = [f"{found!s:.60}" for found in itertools.islice(row.values, MOST_NAMED)]
+            n_more = len(row.values) - len(shown)
             raise DataError(
-                f"{row.name} has no column {column!r} for the {name}. "
-                f"It has: {', '.join(map(str, row.values))}. Name the right one with --{name}."
+                f"{row.name} has no column {column!r} for the {name}. It has: {', '.join(shown)}"
+                f"{f' and {n_more:,} more' if n_more else ''}. Name the right one with --{name}."
             )
     return config
 
 
-def document_in(row: Row, config: DataConfig) -> Document:
+def document_in(row: Row, config: DataConfig, splitter: "Splitter") -> Document:
     """Make a document of a row."""
-    text, words, spans = split_text(text_in(row, config.text), config.tokenised)
+    text, words, spans = splitter.split(text_in(row, config.text, config.limits), config.tokenised)
     if not words:
         raise RowError(row.place, "the text has no words.", MEND)
     given = row.values.get(config.id)
@@ -142,13 +147,13 @@ def document_in(row: Row, config: DataConfig) -> Document:
     return Document(text, words, spans, query_in(row, config), id, row.joined)
 
 
-def example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRows) -> Example:
+def example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRows, splitter: "Splitter") -> Example:
     """Make an example of a row.
 
     :param places: Where each id was seen before; this one is added.
     :param bad: Counts the spans that were widened.
     """
-    document = document_in(row, config)
+    document = document_in(row, config, splitter)
     example = Example(document, label_in(row, config.label), *human_in(row, config, document, bad))
     if document.id in places:
         problem = f"the id {document.id!r} stands in {places[document.id]} already."
@@ -157,20 +162,32 @@ def example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRow
     return example
 
 
-@functools.lru_cache(maxsize=64)
-def split_text(text: str, tokenised: bool) -> tuple[str, Words, Spans]:
-    """Split a text once: corpora ask many questions about one text, and its words are then kept once."""
-    spans = split_at_spaces(text) if tokenised else split_words(text)
-    return text, words_at(text, spans), spans
+class Splitter:
+    """Splits the texts of one file; rows with the same text as the row before share its words.
+
+    Corpora ask many questions about one text, row after row, and its words are then kept once.
+    """
+
+    def __init__(self) -> None:
+        self.last: tuple[str, Words, Spans] = ("", (), ())
+
+    def split(self, text: str, tokenised: bool) -> tuple[str, Words, Spans]:
+        """Split a text into words."""
+        if text != self.last[0]:
+            spans = split_at_spaces(text) if tokenised else split_words(text)
+            self.last = (text, words_at(text, spans), spans)
+        return self.last
 
 
-def text_in(row: Row, column: str) -> str:
-    """Read a cell that must hold text."""
+def text_in(row: Row, column: str, limits: ReadLimits) -> str:
+    """Read a cell that must hold text, and is not too long to be split."""
     cell = row.values.get(column)
     if is_null(cell):
         raise RowError(row.place, "the text has no words.", MEND)
     if not isinstance(cell, str):
         raise RowError(row.place, f"the text must be text, got {cell!r:.60}.", MEND)
+    if len(cell) > limits.row_bytes:
+        raise limits.row_too_large(row.place)
     return whole_characters(row, cell, "text")
 
 
@@ -178,7 +195,7 @@ def query_in(row: Row, config: DataConfig) -> Words:
     """Read what is asked about the text, if anything is."""
     if is_null(row.values.get(config.query)):
         return ()
-    query = text_in(row, config.query)
+    query = text_in(row, config.query, config.limits)
     return tuple(query.split()) if config.tokenised else words_at(query, split_words(query))
 
 

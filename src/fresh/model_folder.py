@@ -9,20 +9,25 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from operator import index
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import fresh
 from fresh.classifier import ABOUT, Classifier
-from fresh.discretize import discretizer_from_dict, discretizer_to_dict
-from fresh.encoder import digest_of
+from fresh.discretize import discretizer_from_dict, discretizer_to_dict, is_number
+from fresh.encoder import EncoderError, digest_of, first_line
 from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
+from fresh.extras import MissingExtraError
 from fresh.predictor import Predictor
 from fresh.scorers import CUSTOM, SCORERS, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.sealed import OWN, sha256_of
 from fresh.support import Support
 from fresh.tagger import Tagger
 from fresh.tagging import Tags
+from fresh.training import choose_device
 
 FORMAT = 2
 MANIFEST = "config.json"
@@ -43,8 +48,27 @@ UNSEALED = (
 )
 
 
+REWRITTEN = f"{{folder}} is damaged: its {MANIFEST} is not as it was written. {COPY}"
+CHANGED_CARD = (
+    "{card} is not as it was saved: what it says of the model may not be what was measured. "
+    "The model itself has not changed."
+)
+
+
 class ModelError(ValueError):
     """A model folder that cannot be read or must not be written."""
+
+
+@contextlib.contextmanager
+def naming_damage(folder: Path) -> Iterator[None]:
+    """Say that a folder is damaged, whatever goes wrong inside the block: hostile files can make anything fail."""
+    try:
+        yield
+    except (ModelError, EncoderError, MissingExtraError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {first_line(error)[:200]}"
+        raise ModelError(f"{folder} is damaged: it cannot be loaded ({reason}). {COPY}") from error
 
 
 @contextlib.contextmanager
@@ -80,7 +104,7 @@ def check_writable(folder: Path, overwrite: bool) -> None:
 
 
 def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
-    """Write both halves, and last the manifest with the digest of each file."""
+    """Write both halves, and last the manifest with the digest of each file and of the card, which is there already."""
     record = extractor_to_dict(extractor)
     place = folder / "extractor"
     if isinstance(extractor, HumanMarks):
@@ -91,7 +115,7 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
     elif isinstance(extractor, SaliencyExtractor) and extractor.support is not None:
         extractor.support.classifier.save(place)
     predictor.classifier.save(folder / "predictor")
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / CARD)
     manifest = {
         "library": "fresh",
         "format": FORMAT,
@@ -99,6 +123,7 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
         "labels": predictor.classifier.labels,
         "chosen_by": record,
         **about,
+        "card": digest_of(folder / CARD),
         "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
     }
     manifest[OWN] = manifest_digest(manifest)
@@ -113,13 +138,25 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
     """Check a folder and read both halves and the manifest."""
-    try:
-        manifest = check_folder(folder)
-        extractor = read_extractor(folder, manifest["chosen_by"], device, scorer)
-    except (KeyError, TypeError, AttributeError) as error:
-        reason = f"its {MANIFEST} is not as it was written"
-        raise ModelError(f"{folder} is damaged: {reason}. {COPY}") from error
-    return extractor, Predictor(Classifier.load(folder / "predictor", device)), manifest
+    manifest = check_folder(folder)
+    predictor = read_predictor(folder / "predictor", device)
+    with naming_damage(folder):
+        return read_extractor(folder, manifest["chosen_by"], device, scorer), predictor, manifest
+
+
+def read_predictor(place: Path, device: str) -> Predictor:
+    """Read the half that answers."""
+    return Predictor(read_classifier(place, device))
+
+
+def read_classifier(place: Path, device: str) -> Classifier:
+    """Read a classifier whose labels are texts."""
+    choose_device(device)  # one that cannot be used is no damage
+    with naming_damage(place):
+        classifier = Classifier.load(place, device)
+        if not is_labels(list(classifier.labels)):
+            raise TypeError("the labels are not texts, each another one")
+        return classifier
 
 
 def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
@@ -132,6 +169,19 @@ def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
     manifest = read_json(folder / MANIFEST)
     if manifest.get("library") != "fresh":
         raise ModelError(f"{folder} is no model of fresh: its {MANIFEST} was written by something else.")
+    try:
+        check_manifest(folder, manifest)
+        files = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(REWRITTEN.format(folder=folder)) from error
+    if not part:
+        check_card(folder, manifest.get("card"))
+    check_files(folder, files, part)
+    return manifest
+
+
+def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest of another version, and one that says other than what was written."""
     if manifest.get("format", 0) > FORMAT:
         raise ModelError(
             f"{folder} was written by a newer version of fresh (format {manifest['format']}, this one reads {FORMAT}). "
@@ -142,13 +192,6 @@ def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
             f"{folder} was written by an older version of fresh (format {manifest['format']}, this one reads "
             f"{FORMAT}). Train it again."
         )
-    check_manifest(folder, manifest)
-    check_files(folder, {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}, part)
-    return manifest
-
-
-def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a manifest that says other than what was written."""
     missing = [name for name in NEEDED if name not in manifest]
     if missing:
         raise ModelError(f"{folder / MANIFEST} is damaged: {missing[0]} is missing. {COPY}")
@@ -158,6 +201,34 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         warnings.warn(UNSEALED.format(manifest=folder / MANIFEST), stacklevel=2)
     elif manifest[OWN] != manifest_digest(manifest):
         raise ModelError(f"{folder} is damaged: {MANIFEST} has changed. {COPY}")
+    right_kinds = (
+        is_labels(manifest["labels"]),
+        isinstance(manifest["chosen_by"], dict) and "kind" in manifest["chosen_by"],
+        isinstance(manifest["asks"], bool),
+        isinstance(manifest["settings"], dict),
+        manifest["ratios"] is None or is_range(manifest["ratios"]),
+    )
+    if not all(right_kinds):
+        raise ModelError(REWRITTEN.format(folder=folder))
+
+
+def is_labels(value: object) -> bool:
+    """Recognise a list of texts, each another one."""
+    return isinstance(value, list) and all(isinstance(label, str) for label in value) and len(set(value)) == len(value)
+
+
+def is_range(value: object) -> bool:
+    """Recognise the lowest and the highest of some shares."""
+    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value)) and 0 < value[0] <= value[1] <= 1
+
+
+def check_card(folder: Path, digest: str | None) -> None:
+    """Warn of a card that has changed: people add to it, a license for example, and no answer depends on it.
+
+    :param digest: None in a model that was saved before cards had one.
+    """
+    if digest is not None and not ((folder / CARD).is_file() and digest_of(folder / CARD) == digest):
+        warnings.warn(CHANGED_CARD.format(card=folder / CARD), stacklevel=2)
 
 
 def check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
@@ -219,7 +290,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a manifest."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged: {error}. {COPY}") from error
     if not isinstance(found, dict):
         raise ModelError(f"{path} is damaged: it holds no object. {COPY}")
@@ -249,10 +320,12 @@ def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer:
     place = folder / "extractor"
     if record["kind"] == "human":
         found = json.loads((place / MARKS).read_text(encoding="utf-8"))
-        return HumanMarks({key: tuple(map(tuple, spans)) for key, spans in found.items()})
+        return HumanMarks(
+            {key: tuple((index(start), index(end)) for start, end in spans) for key, spans in found.items()}
+        )
     if record["kind"] == "tagger":
         return SaliencyExtractor(Tagger(Tags.load(place, device)), discretizer_from_dict(record["discretizer"]))
-    support = Support(Classifier.load(place, device)) if place.is_dir() else None
+    support = Support(read_classifier(place, device)) if place.is_dir() else None
     discretizer = discretizer_from_dict(record["discretizer"])
     settings = {key: value for key, value in record["scorer"].items() if key != "name"}
     if scorer is not None and support is not None:

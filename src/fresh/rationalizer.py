@@ -22,6 +22,7 @@ from fresh.model_folder import (
     SEEN,
     ModelError,
     files_in,
+    naming_damage,
     near,
     read_folder,
     write_files,
@@ -181,8 +182,8 @@ class Rationalizer(
         with written_at_once(folder, overwrite) as place:
             if self.seen is not None:
                 self.seen.save(place / SEEN)
-            write_folder(place, self.extractor, self.predictor, about)
             self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
+            write_folder(place, self.extractor, self.predictor, about)
 
     def push_to_hub(self, repo_id: str, **hub: Any) -> str:
         """Upload it to the hub, with a card that calls it by its name there.
@@ -224,9 +225,10 @@ class Rationalizer(
         """
         folder = find_folder(pretrained_model_name_or_path, hub)
         extractor, predictor, about = read_folder(folder, device, scorer)
-        report = None if about["report"] is None else Report.from_dict(about["report"])
-        ratios = None if about["ratios"] is None else tuple(about["ratios"])
-        seen = Seen.load(folder / SEEN) if SEEN in about["files"] else None
+        with naming_damage(folder):
+            report = None if about["report"] is None else Report.from_dict(about["report"])
+            ratios = None if about["ratios"] is None else tuple(about["ratios"])
+            seen = Seen.load(folder / SEEN) if SEEN in about["files"] else None
         return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen)
 
 

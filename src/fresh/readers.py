@@ -7,9 +7,11 @@ import json
 import os
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +25,11 @@ Source = str | os.PathLike[str] | Iterable[Any]
 STANDARD_INPUT = "-"
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 LARGEST_FIELD = 2**31 - 1  # the most that the csv module takes on every system
+MOST_COLUMNS = 10_000
+MEGABYTE = 1024**2
+BLOCK = 64 * 1024
+GZIP = b"\x1f\x8b"  # the first two bytes of a gzip file
+ALWAYS_UNPACKED = 16 * MEGABYTE  # a packed file may unpack to this much in any case
 
 
 class DataError(ValueError):
@@ -36,6 +43,26 @@ class RowError(DataError):
         super().__init__(f"{place}: {problem} {way_out}")
         self.brief = f"{place}: {problem}"
         self.set_aside = set_aside  # by the people who annotated it: left out and counted, whatever the settings say
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How large data may be; what is larger is refused before it fills the memory."""
+
+    row_mb: int = 16
+    """Size of a row, in megabytes."""
+    unpacked: int = 100
+    """Size of a packed file when it is unpacked, as a multiple of its size on disk."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of a row, in bytes."""
+        return self.row_mb * MEGABYTE
+
+    def row_too_large(self, place: str) -> RowError:
+        """Say that a row is too large."""
+        problem = f"the row is larger than {self.row_mb} MB, the limit that max_row_mb sets."
+        return RowError(place, problem, "Split its text into several rows.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +94,16 @@ class Row:
         return f"{self.name[: len(self.name) - len(ending_of(self.name))]}-{self.number}"
 
 
-def read_rows(source: Source, name: str = "") -> Iterator[Row]:
+LIMITS = ReadLimits()
+
+
+def read_rows(source: Source, name: str = "", limits: ReadLimits = LIMITS) -> Iterator[Row]:
     """Read the rows of a file or table, one at a time.
 
     :param name: What to call it in errors and ids, if not by the name of the file.
     """
     name = name or name_of(source)
-    return refuse_empty(open_source(source, name), name)
+    return refuse_empty(open_source(source, name, limits), name)
 
 
 def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
@@ -97,12 +127,12 @@ def name_of(source: Source) -> str:
     return "dataset" if hasattr(source, "column_names") else "list"
 
 
-def open_source(source: Source, name: str) -> Iterator[Row]:
+def open_source(source: Source, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Choose the reader for a source; "-" is standard input, as JSON lines."""
     if isinstance(source, str) and source == STANDARD_INPUT:
-        return parse_json_lines(sys.stdin.buffer, name)
+        return parse_json_lines(read_lines(sys.stdin.buffer, name, limits), name)
     if isinstance(source, str | os.PathLike):
-        return read_file(Path(source), name)
+        return read_file(Path(source), name, limits)
     return read_records(records_of(source), name)
 
 
@@ -118,7 +148,7 @@ def read_records(records: Iterable[Any], name: str) -> Iterator[Row]:
         yield Row(values, name, f"row {number}", number)
 
 
-def read_file(path: Path, name: str) -> Iterator[Row]:
+def read_file(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Choose the reader for a file by the end of its name."""
     ending = ending_of(path.name)
     if path.is_dir():
@@ -127,7 +157,7 @@ def read_file(path: Path, name: str) -> Iterator[Row]:
         raise DataError(f"{path} does not exist. Look at the spelling and at the folder it is meant to be in.")
     if not ending:
         raise DataError(f"{path} is of an unknown type. Save it as one of: {', '.join(READERS)}.")
-    return READERS[ending](path, name)
+    return READERS[ending](path, name, limits)
 
 
 def ending_of(name: str) -> str:
@@ -136,13 +166,38 @@ def ending_of(name: str) -> str:
 
 
 @contextmanager
-def open_bytes(path: Path, name: str) -> Iterator[IO[bytes]]:
+def open_bytes(path: Path, name: str, limits: ReadLimits) -> Iterator[IO[bytes]]:
     """Open a file, packed or not, and say so when the packing is broken."""
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+    packed = path.suffix.lower() == ".gz"
+    with gzip.open(path) if packed else path.open("rb") as file:
         try:
+            if packed:
+                check_unpacked(path, name, limits)
             yield file  # type: ignore[misc]  # a gzip file reads like any other
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{name}: broken gzip ({error}). Fetch or pack the file again.") from error
+
+
+def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
+    """Unpack a gzip file once and refuse it when far more comes out than went in; nothing of it is kept."""
+    n_unpacked = 0
+    with path.open("rb") as packed, gzip.open(packed) as file:
+        while block := file.read(BLOCK):
+            n_unpacked += len(block)
+            if n_unpacked > max(ALWAYS_UNPACKED, limits.unpacked * packed.tell()):
+                raise DataError(
+                    f"{name}: it unpacks to more than {limits.unpacked} times its size, the limit that max_unpacked "
+                    "sets. If you trust the file, raise max_unpacked, or unpack it yourself."
+                )
+
+
+def read_lines(file: IO[bytes], name: str, limits: ReadLimits) -> Iterator[bytes]:
+    """Read lines, and refuse one that is too large without reading it to its end."""
+    most = limits.row_bytes
+    for number, line in enumerate(iter(partial(file.readline, most + 1), b""), start=1):
+        if len(line) > most:
+            raise limits.row_too_large(f"{name}, line {number}")
+        yield line
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
@@ -157,10 +212,10 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
             ) from error
 
 
-def read_json_lines(path: Path, name: str) -> Iterator[Row]:
+def read_json_lines(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Read a file with one JSON object a line."""
-    with open_bytes(path, name) as file:
-        yield from parse_json_lines(file, name)
+    with open_bytes(path, name, limits) as file:
+        yield from parse_json_lines(read_lines(file, name, limits), name)
 
 
 def parse_json_lines(lines: Iterable[bytes], name: str) -> Iterator[Row]:
@@ -186,9 +241,9 @@ def parse_json(line: str, name: str, where: str, number: int) -> Row:
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
 
 
-def read_json(path: Path, name: str) -> Iterator[Row]:
+def read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[Row]:
     """Read a file with one list of JSON objects; one that holds JSON lines is read as such."""
-    with open_bytes(path, name) as file:
+    with open_bytes(path, name, limits) as file:
         lines = list(decode_lines(file, name))
     try:
         found = json.loads("".join(lines))
@@ -205,13 +260,13 @@ def read_json(path: Path, name: str) -> Iterator[Row]:
             yield Row({} if bad else record, name, where, number, bad)
 
 
-def read_delimited(path: Path, name: str) -> Iterator[Row]:
+def read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Read a table whose first line names the columns; commas or tabs stand between them."""
     # The csv module has one limit for the whole process; reviews can be longer than its default.
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
     delimiter = "\t" if ending_of(path.name).startswith(".tsv") else ","
-    with open_bytes(path, name) as file:
-        records = parse_delimited(decode_lines(file, name), name, delimiter)
+    with open_bytes(path, name, limits) as file:
+        records = parse_delimited(decode_lines(read_lines(file, name, limits), name), name, delimiter, limits)
         _, header = next(records, (0, []))
         columns = [column.strip() for column in header]
         check_header(columns, name, delimiter)
@@ -219,15 +274,26 @@ def read_delimited(path: Path, name: str) -> Iterator[Row]:
             yield delimited_row(columns, cells, name, line_number, number)
 
 
-def parse_delimited(lines: Iterable[str], name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def parse_delimited(
+    lines: Iterable[str], name: str, delimiter: str, limits: ReadLimits = LIMITS
+) -> Iterator[tuple[int, list[str]]]:
     """Read cells with the line they begin in; blank lines are passed over."""
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    first = 1
+    first, size, most = 1, 0, limits.row_bytes
+
+    def measured() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
+            size += len(line)
+            if size > most:  # a quoted cell may go on over many lines
+                raise limits.row_too_large(f"{name}, line {first}")
+            yield line
+
+    reader = csv.reader(measured(), delimiter=delimiter, strict=True)
     try:
         for cells in reader:
             if cells:
                 yield first, cells
-            first = reader.line_num + 1
+            first, size = reader.line_num + 1, 0
     except csv.Error as error:
         raise DataError(
             f"{name}, line {first}: broken table ({error}). "
@@ -236,16 +302,21 @@ def parse_delimited(lines: Iterable[str], name: str, delimiter: str) -> Iterator
 
 
 def check_header(columns: list[str], name: str, delimiter: str) -> None:
-    """Refuse columns that something else stands between, and two of one name: it would be a guess which is meant."""
+    """Refuse columns that something else stands between, too many, and two of one name: it would be a guess."""
+    if len(columns) > MOST_COLUMNS:
+        raise DataError(
+            f"{name}, line 1: there are {len(columns):,} columns; at most {MOST_COLUMNS:,} are read. "
+            "Save only the columns that are used: text, label, query, id, rationale."
+        )
     other = next((sign for sign in DELIMITERS if len(columns) == 1 and sign in columns[0]), None)
     if other is not None:
         raise DataError(
             f"{name}, line 1: {DELIMITERS[other]} stand between the columns, where {DELIMITERS[delimiter]} are read: "
             f"{columns[0]!r:.60}. Save it with commas as .csv, or with tabs as .tsv."
         )
-    twice = next((column for column in columns if columns.count(column) > 1), None)
+    twice = next((column for column, count in Counter(columns).items() if count > 1), None)
     if twice is not None:
-        raise DataError(f"{name}, line 1: two columns have the name {twice!r}. Give each column a name of its own.")
+        raise DataError(f"{name}, line 1: two columns have the name {twice!r:.60}. Give each column a name of its own.")
 
 
 def delimited_row(columns: list[str], cells: list[str], name: str, line_number: int, number: int) -> Row:
@@ -259,7 +330,7 @@ def delimited_row(columns: list[str], cells: list[str], name: str, line_number: 
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
 
 
-def read_parquet(path: Path, name: str) -> Iterator[Row]:
+def read_parquet(path: Path, name: str, _limits: ReadLimits) -> Iterator[Row]:
     """Read a Parquet file, a batch of rows at a time."""
     pyarrow = load_extra("pyarrow", "data", "Reading Parquet")
     parquet = load_extra("pyarrow.parquet", "data", "Reading Parquet")
@@ -278,7 +349,7 @@ def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:
         raise RowError(place, problem, f"Spans count {unit} from 0 and exclude their end.")
 
 
-READERS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
+READERS: dict[str, Callable[[Path, str, ReadLimits], Iterator[Row]]] = {
     ".jsonl": read_json_lines,
     ".jsonl.gz": read_json_lines,
     ".json": read_json,

@@ -1,9 +1,12 @@
 """Files that are written whole or not at all, and what to do where that cannot be."""
 
 import errno
+import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 @contextmanager
@@ -20,6 +23,27 @@ def written_whole(path: Path) -> Iterator[Path]:
     except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
         partial.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def whole_lines(path: Path) -> Iterator[IO[str]]:
+    """Open a file for lines; when the disk takes no more, the part of a line at its end is cut off."""
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        if path.is_file():
+            drop_partial_line(path)
+        error.filename = error.filename or str(path)
+        raise
+
+
+def drop_partial_line(path: Path) -> None:
+    """Cut off what follows the last line break of a file."""
+    if path.stat().st_size:  # an empty file cannot be mapped
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            end = content.rfind(b"\n") + 1
+        os.truncate(path, end)
 
 
 def way_out(error: Exception) -> str:

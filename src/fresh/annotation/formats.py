@@ -25,18 +25,15 @@ KINDS = {
 def unified(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     """Turn a tool's rows into a table's rows; the first that can be read speaks for all."""
     rest = iter(rows)
-    first: list[Row] = []
     for row in rest:
-        first.append(row)
-        if not row.error:
-            break
-    together = itertools.chain(first, rest)
-    if not first or first[-1].error:
-        return together
-    found = recognise(first[-1].values)
-    if config.format not in ("auto", found):
-        raise DataError(wrong_kind(first[-1].name, found, config.format))
-    return READERS[found](together, config) if found in READERS else together
+        if row.error:
+            yield row
+            continue
+        found = recognise(row.values)
+        if config.format not in ("auto", found):
+            raise DataError(wrong_kind(row.name, found, config.format))
+        together = itertools.chain([row], rest)
+        yield from READERS[found](together, config) if found in READERS else together
 
 
 def recognise(values: Mapping[str, Any]) -> str:

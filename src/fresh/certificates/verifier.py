@@ -7,9 +7,8 @@ from pathlib import Path
 
 from fresh.certificates.certificate import Certificate, CertificateError
 from fresh.certificates.file import Fault, Faults, Reader
-from fresh.classifier import Classifier
 from fresh.encoder import digest_of
-from fresh.model_folder import digest_of_digests, files_shown, find_predictor, predictor_digest
+from fresh.model_folder import digest_of_digests, files_shown, find_predictor, predictor_digest, read_predictor
 from fresh.predictor import Predictor, text_of
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
@@ -113,7 +112,7 @@ def verify(
         tally = Tally()
         tally.faults.add(1, f"the model is not the expected one: the digest of its predictor is {own}.")
         return tally.verdict(None)
-    found = check(source, own, lambda: Predictor(Classifier.load(place, device)), progress, place)
+    found = check(source, own, lambda: read_predictor(place, device), progress, place)
     if found.holds and not found.count:
         raise CertificateError(f"{source} holds no certificate, so that there is nothing to check.")
     return found

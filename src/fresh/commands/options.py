@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit status of a command that was broken off."""
-READS = ("text", "query", "id", "tokenised", "format", "skip_bad")
+READS = ("text", "query", "id", "tokenised", "format", "skip_bad", "max_row_mb", "max_unpacked")
 """Settings that say how texts are read."""
 READS_LABELS = (*READS, "label", "rationale", "agreement")
 """Settings that say how labelled texts are read."""
@@ -183,10 +183,12 @@ def check_output(name: str, source: str, overwrite: bool) -> None:
 
 @contextmanager
 def opened(name: str) -> Iterator[IO[str]]:
-    """Open the file to write to, or standard output."""
+    """Open the file to write lines to, or standard output."""
     if name == "-":
         yield sys.stdout
         sys.stdout.flush()
         return
-    with Path(name).open("w", encoding="utf-8") as file:
+    from fresh.whole_file import whole_lines
+
+    with whole_lines(Path(name)) as file:
         yield file

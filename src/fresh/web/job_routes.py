@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from fresh.config import ConfigError, from_mapping, unknown
 from fresh.data import DataConfig, DataError
 from fresh.web.explaining import JSON_LINES, Documented
-from fresh.web.jobs import ENDINGS, Job, Jobs, State
+from fresh.web.jobs import ENDINGS, MOST_ROW_MB, Job, Jobs, State
 from fresh.web.models import Models
 from fresh.web.problems import ALWAYS, CHANGING, Problem, problems
 from fresh.web.results import as_csv
@@ -72,7 +72,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         """Upload a table with one text a row; it is explained in the background, as with `fresh explain --input`."""
         served = models.find(name)
         try:
-            config = from_mapping(DataConfig, {**columns, "skip_bad": skip_bad})
+            config = from_mapping(DataConfig, {**columns, "skip_bad": skip_bad, "max_row_mb": MOST_ROW_MB})
             job = jobs.make(file.filename or "", served, config, ratio)
             await run_in_threadpool(jobs.add, job, file.file)
         except (ConfigError, DataError) as error:

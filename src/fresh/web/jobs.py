@@ -8,16 +8,17 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from fresh.data import BadRows, DataConfig, DataError
 from fresh.document import Document
-from fresh.examples import document_in, usable
+from fresh.examples import Splitter, document_in, usable
 from fresh.lengths import reader_of
 from fresh.readers import Row, RowError, read_rows
 from fresh.show import to_record
@@ -28,11 +29,14 @@ from fresh.web.measures import Measures
 from fresh.web.models import Served
 from fresh.web.problems import Problem
 from fresh.web.question import Question
+from fresh.whole_file import whole_lines
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 """Of files that can be uploaded: none that is packed, so that little cannot become much."""
 AT_ONCE = 16
 """Texts of a file that wait to be read at the same time; others have their turn in between."""
+MOST_ROW_MB = 2
+"""Size of a row of a file, in megabytes: room for a text of MOST_CHARACTERS, however it is written."""
 OR_LEAVE_OUT = "or leave such rows out with skip_bad."
 
 State = Literal["waiting", "running", "done", "failed"]
@@ -69,6 +73,8 @@ class Job:
     config: DataConfig
     ratio: float | None
     folder: Path
+    most_rows: int
+    """Rows that the file may have."""
     n_rows: int = 0
     n_done: int = 0
     state: State = "waiting"
@@ -91,14 +97,26 @@ class Job:
 
     def documents(self, bad: BadRows) -> Iterator[Document]:
         """Read the texts of the file."""
-        return usable(read_rows(self.source, self.name), self.config, ("text",), self.document_in, bad)
+        make = partial(self.document_in, splitter=Splitter())
+        rows = self.at_most(read_rows(self.source, self.name, self.config.limits))
+        return usable(rows, self.config, ("text",), make, bad)
 
-    def document_in(self, row: Row, config: DataConfig) -> Document:
-        """Make a document of a row, as the model can read it."""
-        document = document_in(row, config)
-        if len(document.text) > MOST_CHARACTERS:
-            problem = f"the text has {len(document.text):,} characters; at most {MOST_CHARACTERS:,} are taken."
-            raise RowError(row.place, problem, f"Split it, {OR_LEAVE_OUT}")
+    def at_most(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Refuse a file that has too many rows, those that cannot be used included."""
+        for row in rows:
+            if row.number > self.most_rows:
+                raise DataError(
+                    f"{self.name} has more than {self.most_rows:,} rows, the most that are taken. Upload it in parts."
+                )
+            yield row
+
+    def document_in(self, row: Row, config: DataConfig, splitter: Splitter) -> Document:
+        """Make a document of a row, as the model can read it; a text that is too long is not even split."""
+        for name, cell in (("text", row.values.get(config.text)), ("query", row.values.get(config.query))):
+            if isinstance(cell, str) and len(cell) > MOST_CHARACTERS:
+                problem = f"the {name} has {len(cell):,} characters; at most {MOST_CHARACTERS:,} are taken."
+                raise RowError(row.place, problem, f"Split it, {OR_LEAVE_OUT}")
+        document = document_in(row, config, splitter)
         try:
             self.served.model.check_query(document)
         except ValueError as error:
@@ -138,15 +156,17 @@ class Jobs:
         self.lock = threading.Lock()
         self.place = tempfile.TemporaryDirectory(prefix="fresh-serve-")
         self.pool = ThreadPoolExecutor(2, "jobs")
+        self.checking = threading.Lock()
+        """Held while an upload is read: the memory of many at once would add up."""
 
     def add(self, job: Job, content: IO[bytes]) -> Job:
         """Keep an upload, read all its rows once to find what is wrong, and begin."""
         job.folder.mkdir()
         try:
-            with job.source.open("wb") as file:
-                while block := content.read(1 << 20):
-                    file.write(block)
-            self.check(job)
+            with self.checking:
+                with job.source.open("wb") as file:
+                    shutil.copyfileobj(content, file)
+                self.check(job)
         except BaseException:
             self.remove(job)
             raise
@@ -166,25 +186,27 @@ class Jobs:
                 told = f"{len(self.jobs)} files are kept already, and no more can be. Delete one, or come back later."
                 raise Problem(503, told, {"Retry-After": str(self.next_place())})
             id = secrets.token_urlsafe(16)
-            job = self.jobs[id] = Job(id, shown, served, config, ratio, Path(self.place.name) / id)
+            folder = Path(self.place.name) / id
+            job = self.jobs[id] = Job(id, shown, served, config, ratio, folder, self.limits.most_rows)
             self.measures.jobs.set(len(self.jobs))
         return job
 
     def check(self, job: Job) -> None:
         """Read all rows, and refuse a file that cannot be used or has too many."""
-        for _ in job.documents(job.bad):
-            job.n_rows += 1
-            if job.n_rows > self.limits.most_rows:
-                raise DataError(
-                    f"{job.name} has more than {self.limits.most_rows:,} rows, the most that are taken. "
-                    "Upload it in parts."
-                )
+        wrong = ""
+        try:
+            for _ in job.documents(job.bad):
+                job.n_rows += 1
+        except DataError as error:
+            wrong = str(error)
+        if wrong:  # raised anew: the traceback of the first error would keep all that was read until it is collected
+            raise DataError(wrong)
 
     def work(self, job: Job) -> None:
         """Explain all texts of a file; each line that is written is whole."""
         job.state = "running"
         try:
-            with job.results.open("w", encoding="utf-8") as output:
+            with whole_lines(job.results) as output:
                 self.explain(job, output)
             job.state = "done"
         except (ValueError, OSError, ClosedError) as error:
