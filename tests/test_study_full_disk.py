@@ -119,7 +119,7 @@ def test_health_fails_while_postgresql_takes_nothing(database: str, postgres: st
     ):
         assert client.get("/health").json() == {"status": "ok", "database": "ready"}
         name = str(store.engine.url.database)
-        server.execute(f'ALTER DATABASE "{name}" {ailment}')  # type: ignore[call-overload]
+        server.execute(f'ALTER DATABASE "{name}" {ailment}')
         server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
         answer = client.get("/health")
         assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})

@@ -31,7 +31,7 @@ from fresh.web.study.visits import Visits
 MOST_BYTES = 16 * 1024
 """Size of a form, at most: all of them are small."""
 PROBE = 32 * 1024
-"""Bytes that /health writes: drawn at random, since PostgreSQL would pack others together."""
+"""Bytes that /health writes; random ones, since PostgreSQL compresses others."""
 EVERY = 60.0
 """Seconds after which it is looked for texts that lie too long."""
 
@@ -127,9 +127,9 @@ def add_routes(app: FastAPI, site: Site) -> None:
         """Say whether answers can be stored: write more than an answer takes, and delete it again."""
         try:
             with site.store.writing() as session:
-                # Nobody sees the row, and yet its pages reach the disk: 41,200 bytes of SQLite's log, an answer 12,360.
-                # An update that changes nothing wrote 0 bytes, and so passed on a full disk.
-                session.execute(insert(StudyRow).values(id=0, about={"": token_hex(PROBE // 2)}))
+                # Nobody else sees the row, but its pages are written: 41,200 bytes of SQLite's log; an answer takes
+                # 12,360. An update that changes nothing writes 0 bytes, and succeeds on a full disk.
+                session.execute(insert(StudyRow).values(id=0, about={"probe": token_hex(PROBE // 2)}))
                 session.execute(delete(StudyRow).where(StudyRow.id == 0))
         except SQLAlchemyError:
             return JSONResponse({"status": "broken", "database": "cannot be written to"}, 503)

@@ -10,7 +10,7 @@ from fresh.web.problems import Problem
 
 MOST_ADDRESSES = 10_000
 WAITING = 4
-"""Codes from slowed addresses that are checked or wait for it: each holds one of the server's 40 threads."""
+"""Codes from slowed addresses that are checked or wait: each occupies one of the 40 threads of the server."""
 BUSY = (
     "Many wrong codes came from your network, so codes from there are checked one at a time. Try again in a few "
     "seconds."
@@ -18,16 +18,15 @@ BUSY = (
 
 
 class Tries:
-    """Checks codes; after many wrong ones from an address, those from there are checked one at a time.
+    """Checks codes; after many wrong ones from an address, codes from there are checked one at a time."""
 
-    A right code is never refused for the wrong ones of others: a school, an office or a proxy is one address, and
-    whoever is in it could lock out all others. What keeps guessing infeasible is the length of codes, not a lock: one
-    of 31^12 = 8 * 10^17 secrets opens an annotator's door, and a guess has to name the annotator, so that more
-    annotators make it no easier. A server hashes at most 4 codes at a time, 50 ms each, so at most 80 guesses a second
-    from however many addresses: 2.5 * 10^9 a year, which succeed with a chance of 3 * 10^-9. A secret of the admin page
-    that somebody made up may be easier to guess. So slowed addresses get one wrong answer a second, all of them
-    together: 86,400 a day, and 20 every 10 minutes from each new address.
-    """
+    # A limit that also refuses right codes locks people out: a school, an office or a proxy is one address, and
+    # anybody there can use up its tries. The length of codes makes guessing infeasible, not a limit. A guess names an
+    # annotator and one of 31^12 = 8e17 secrets, so more annotators do not make it easier. However many addresses take
+    # part, a server hashes at most 4 codes at a time, about 50 ms each: 80 guesses a second, 2.5e9 a year, of which
+    # one is right with a probability of 3e-9. A secret of the admin page that somebody made up can be weaker. That is
+    # what the pause after a wrong code is for: all slowed addresses together get 86,400 guesses a day, beside the
+    # first 20 in every 10 minutes from each address. The pause also leaves the processor to others.
 
     def __init__(
         self, most: int = 20, seconds: float = 600, pause: float = 1, clock: Callable[[], float] = time.monotonic
@@ -63,8 +62,8 @@ class Tries:
     def is_slowed(self, place: str) -> bool:
         """Say whether many wrong codes came from an address lately."""
         with self.lock:
-            times = self.wrong.get(place, ())
-            return len(times) >= self.most and times[0] > self.clock() - self.seconds
+            times = self.wrong.get(place)
+            return times is not None and len(times) >= self.most and times[0] > self.clock() - self.seconds
 
     def counted(self, place: str, found: int | None) -> int | None:
         """Count a wrong code."""
