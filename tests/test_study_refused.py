@@ -8,6 +8,8 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fresh.study.people import add_annotators, exclude, leave, release_stale
 from fresh.study.records import records
@@ -142,6 +144,25 @@ def test_a_session_is_renewed_while_somebody_is_there(person: Person, app: FastA
     for hours, status in ((11.9, 200), (11.9, 200), (12.1, 401)):
         go_by(app, hours)
         assert person.get("/item").status == status
+
+
+def test_a_request_that_was_under_way_while_somebody_signed_out_renews_nothing(person: Person, app: FastAPI) -> None:
+    visits = visits_of(app)
+    cookie = "; ".join(f"{name}={value}" for name, value in person.client.cookies.items())
+    request = Request({"type": "http", "headers": [(b"cookie", cookie.encode())], "scheme": "http", "path": "/"})
+    session = visits.need(request, "annotator")
+    go_by(app, 1)
+    renewed = Response()
+    visits.renew(request, renewed, session)
+    assert visits.signer.read(token_in(renewed), "annotator", lambda who: visits.mark("annotator", who)) is not None
+    visits.end(Response(), session)
+    visits.renew(request, renewed := Response(), session)
+    assert visits.signer.read(token_in(renewed), "annotator", lambda who: visits.mark("annotator", who)) is None
+
+
+def token_in(response: Response) -> str:
+    """Take a session out of the cookie that a response sets."""
+    return response.headers["set-cookie"].partition(";")[0].partition("=")[2]
 
 
 def test_a_session_of_another_study_or_made_up_is_none(person: Person, app: FastAPI) -> None:

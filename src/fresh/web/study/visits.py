@@ -91,7 +91,7 @@ class Visits:
         """Have a browser keep a session, also when it is over; scripts cannot read it, and no other site can use it."""
         response.set_cookie(
             self.name(session.role),
-            self.signer.write(session, self.mark(session.role, session.who)),
+            self.signer.write(session, session.mark or self.mark(session.role, session.who)),
             max_age=int(self.signer.hours * HOUR + LINGERS) // 1000,
             httponly=True,
             samesite="strict",
