@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from fastapi import FastAPI
@@ -11,10 +11,10 @@ from fresh.web.server import address_of, bind, serving
 
 
 @contextmanager
-def running(app: FastAPI) -> Iterator[str]:
+def running(app: FastAPI, trusted_proxies: Collection[str] = ()) -> Iterator[str]:
     """Serve an app on a free port and give the address."""
     with bind("127.0.0.1", 0) as taken:
-        server = serving(app)
+        server = serving(app, trusted_proxies)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
         thread.start()
         while not server.started:

@@ -1,12 +1,17 @@
 """A study on a disk without room: nothing is said to be saved that is not, and nothing half-made stays."""
 
 import errno
+import resource
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
+import psycopg
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
@@ -14,11 +19,12 @@ import fresh.study.store
 from fresh.cli import main
 from fresh.study.people import add_annotators
 from fresh.study.records import records
+from fresh.study.schema import StudyRow
 from fresh.study.store import Store, create_study, prepare
 from fresh.web.study.app import create_app
 from fresh.whole_file import write_text
 from studies import plan, two_ways
-from visitors import strip_practice, visitor
+from visitors import Person, server_of, strip_practice, visitor
 
 NO_ROOM = "PRAGMA max_page_count = 1"
 """Lets SQLite say that the disk is full as soon as it wants one page more."""
@@ -81,6 +87,53 @@ def test_a_study_that_takes_no_answers_is_not_ready(store: Store) -> None:
         close_for_writing(store)
         answer = client.get("/health")
     assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})
+
+
+def test_health_fails_while_the_files_of_a_study_cannot_grow(tmp_path: Path) -> None:
+    place = tmp_path / "s"
+    with closing(create_study(place, plan(two_ways(), sample=6, practice=1, checks=1, per_item=2))) as store:
+        [code] = add_annotators(store, 1)
+    with server_of(str(place)) as (address, server, _), httpx.Client(base_url=address, follow_redirects=True) as client:
+        person = strip_practice(Person(client).enter(code))
+        answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
+        assert client.get("/health").status_code == 200
+        size = (place / "study.db-wal").stat().st_size
+        for room in range(0, 16384, 4096):  # as long as an answer finds no room, and a little longer
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size + room, resource.RLIM_INFINITY))
+            health = client.get("/health")
+            assert (health.status_code, health.json()["status"]) == (503, "broken")
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        assert person.post("/answer", **answer).status == 503
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert client.get("/health").json() == {"status": "ok", "database": "ready"}
+        assert person.get("/item").post("/answer", **answer).status == 200
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("ailment", ["SET default_transaction_read_only = on", "WITH ALLOW_CONNECTIONS false"])
+def test_health_fails_while_postgresql_takes_nothing(database: str, postgres: str, ailment: str) -> None:
+    with (
+        closing(create_study(database, plan(two_ways()))) as store,
+        TestClient(create_app(store), base_url="http://127.0.0.1") as client,
+        psycopg.connect(postgres, autocommit=True) as server,
+    ):
+        assert client.get("/health").json() == {"status": "ok", "database": "ready"}
+        name = str(store.engine.url.database)
+        server.execute(f'ALTER DATABASE "{name}" {ailment}')
+        server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        answer = client.get("/health")
+        assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})
+
+
+def test_health_leaves_nothing_behind_and_may_be_asked_by_many_at_once(database: str) -> None:
+    with (
+        closing(create_study(database, plan(two_ways()))) as store,
+        TestClient(create_app(store), base_url="http://127.0.0.1") as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        assert {one.status_code for one in pool.map(lambda _: client.get("/health"), range(32))} == {200}
+        with store.reading() as session:
+            assert session.scalars(select(StudyRow.id)).all() == [1]
 
 
 def test_a_study_that_finds_no_room_leaves_nothing_behind(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
+from fresh.study.desk import readmit
 from fresh.study.items import make_plan
 from fresh.study.people import add_annotators, pause, release_stale
 from fresh.study.records import overview, records
@@ -111,6 +113,28 @@ def test_whoever_comes_back_goes_on_where_they_left(enter: Enter, store: Store) 
     again = enter(code)  # with another browser
     assert (again.text, again.field("ticket")) == (text, first)
     assert "2 of 7" in again.page
+
+
+@pytest.mark.parametrize("way", ["/sign-out", "/leave"])
+def test_signing_out_ends_all_sessions_of_a_code(database: str, way: str) -> None:
+    """On all servers, and for a cookie that somebody copied; others are not concerned."""
+    with (
+        closing(create_study(database, plan(two_ways(), sample=6, practice=1))) as store,
+        closing(open_study(database)) as same_study,
+    ):
+        app, (code, other) = create_app(store), add_annotators(store, 2)
+        person, somebody = (strip_practice(visitor(app).enter(one)) for one in (code, other))
+        thief = visitor(create_app(same_study))
+        thief.client.cookies.update(person.client.cookies)
+        assert thief.get("/item").text == person.text
+        person.post(way)
+        assert (thief.get("/item").status, thief.told) == (401, ["You are not signed in. Sign in first."])
+        readmit(store, 1)
+        assert thief.give().status == 401
+        assert person.enter(code).get("/item").text
+        assert thief.get("/item").status == 401
+        assert somebody.give().status == 200
+        assert len(records(store)) == 3  # practice of both, and what somebody else answered
 
 
 def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -> None:

@@ -53,6 +53,15 @@ def test_the_command_says_where_it_is_and_its_secret_once(tmp_path: Path) -> Non
         assert not is_admin(store, found[1])
 
 
+@pytest.mark.parametrize("options", [(), ("--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.1")])
+def test_only_a_proxy_that_was_named_is_believed(tmp_path: Path, options: tuple[str, ...]) -> None:
+    place = str(tmp_path / "s")
+    made(place, 1)
+    with server_of(place, *options) as (address, _, _):
+        cookie = httpx.get(address, headers={"X-Forwarded-Proto": "https"}).headers["set-cookie"]
+    assert ("secure" in cookie.lower()) == bool(options)
+
+
 def test_the_secret_can_be_kept_in_a_file(tmp_path: Path) -> None:
     place, file = str(tmp_path / "s"), tmp_path / "secret.txt"
     made(place, 1)
@@ -81,6 +90,13 @@ def test_what_cannot_be_served_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     )
     said = "--session-hours must be at least 0.01, got 0.0."
     assert complaint(place, "--port", "0", "--session-hours", "0") == f"fresh study: {said}\n"
+    for wrong, why in (
+        ("*", "'*' does not appear to be an IPv4 or IPv6 network"),
+        ("10.0.0.1/8", "10.0.0.1/8 has host"),
+    ):
+        told = complaint(place, "--port", "0", "--trusted-proxy", wrong)
+        said = "--trusted-proxy takes an IP address or a network, such as 127.0.0.1 or 10.0.0.0/24: "
+        assert told.startswith(f"fresh study: {said}{why}")
     (tmp_path / "short").write_text("short", encoding="utf-8")
     said = "The secret of the admin page must have at least 12 letters, got 5. Choose a longer one."
     assert complaint(place, "--port", "0", "--admin-secret-file", str(tmp_path / "short")) == f"fresh study: {said}\n"

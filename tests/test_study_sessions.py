@@ -1,5 +1,8 @@
 """Sessions, form tokens, tickets and tries: pure parts of the pages of a study."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 
 from fresh.web.problems import Problem
 from fresh.web.study.sessions import HOUR, Role, Session, Signer
-from fresh.web.study.tries import MOST_ADDRESSES, Tries, network
+from fresh.web.study.tries import MOST_ADDRESSES, WAITING, Tries, network
 
 SIGNER = Signer(b"k" * 32, hours=2)
 ROLES: tuple[Role, ...] = ("visitor", "annotator", "admin")
@@ -63,41 +66,87 @@ def test_tickets_tell_nothing_and_are_somebodys_own(annotator: int, item: int) -
     assert ticket != Signer(b"l" * 32).ticket(annotator, item)
 
 
-def test_too_many_wrong_codes_have_to_wait() -> None:
+def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
     clock = [0.0]
-    tries = Tries(3, 600, lambda: clock[0])
+    tries = Tries(3, 600, 0, lambda: clock[0])
     for clock[0] in (0, 60, 90):
-        tries.begin("10.0.0.1")
-    for clock[0], wait, told in ((90, 510, "9 minutes"), (599, 1, "1 minute")):
-        with pytest.raises(Problem) as caught:
-            tries.begin("10.0.0.1")
-        assert caught.value.status_code == 429
-        assert caught.value.detail == f"Too many wrong codes came from here. Wait {told}, then try again."
-        assert caught.value.headers == {"Retry-After": str(wait)}
-    tries.begin("10.0.0.2")
+        assert not tries.is_slowed("10.0.0.1")
+        assert tries.check("10.0.0.1", lambda: None) is None
+    assert tries.is_slowed("10.0.0.1")
+    assert not tries.is_slowed("10.0.0.2")
+    assert tries.check("10.0.0.1", lambda: 7) == 7
+    clock[0] = 599
+    assert tries.is_slowed("10.0.0.1")
     clock[0] = 600
-    tries.begin("10.0.0.1")
+    assert not tries.is_slowed("10.0.0.1")
 
 
 def test_right_codes_are_not_held_against_anybody() -> None:
-    tries = Tries(2, 600, lambda: 0.0)
+    tries = Tries(2, 600, 0, lambda: 0.0)
     for _ in range(50):
-        tries.begin("10.0.0.1")
-        tries.forgive("10.0.0.1")
+        assert tries.check("10.0.0.1", lambda: 0) == 0  # whoever runs the study
     assert tries.wrong == {}
-    tries.begin("10.0.0.1")
-    tries.begin("10.0.0.1")
-    tries.forgive("10.0.0.1")
-    assert len(tries.wrong["10.0.0.1"]) == 1
+
+
+def await_full(tries: Tries) -> None:
+    """Wait until nobody else may wait."""
+    until = time.monotonic() + 30
+    while tries.places.acquire(blocking=False):
+        tries.places.release()
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_codes_from_slowed_addresses_are_checked_one_at_a_time_and_few_wait() -> None:
+    tries, lock, at_once, most_at_once = Tries(1, 600, 0), threading.Lock(), 0, 0
+    go_on = threading.Event()
+    addresses = [f"10.0.0.{number}" for number in range(WAITING + 1)]
+    for address in addresses:
+        tries.check(address, lambda: None)
+
+    def find() -> int:
+        nonlocal at_once, most_at_once
+        with lock:
+            at_once += 1
+            most_at_once = max(most_at_once, at_once)
+        assert go_on.wait(60)
+        with lock:
+            at_once -= 1
+        return 7
+
+    with ThreadPoolExecutor(WAITING) as pool:
+        found = [pool.submit(tries.check, address, find) for address in addresses[:WAITING]]
+        try:
+            await_full(tries)
+            with pytest.raises(Problem, match="Try again in a few seconds") as caught:
+                tries.check(addresses[-1], find)
+            assert (caught.value.status_code, caught.value.headers) == (429, {"Retry-After": "5"})
+            assert tries.check("10.0.1.1", lambda: 8) == 8  # whoever comes from elsewhere does not wait
+        finally:
+            go_on.set()
+        assert [one.result() for one in found] == [7] * WAITING
+    assert most_at_once == 1
+    assert tries.check(addresses[-1], find) == 7
+
+
+def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    tries = Tries(1, clock=lambda: 0.0)
+    for found in (None, 7, None, None):
+        tries.check("10.0.0.1", lambda found=found: found)  # type: ignore[misc]
+    assert slept == [1, 1]
 
 
 def test_many_addresses_do_not_fill_the_memory() -> None:
     clock = [0.0]
-    tries = Tries(2, 600, lambda: clock[0])
+    tries = Tries(2, 600, 0, lambda: clock[0])
     for number in range(MOST_ADDRESSES):
-        tries.begin(f"name {number}")
+        tries.check(f"name {number}", lambda: None)
     clock[0] = 601
-    tries.begin("one more")
+    tries.check("one more", lambda: None)
     assert list(tries.wrong) == ["one more"]
 
 

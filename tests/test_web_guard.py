@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -22,6 +23,7 @@ from fresh.web.problems import Problem
 from fresh.web.serve import ServeConfig
 from fresh.web.server import PortError, address_of, bind, make_app
 from fresh.web.study.app import StudyServeConfig
+from running import running
 
 ASSETS = Assets({"page.css": b"body {}", "page.js": b"start();"})
 RULES = Rules(hosts_of("127.0.0.1", frozenset({"proxy.example"})), most_bytes=100, larger={"/large": 1000}, seconds=5)
@@ -84,6 +86,33 @@ def test_another_name_for_loopback_is_refused(client: TestClient, host: str) -> 
         f"This server is not reached as {host!r}. Use the address that it printed, or start it with "
         "--allow-host and that name.",
     )
+
+
+FORWARDED = {"X-Forwarded-For": "198.51.100.9, 203.0.113.7", "X-Forwarded-Proto": "https"}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "believed"),
+    [
+        ((), False),
+        (("10.0.0.0/8", "::1"), False),
+        (("127.0.0.1",), True),
+        (("10.1.0.0/16", "127.0.0.0/8"), True),
+    ],
+)
+def test_only_a_proxy_that_was_named_says_where_requests_come_from(
+    trusted: tuple[str, ...], believed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn would take it, unless it is told otherwise
+    app = FastAPI()
+
+    @app.get("/")
+    def seen(request: Request) -> list[str]:
+        return [request.client.host if request.client else "", request.url.scheme]
+
+    with running(app, trusted) as address:
+        found = httpx.get(address, headers=FORWARDED).json()
+    assert found == (["203.0.113.7", "https"] if believed else ["127.0.0.1", "http"])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:99", "[::1]:8000", "proxy.example"])

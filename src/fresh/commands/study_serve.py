@@ -18,7 +18,8 @@ comes, so that a server that is killed loses none; start it again with the same 
 
   fresh study serve my-study                                     then open http://127.0.0.1:8000/
   fresh study serve my-study --host 0.0.0.0                      reachable from other machines, without encryption
-  fresh study serve my-study --allow-host study.example.org --https          behind a reverse proxy with https
+  fresh study serve my-study --allow-host study.example.org --https --trusted-proxy 127.0.0.1
+                                                                 behind a reverse proxy with https
   fresh study serve postgresql://me@db.example.org/films         several servers may work on one study
 
 The page for whoever runs the study is at /admin: progress, agreement, whom to look at, pause, exclude, new codes,
@@ -35,6 +36,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_listening(parser)
     parser.add_argument(
         "--https", action="store_true", help="it is reached over https only, through a proxy: cookies too"
+    )
+    parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="address or network of a reverse proxy; only from there X-Forwarded-For and X-Forwarded-Proto are "
+        "believed (default: from nowhere); may be given again",
     )
     parser.add_argument(
         "--session-hours",
@@ -66,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
     hosts = frozenset(name.lower() for name in args.allow_host)
     try:
-        config = StudyServeConfig(args.host, hosts, args.https, args.session_hours)
+        config = StudyServeConfig(args.host, hosts, args.https, args.session_hours, frozenset(args.trusted_proxy))
     except ValueError as error:
         raise ValueError(str(error).replace("session_hours", "--session-hours")) from error
     with bind(args.host, args.port) as taken, closing(open_study(args.study)) as store:
@@ -75,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         address = address_of(taken)
         print(f"Serving {store.about['title']!r} at {address} (Ctrl-C ends it)")
         print(f"Admin page: {address}admin. {told}", flush=True)
-        serve(app, taken)
+        serve(app, taken, config.trusted_proxies)
     return 0
 
 

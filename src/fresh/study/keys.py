@@ -3,7 +3,7 @@
 import hmac
 import secrets
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from fresh.study.answer import StudyError
@@ -75,6 +75,13 @@ def is_admin(store: Store, secret: str) -> bool:
 
 
 def admin_mark(store: Store) -> str:
-    """Give what changes with the secret, so that sessions end with the secret that began them."""
+    """Give what changes with the secret, and when somebody signs out, so that sessions end with either."""
     with store.reading() as session:
-        return session.scalar(select(StudyRow.admin_code)) or ""
+        code, sign_outs = session.execute(select(StudyRow.admin_code, StudyRow.admin_sign_outs)).one()
+        return f"{code}.{sign_outs}"
+
+
+def end_admin_sessions(store: Store) -> None:
+    """End all sessions of the admin page."""
+    with store.writing() as session:
+        session.execute(update(StudyRow).values(admin_sign_outs=StudyRow.admin_sign_outs + 1))

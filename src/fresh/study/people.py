@@ -142,9 +142,22 @@ def look_up(store: Store, annotator: int) -> Annotator | None:
 
 
 def code_mark(store: Store, annotator: int) -> str:
-    """Give what changes with somebody's code, so that sessions end with the code that began them."""
+    """Give what changes with somebody's code."""
     with store.reading() as session:
         return session.scalar(select(AnnotatorRow.code).where(AnnotatorRow.id == annotator)) or ""
+
+
+def session_mark(store: Store, annotator: int) -> str:
+    """Give what changes with somebody's code, and when they sign out, so that sessions end with either."""
+    with store.reading() as session:
+        row = session.get(AnnotatorRow, annotator)
+        return "" if row is None else f"{row.code}.{row.sign_outs}"
+
+
+def end_sessions(store: Store, annotator: int) -> None:
+    """End all sessions of somebody."""
+    with store.writing() as session:
+        find(session, annotator).sign_outs += 1
 
 
 def renew_code(store: Store, annotator: int, mark: str | None = None) -> str:

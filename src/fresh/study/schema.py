@@ -27,6 +27,8 @@ class StudyRow(Table):
     admin_salt: Mapped[str | None] = mapped_column(String(64))
     admin_code: Mapped[str | None] = mapped_column(String(128))
     """The secret of the admin page, hashed."""
+    admin_sign_outs: Mapped[int] = mapped_column(default=0)
+    """How often somebody signed out of the admin page; sessions from before have ended."""
 
 
 class DocumentRow(Table):
@@ -79,6 +81,8 @@ class AnnotatorRow(Table):
     state: Mapped[str] = mapped_column(String(10), default="active")
     arrival: Mapped[int | None]
     consented: Mapped[int | None] = mapped_column(BigInteger)
+    sign_outs: Mapped[int] = mapped_column(default=0)
+    """How often they signed out; sessions from before have ended."""
 
 
 class AssignmentRow(Table):

@@ -78,6 +78,15 @@ def wrong_host(name: str) -> str | None:
     )
 
 
+def wrong_proxy(address: str) -> str | None:
+    """Say that something is not the address of a proxy, or a network of them."""
+    try:
+        ipaddress.ip_network(address)
+    except ValueError as error:
+        return f"--trusted-proxy takes an IP address or a network, such as 127.0.0.1 or 10.0.0.0/24: {error}."
+    return None
+
+
 def is_loopback(host: str) -> bool:
     """Say whether an address is reached from this machine only."""
     try:

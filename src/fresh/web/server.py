@@ -116,8 +116,11 @@ def own_address(family: int) -> list[str]:
         return []
 
 
-def serving(app: fastapi.FastAPI) -> uvicorn.Server:
-    """Make a server; run it with ``run(sockets=[bind(...)])``, and end it with ``should_exit = True``."""
+def serving(app: fastapi.FastAPI, trusted_proxies: Collection[str] = ()) -> uvicorn.Server:
+    """Make a server; run it with ``run(sockets=[bind(...)])``, and end it with ``should_exit = True``.
+
+    :param trusted_proxies: Addresses and networks of proxies that say where a request comes from, and by which scheme.
+    """
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -125,6 +128,8 @@ def serving(app: fastapi.FastAPI) -> uvicorn.Server:
         server_header=False,
         http=Punctual,
         ws="none",
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=sorted(trusted_proxies),  # by default uvicorn believes all that comes from loopback
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
         limit_concurrency=MOST_CONNECTIONS,
@@ -132,7 +137,7 @@ def serving(app: fastapi.FastAPI) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(app: fastapi.FastAPI, taken: socket.socket) -> None:
+def serve(app: fastapi.FastAPI, taken: socket.socket, trusted_proxies: Collection[str] = ()) -> None:
     """Serve on a port, in a process of its own, until that is told to end.
 
     What was loaded so far stays to the end: looked through for garbage again and again, as Python would, it held up all
@@ -140,4 +145,4 @@ def serve(app: fastapi.FastAPI, taken: socket.socket) -> None:
     """
     gc.collect()
     gc.freeze()
-    serving(app).run(sockets=[taken])
+    serving(app, trusted_proxies).run(sockets=[taken])

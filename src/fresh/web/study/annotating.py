@@ -170,7 +170,7 @@ class Annotating:
         session = self.site.visits.posted(request, ROLE, form)
         leave(self.site.store, session.who)
         response = go("/left")
-        self.site.visits.forget(response, ROLE)
+        self.site.visits.end(response, session)
         return response
 
     def left(self, request: Request) -> Response:

@@ -5,7 +5,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Role = Literal["visitor", "annotator", "admin"]
@@ -31,6 +31,8 @@ class Session:
     """When they were last here, in milliseconds since 1970."""
     nonce: str
     """Drawn when they came in; stays the same as long as they do."""
+    mark: str = field(default="", compare=False)
+    """What it was marked with when it was read: a session that has ended meanwhile is not renewed with the new mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,10 @@ class Signer:
         if found is None or found["role"] != role:
             return None
         who = int(found["who"])
-        if not same(found["signature"], self.sign("session", found["told"], mark_of(who))):
+        mark = mark_of(who)
+        if not same(found["signature"], self.sign("session", found["told"], mark)):
             return None
-        return Session(role, who, int(found["at"]), found["nonce"])
+        return Session(role, who, int(found["at"]), found["nonce"], mark)
 
     def is_over(self, session: Session, at: int) -> bool:
         """Say whether somebody was away for too long."""

@@ -31,7 +31,7 @@ class Door:
 
     @property
     def tries(self) -> Tries:
-        """What counts wrong codes here."""
+        """What checks codes here."""
         return self.site.tries if self.role == "annotator" else self.site.admin_tries
 
     def show(self, request: Request, status: int = 200, told: str = "") -> Response:
@@ -45,16 +45,13 @@ class Door:
 
     def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
         """Let somebody in who has a code."""
-        visits, address = self.site.visits, address_of(request)
+        visits = self.site.visits
         visits.check(visits.find(request, "visitor"), form)
-        self.tries.begin(address)
-        with self.site.hashing:
-            who = self.find(code)
+        who = self.tries.check(address_of(request), lambda: self.find(code))
         if who is None:
             if not wants_page(request):
                 raise Problem(403, WRONG[self.role])
             return self.show(request, 403, WRONG[self.role])
-        self.tries.forgive(address)
         response = go(START[self.role])
         visits.keep(request, response, visits.signer.begin(self.role, visits.clock(), who))
         visits.forget(response, "visitor")
@@ -62,14 +59,15 @@ class Door:
 
     def find(self, code: str) -> int | None:
         """Find whose code it is."""
-        if self.role == "admin":
-            return 0 if is_admin(self.site.store, code) else None
-        person = sign_in(self.site.store, code)
-        return None if person is None else person.id
+        with self.site.hashing:
+            if self.role == "admin":
+                return 0 if is_admin(self.site.store, code) else None
+            person = sign_in(self.site.store, code)
+            return None if person is None else person.id
 
     def sign_out(self, request: Request, form: Field = "") -> Response:
         """Let somebody out."""
-        self.site.visits.posted(request, self.role, form)
+        session = self.site.visits.posted(request, self.role, form)
         response = go(START[self.role])
-        self.site.visits.forget(response, self.role)
+        self.site.visits.end(response, session)
         return response

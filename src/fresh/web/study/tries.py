@@ -1,57 +1,79 @@
-"""Wrong codes are counted, so that nobody can try many."""
+"""Sign-in codes: wrong ones are counted by address, and slow down what comes from there."""
 
 import ipaddress
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
-from fresh.study.wording import plural
 from fresh.web.problems import Problem
 
 MOST_ADDRESSES = 10_000
+WAITING = 4
+"""Codes from slowed addresses that are checked or wait: each occupies one of the 40 threads of the server."""
+BUSY = (
+    "Many wrong codes came from your network, so codes from there are checked one at a time. Try again in a few "
+    "seconds."
+)
 
 
 class Tries:
-    """How often wrong codes came from each address within a while; a right one is not held against anybody."""
+    """Checks codes; after many wrong ones from an address, codes from there are checked one at a time."""
 
-    def __init__(self, most: int = 20, seconds: float = 600, clock: Callable[[], float] = time.monotonic) -> None:
+    # A limit that also refuses right codes locks people out: a school, an office or a proxy is one address, and
+    # anybody there can use up its tries. The length of codes makes guessing infeasible, not a limit. A guess names an
+    # annotator and one of 31^12 = 8e17 secrets, so more annotators do not make it easier. However many addresses take
+    # part, a server hashes at most 4 codes at a time, about 50 ms each: 80 guesses a second, 2.5e9 a year, of which
+    # one is right with a probability of 3e-9. A secret of the admin page that somebody made up can be weaker. That is
+    # what the pause after a wrong code is for: all slowed addresses together get 86,400 guesses a day, beside the
+    # first 20 in every 10 minutes from each address. The pause also leaves the processor to others.
+
+    def __init__(
+        self, most: int = 20, seconds: float = 600, pause: float = 1, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.most = most
         self.seconds = seconds
+        self.pause = pause
         self.clock = clock
         self.wrong: dict[str, deque[float]] = {}
         self.lock = threading.Lock()
+        self.slow = threading.Lock()
+        self.places = threading.Semaphore(WAITING)
 
-    def begin(self, address: str) -> None:
-        """Let somebody try; counted before it is known how it ends, so that many at once are counted too."""
-        at, place = self.clock(), network(address)
-        with self.lock:
-            if len(self.wrong) >= MOST_ADDRESSES:
-                self.wrong = {name: times for name, times in self.wrong.items() if times[-1] > at - self.seconds}
-            times = self.wrong.setdefault(place, deque())
-            while times and times[0] <= at - self.seconds:
-                times.popleft()
-            if len(times) >= self.most:
-                raise too_many(times[0] + self.seconds - at)
-            times.append(at)
+    def check(self, address: str, find: Callable[[], int | None]) -> int | None:
+        """Find whose code it is, and count a wrong one.
 
-    def forgive(self, address: str) -> None:
-        """Take back a try that was right."""
+        :param find: Gives nothing for a wrong code.
+        """
         place = network(address)
+        if not self.is_slowed(place):
+            return self.counted(place, find())
+        if not self.places.acquire(blocking=False):
+            raise Problem(429, BUSY, {"Retry-After": "5"})
+        try:
+            with self.slow:
+                found = self.counted(place, find())
+                if found is None:
+                    time.sleep(self.pause)
+                return found
+        finally:
+            self.places.release()
+
+    def is_slowed(self, place: str) -> bool:
+        """Say whether many wrong codes came from an address lately."""
         with self.lock:
             times = self.wrong.get(place)
-            if times:
-                times.pop()
-            if not times:
-                self.wrong.pop(place, None)
+            return times is not None and len(times) >= self.most and times[0] > self.clock() - self.seconds
 
-
-def too_many(seconds: float) -> Problem:
-    """Say how long to wait."""
-    minutes = max(1, math.ceil(seconds / 60))
-    told = f"Too many wrong codes came from here. Wait {plural(minutes, 'minute')}, then try again."
-    return Problem(429, told, {"Retry-After": str(max(1, math.ceil(seconds)))})
+    def counted(self, place: str, found: int | None) -> int | None:
+        """Count a wrong code."""
+        if found is None:
+            at = self.clock()
+            with self.lock:
+                if len(self.wrong) >= MOST_ADDRESSES:
+                    self.wrong = {name: times for name, times in self.wrong.items() if times[-1] > at - self.seconds}
+                self.wrong.setdefault(place, deque(maxlen=self.most)).append(at)
+        return found
 
 
 def network(address: str) -> str:

@@ -7,8 +7,8 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fresh.study.keys import admin_mark
-from fresh.study.people import code_mark
+from fresh.study.keys import admin_mark, end_admin_sessions
+from fresh.study.people import end_sessions, session_mark
 from fresh.study.store import Store, now
 from fresh.web.problems import Problem
 from fresh.web.study.sessions import HOUR, Role, Session, Signer, same
@@ -39,10 +39,10 @@ class Visits:
         return f"{self.signer.name}_{role}"
 
     def mark(self, role: Role, who: int) -> str:
-        """Bind a session to the code, or the secret, that it began with: it ends with that."""
+        """Bind a session to the code, or the secret, that it began with: it ends with that, or by signing out."""
         if role == "visitor":
             return ""
-        return admin_mark(self.store) if role == "admin" else code_mark(self.store, who)
+        return admin_mark(self.store) if role == "admin" else session_mark(self.store, who)
 
     def known(self, request: Request, role: Role) -> Session | None:
         """Find somebody's session, also one that is over."""
@@ -91,7 +91,7 @@ class Visits:
         """Have a browser keep a session, also when it is over; scripts cannot read it, and no other site can use it."""
         response.set_cookie(
             self.name(session.role),
-            self.signer.write(session, self.mark(session.role, session.who)),
+            self.signer.write(session, session.mark or self.mark(session.role, session.who)),
             max_age=int(self.signer.hours * HOUR + LINGERS) // 1000,
             httponly=True,
             samesite="strict",
@@ -103,6 +103,14 @@ class Visits:
         at = self.clock()
         if at - session.at > RENEWED_AFTER:
             self.keep(request, response, self.signer.renewed(session, at))
+
+    def end(self, response: Response, session: Session) -> None:
+        """End a session, and all others of the same code or secret: a cookie that was copied opens nothing any more."""
+        if session.role == "admin":
+            end_admin_sessions(self.store)
+        else:
+            end_sessions(self.store, session.who)
+        self.forget(response, session.role)
 
     def forget(self, response: Response, role: Role) -> None:
         """Have a browser forget a session."""
