@@ -19,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,22 @@ def manifests(runs: Runs, drawn: Mapping[str, Drawing]) -> str:
         about = manifest(read_results(runs, name))
         seeds = sorted({run["seed"] for run in about.pop("each")})
         told[name] = {"seeds": seeds, **about}
-    shown = {name: hashlib.sha256(repr(one).encode()).hexdigest()[:16] for name, one in drawn.items()}
+    shown = {name: digest(one) for name, one in drawn.items()}
     return json.dumps({"experiments": told, "figures": shown}, indent=1) + "\n"
+
+
+def digest(drawn: Drawing) -> str:
+    """Compute a digest of what a figure shows that is the same on every processor."""
+    return hashlib.sha256(json.dumps(rounded(asdict(drawn))).encode()).hexdigest()[:16]
+
+
+def rounded(value: Any) -> Any:
+    """Round all numbers in lists and dictionaries to nine significant digits; processors differ in the last of 17."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":
