@@ -29,7 +29,7 @@ import result_times
 from fresh.config import ConfigError, unknown
 from fresh.experiment.curves import Drawing, drawing
 from fresh.experiment.figure_config import read_figure
-from fresh.experiment.folder import PLAN, REPORT, Runs, check_place
+from fresh.experiment.folder import PLAN, REPORT, TIMES, Runs, check_place
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.manifest import manifest
 from fresh.experiment.plot import plot
@@ -121,10 +121,12 @@ def add(new: Runs, old: Runs, renew: bool) -> str:
         key = place.parent.name
         report = new.report(key)
         known = old.report(key)
-        if report is not None and (known is None or (renew and known != report)):
+        if report is None:
+            continue
+        if known is None or (renew and known != report):
             copy(place, old.of(key))
             n_new += 1
-        elif report is not None and known != report:
+        elif {**known, TIMES: {}} != {**report, TIMES: {}}:
             n_there += 1
     left = (
         f" {n_there} that are here with other figures stay as they are (--renew takes the new ones)." if n_there else ""
