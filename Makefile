@@ -44,6 +44,7 @@ THREADS ?= 1
 SIMD = import numpy; print(*numpy.show_config("dicts")["SIMD Extensions"].get("found", []))
 test-portable: .venv/ready browser
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 OPENBLAS_CORETYPE=Haswell \
+	GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA \
 	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(SIMD)')" \
 	OMP_NUM_THREADS=$(THREADS) $(BIN)/pytest -n 2 --dist loadfile
 
