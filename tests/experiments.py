@@ -18,9 +18,6 @@ from fresh.experiment.grid_file import read_grid
 from fresh.experiment.plan import Task, plan
 from fresh.experiment.work import Outcome, Worker
 
-TIMED = ("explain seconds",)
-"""Figures that are never the same twice."""
-
 
 def write_toy(folder: Path, toy: Splits, n_train: int = 48, n_rest: int = 16) -> Path:
     """Write a toy corpus to a folder: a file a split, with people's rationales as spans of characters."""
@@ -75,12 +72,12 @@ def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any],
 
 
 def figures(runs: Runs, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Read what was measured by runs, all but how long it took."""
+    """Read what was measured by runs."""
     found: dict[str, dict[str, float]] = {}
     for key in keys:
         report = runs.report(key)
         assert report is not None, f"{key} is not done"
-        found[key] = {name: value for name, value in report["figures"].items() if name not in TIMED}
+        found[key] = report["figures"]
     return found
 
 

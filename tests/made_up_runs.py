@@ -48,7 +48,7 @@ def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mappin
         if run.failure is not None:
             runs.fail(run.folder, run.failure, "")
         elif run.value is not None:
-            report = {"figures": run.measured, "seconds": 2.0, "notes": []}
+            report = {"figures": run.measured, "times": {"seconds": 2.0}, "notes": []}
             runs.finish(run.folder, report)
     return folder
 

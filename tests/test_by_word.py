@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -164,6 +167,16 @@ def test_a_recurrent_layer_stays_as_in_training_since_a_gpu_has_no_gradients_oth
 
 
 # Words that are weighed
+
+
+def test_a_recurrent_layer_reads_with_16_bits_on_a_processor_without_avx_512() -> None:
+    code = (
+        "import torch; from fresh.by_word import Recurrent\n"
+        "layer, words = Recurrent(5), torch.ones(2, 3, 5)\n"
+        "with torch.autocast('cpu', torch.bfloat16): layer(words, torch.tensor([3, 1])).sum().backward()\n"
+        "assert layer.forwards.weight_hh_l0.grad.any()"
+    )
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}, check=True)
 
 
 def test_words_are_weighed_and_nothing_else() -> None:

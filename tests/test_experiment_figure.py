@@ -47,7 +47,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"y": "macroF1"}, "macroF1 is not a figure of a run. Did you mean macro-F1?"),
     (
         {"kind": "scatter", "x": "ratio"},
-        f"ratio is not a figure of a run. There are: {', '.join(FIGURES)}, seconds.",
+        f"ratio is not a figure of a run. There are: {', '.join(FIGURES)}, explain seconds, seconds.",
     ),
     ({"against": "full"}, "full is not a row of this experiment. Did you mean full text?"),
     ({"against": 3}, "against must be the name of a row, or a list of them, got 3."),

@@ -45,6 +45,8 @@ DAMAGED = ["", "{", '{"version": 1', "[1]", "null", "{}", '{"version": 1}', '{"v
 DAMAGED += ['{"version": 1, "figures": {}}', '{"version": 1, "figures": {"macro-F1": "high"}}']
 DAMAGED += ['{"version": 1, "figures": {"macro-F1": null}}', '{"version": 1, "figures": {"macro-F1": true}}']
 DAMAGED += ['{"version": 1, "figures": {"macro-F1": 0.5}, "seconds": "long"}']
+DAMAGED += ['{"version": 2, "figures": {}}', '{"version": 2, "figures": {"macro-F1": 0.5}, "times": 3}']
+DAMAGED += ['{"version": 2, "figures": {"macro-F1": 0.5}, "times": {"explain seconds": "long"}}']
 
 
 @pytest.mark.parametrize("text", DAMAGED)
@@ -53,6 +55,18 @@ def test_a_damaged_report_is_no_report_and_broken(text: str, runs: Runs) -> None
     (runs.of("key") / REPORT).write_bytes(text.encode("utf-8", "surrogateescape"))
     assert runs.report("key") is None
     assert runs.broken("key") == runs.of("key") / REPORT
+
+
+def test_a_report_of_version_1_is_read_with_its_times_apart(runs: Runs) -> None:
+    old = {"version": 1, "figures": {**FIGURES, "explain seconds": 0.5}, "notes": [], "seconds": 2.0}
+    old |= {"shared seconds": 4.5, "machine": {}, "finished": "2026-01-01"}
+    runs.of("key").mkdir(parents=True)
+    (runs.of("key") / REPORT).write_text(json.dumps(old), encoding="utf-8")
+    times = {"seconds": 2.0, "shared seconds": 4.5, "explain seconds": 0.5, "finished": "2026-01-01"}
+    now = {"version": VERSION, "figures": FIGURES, "notes": [], "machine": {}, "times": times}
+    assert runs.report("key") == now
+    runs.finish("key", now)
+    assert runs.report("key") == now
 
 
 def test_a_report_of_another_version_is_done_again_and_not_broken(runs: Runs) -> None:

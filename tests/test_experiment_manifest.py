@@ -13,7 +13,7 @@ from fresh.experiment.results import Result, read_results
 MACHINE = {"card": "", "python": "3.11", "torch": "2.13"}
 
 
-def report(corpus: str, seed: int, **others: Any) -> dict[str, Any]:
+def report(corpus: str, seed: int, shared: float = 0.0, **others: Any) -> dict[str, Any]:
     return {
         "key": f"{corpus}-{seed}",
         "corpus": corpus,
@@ -22,9 +22,8 @@ def report(corpus: str, seed: int, **others: Any) -> dict[str, Any]:
         "all settings": {"method": "fresh", "train.seed": seed, "ratio": 0.2},
         "figures": {"macro-F1": 0.12345678},
         "notes": ["a note"],
-        "seconds": 2.0,
         "machine": MACHINE,
-        "finished": f"2026-01-0{seed + 1}",
+        "times": {"seconds": 2.0, "shared seconds": shared, "finished": f"2026-01-0{seed + 1}"},
         **others,
     }
 
@@ -76,7 +75,7 @@ def test_all_documents_of_a_corpus_are_listed_where_the_seed_draws_the_split() -
 
 
 def test_seconds_are_told_without_and_with_what_runs_share() -> None:
-    found = manifest([result("sst", 0, **{"shared seconds": 30.0}), result("sst", 1), result("sst", 1)])
+    found = manifest([result("sst", 0, shared=30.0), result("sst", 1), result("sst", 1)])
     assert found["seconds of runs, without what they share"] == 4.0
     assert found["seconds of runs, each with all that it shares"] == 34.0
 
@@ -99,7 +98,7 @@ def test_shared_work_is_counted_with_the_run_that_needs_it(tmp_path: Path) -> No
     assert runs.seconds("support-1") == 0.0
     planned = {"key": "k", "row": "a", "corpus": "sst", "seed": 0, "settings": {}}
     runs.write_plan("main", "", [planned], {})
-    runs.finish("k", {"figures": {"macro-F1": 0.5}, "seconds": 2.0, "shared seconds": 4.5})
+    runs.finish("k", {"figures": {"macro-F1": 0.5}, "times": {"seconds": 2.0, "shared seconds": 4.5}})
     [found] = read_results(runs, "main")
     assert found.figures["seconds"] == 6.5
 

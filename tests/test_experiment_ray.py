@@ -92,9 +92,7 @@ def findings(runs: Runs, row: str) -> dict[str, Any]:
     """All that a run reports, without times."""
     report = runs.report(key_of(runs, row))
     assert report is not None
-    report["figures"].pop("explain seconds")
-    times = ("seconds", "shared seconds", "finished")
-    return {name: value for name, value in report.items() if name not in times}
+    return {name: value for name, value in report.items() if name != "times"}
 
 
 class Noting(OnRay):

@@ -214,6 +214,17 @@ def test_what_was_noted_of_a_support_model_stands_in_the_reports_that_rely_on_it
     assert [report["notes"] for report in reports] == [["training diverged"], ["training diverged"], []]
 
 
+def test_equal_runs_compare_equal_but_for_their_times(grid: Callable[..., Path], tmp_path: Path) -> None:
+    path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1})
+    for out in ("runs", "again"):
+        assert run(path, out).failures == {}
+    for key in run_keys(path):
+        one, other = (Runs(tmp_path / out).report(key) or {} for out in ("runs", "again"))
+        times = {"seconds", "shared seconds", "explain seconds", "finished"}
+        assert one.pop("times").keys() == other.pop("times").keys() == times
+        assert one == other
+
+
 def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
     grid: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from fresh.config import ConfigError
+from fresh.experiment.curves import Line
 from fresh.experiment.folder import Runs
 from fresh.experiment.results import Result
 
@@ -122,6 +124,26 @@ def test_reports_that_are_there_stay_unless_new_ones_are_asked_for(
     assert (len(plan["runs"]), len(old.plan("human")["runs"])) == (80, 1)
 
 
+def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+    old, new = pair
+    before = contents(old)
+    [key] = contents(new)
+    again = new.report(key)
+    assert again is not None
+    new.finish(key, {**again, "times": {**again["times"], "seconds": 1.0, "finished": "2027-01-01T00:00:00+00:00"}})
+    assert results.add(new, old, renew=False) == "Reports added: 0."
+    assert contents(old) == before
+
+
+def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[Runs, Runs]) -> None:
+    old, _ = pair
+    reports = [old.report(key) or {} for key in contents(old)]
+    assert len(reports) == 1088
+    for report in reports:
+        assert report["times"].keys() - {"explain seconds"} == {"seconds", "shared seconds", "finished"}
+        assert not report["times"].keys() & (report.keys() | report["figures"].keys())
+
+
 def test_a_plan_of_the_same_runs_or_more_is_taken_over(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
     old, new = pair
     whole = old.plan("human")["runs"]
@@ -197,10 +219,27 @@ def test_a_figure_of_other_runs_is_told(results: ModuleType, monkeypatch: pytest
     assert caught.value.code == told
 
 
+@pytest.mark.parametrize(("share", "same"), [(1e-15, True), (1e-6, False)])
+def test_digests_of_figures_do_not_hang_on_the_last_digits(
+    share: float, same: bool, results: ModuleType, tmp_path: Path
+) -> None:
+    runs = results.unpacked(tmp_path)
+
+    def nudged(line: Line) -> Line:
+        return replace(line, points=tuple(point._replace(y=point.y * (1 + share)) for point in line.points))
+
+    for drawn in results.drawings(runs).values():
+        panels = tuple(replace(panel, lines=tuple(map(nudged, panel.lines))) for panel in drawn.panels)
+        other = replace(drawn, panels=panels)
+        assert other != drawn
+        digests = [json.loads(results.manifests(runs, {"a": one}))["figures"]["a"] for one in (drawn, other)]
+        assert (digests[0] == digests[1]) == same
+
+
 def made(seed: int, row: str, score: float | None, **about: Any) -> Result:
     """Make the result of a run up."""
     figures = {} if score is None else {"macro-F1": score}
-    report = {"finished": "2026-01-01T00:00:00+00:00", "seconds": 1.0, **about.pop("report", {})}
+    report = {"times": about.pop("times", {"finished": "2026-01-01T00:00:00+00:00", "seconds": 1.0})}
     return Result(f"{row}-{seed}", row, about.pop("corpus", "sst"), seed, about, figures, report=report)
 
 
@@ -245,7 +284,7 @@ def test_spreads_are_held_against_those_of_gates_with_words_of_the_same_kind(res
 def test_a_stretch_of_work_ends_where_nothing_is_done_for_long(results: ModuleType) -> None:
     ends = (("00:01:00", 60.0), ("00:01:30", 80.0), ("00:04:00", 10.0), ("00:20:00", 5.0))
     runs = [
-        made(seed, "a", 0.5, report={"finished": f"2026-01-01T{end}+00:00", "seconds": seconds})
+        made(seed, "a", 0.5, times={"finished": f"2026-01-01T{end}+00:00", "seconds": seconds})
         for seed, (end, seconds) in enumerate(ends)
     ]
     assert [round(end - start) for start, end in results.result_times.stretches(runs)] == [240, 5]

@@ -19,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ import result_times
 from fresh.config import ConfigError, unknown
 from fresh.experiment.curves import Drawing, drawing
 from fresh.experiment.figure_config import read_figure
-from fresh.experiment.folder import PLAN, REPORT, Runs, check_place
+from fresh.experiment.folder import PLAN, REPORT, TIMES, Runs, check_place
 from fresh.experiment.grid_file import read_grid
 from fresh.experiment.manifest import manifest
 from fresh.experiment.plot import plot
@@ -120,10 +121,12 @@ def add(new: Runs, old: Runs, renew: bool) -> str:
         key = place.parent.name
         report = new.report(key)
         known = old.report(key)
-        if report is not None and (known is None or (renew and known != report)):
+        if report is None:
+            continue
+        if known is None or (renew and known != report):
             copy(place, old.of(key))
             n_new += 1
-        elif report is not None and known != report:
+        elif {**known, TIMES: {}} != {**report, TIMES: {}}:
             n_there += 1
     left = (
         f" {n_there} that are here with other figures stay as they are (--renew takes the new ones)." if n_there else ""
@@ -223,8 +226,22 @@ def manifests(runs: Runs, drawn: Mapping[str, Drawing]) -> str:
         about = manifest(read_results(runs, name))
         seeds = sorted({run["seed"] for run in about.pop("each")})
         told[name] = {"seeds": seeds, **about}
-    shown = {name: hashlib.sha256(repr(one).encode()).hexdigest()[:16] for name, one in drawn.items()}
+    shown = {name: digest(one) for name, one in drawn.items()}
     return json.dumps({"experiments": told, "figures": shown}, indent=1) + "\n"
+
+
+def digest(drawn: Drawing) -> str:
+    """Compute a digest of what a figure shows that is the same on every processor."""
+    return hashlib.sha256(json.dumps(rounded(asdict(drawn))).encode()).hexdigest()[:16]
+
+
+def rounded(value: Any) -> Any:
+    """Round all numbers in lists and dictionaries to nine significant digits; processors differ in the last of 17."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":

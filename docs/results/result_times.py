@@ -5,6 +5,7 @@ from datetime import datetime
 
 from result_tables import CORPORA, lines
 
+from fresh.experiment.folder import TIMES
 from fresh.experiment.results import Result
 
 PAUSE = 180.0
@@ -25,8 +26,8 @@ def card_time(results: Sequence[Result]) -> str:
 
 def stretches(results: Sequence[Result]) -> list[tuple[float, float]]:
     """Put runs together that were done in one go."""
-    ends = [datetime.fromisoformat(run.report["finished"]).timestamp() for run in results]
-    spans = sorted((end - run.report["seconds"], end) for run, end in zip(results, ends, strict=True))
+    ends = [datetime.fromisoformat(run.report[TIMES]["finished"]).timestamp() for run in results]
+    spans = sorted((end - run.report[TIMES]["seconds"], end) for run, end in zip(results, ends, strict=True))
     found: list[tuple[float, float]] = []
     for start, end in spans:
         if found and start - found[-1][1] < PAUSE:

@@ -80,9 +80,22 @@ class Recurrent(nn.Module):
         """Read words in both directions. Shapes: (texts, words, wide) to (texts, words, 2 * RECURRENT)."""
         steps = torch.arange(words.shape[1], device=words.device).expand(words.shape[:2])
         mirrored = torch.where(there_are(n_words, words.shape[1]), n_words.unsqueeze(1) - 1 - steps, steps)
-        ahead, _ = self.forwards(words)
-        back, _ = self.backwards(turned(words, mirrored))
+        ahead, back = read(self.forwards, words), read(self.backwards, turned(words, mirrored))
         return torch.cat([ahead, turned(back, mirrored)], -1)
+
+
+def read(layer: nn.LSTM, words: Tensor) -> Tensor:
+    """Read words in one direction; on a CPU with the digits that the layer has.
+
+    With 16 bits by autocast, torch 2.13 has no LSTM for processors without AVX-512, and fails.
+    """
+    found: Tensor
+    if words.is_cuda:
+        found, _ = layer(words)
+        return found
+    with torch.autocast(words.device.type, enabled=False):
+        found, _ = layer(words.to(next(layer.parameters()).dtype))
+    return found
 
 
 def turned(words: Tensor, places: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from fresh.experiment.curves import TRIAL, by, check, number, trials
 from fresh.experiment.figure_config import TRIALS, FigureConfig, read_figure
 from fresh.experiment.grid import Cell
 from fresh.experiment.measure import FIGURES
-from fresh.experiment.results import SECONDS, Result, where, written
+from fresh.experiment.results import TIMED, Result, where, written
 from fresh.methods.listed import CONFIGS
 from fresh.methods.named import owns
 
@@ -42,7 +42,7 @@ def check_called(results: Sequence[Result], config: FigureConfig) -> None:
     settings = (name for run in results for name in run.settings)
     panels = (written(run.about(config.panels)) for run in results)
     rows = (TRIAL.sub("", run.row) for run in results)
-    names = (*PLAIN, *settings, *panels, *rows, *map(by(config), results), *FIGURES, SECONDS, TRIALS)
+    names = (*PLAIN, *settings, *panels, *rows, *map(by(config), results), *FIGURES, *TIMED, TRIALS)
     known = list(dict.fromkeys(names))
     wrong = [
         unknown(name, "the name of an axis, a panel or a line", known) for name in config.names if name not in known
@@ -54,7 +54,7 @@ def check_called(results: Sequence[Result], config: FigureConfig) -> None:
 def check_runs(results: Sequence[Result], config: FigureConfig) -> None:
     """Refuse figures that are never measured, and runs of which nothing can be drawn."""
     wanted = [config.y, *([config.x] if config.kind == "scatter" else [])]
-    known = (*FIGURES, SECONDS)
+    known = (*FIGURES, *TIMED)
     wrong = [unknown(name, "a figure of a run", known) for name in wanted if name not in known]
     if wrong:
         raise ConfigError("\n".join(wrong))

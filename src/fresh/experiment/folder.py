@@ -13,12 +13,14 @@ from fresh.whole_file import write_text
 
 REPORT, FAILED, PLAN = "report.json", "failed.json", "plans"
 SECONDS = "seconds.json"
-TIMES = ("seconds", "shared seconds")
-"""What a report says of the time that a run took."""
+TIMES = "times"
+"""Where a report says how long a run took and when it ended. Equal runs on one machine are equal in all else."""
+DURATIONS = ("seconds", "shared seconds", "explain seconds")
 PLANNED = {"key", "row", "corpus", "seed", "settings"}
 """What a plan says of a run."""
-VERSION = 1
-"""Of the form of reports; those of another are done again."""
+VERSION = 2
+"""Of the form of reports. Version 1, which had times among figures, is read as well; runs of others are done again."""
+READABLE = (1, VERSION)
 
 
 class GoneError(ValueError):
@@ -64,15 +66,18 @@ class Runs:
             yield
 
     def report(self, key: str) -> dict[str, Any] | None:
-        """Read the report of a run that is done."""
+        """Read the report of a run that is done, in the form of now."""
         found = read_record(self.of(key) / REPORT)
-        return found if found is not None and found.get("version") == VERSION and has_figures(found) else None
+        if found is None or found.get("version") not in READABLE or not has_figures(found):
+            return None
+        return with_times_apart(found)
 
     def broken(self, key: str) -> Path | None:
         """Name the report of a run if it is there, but not one; those of other versions are none of these."""
         place = self.of(key) / REPORT
         found = read_record(place) or {}
-        return place if place.exists() and found.get("version", VERSION) == VERSION and not has_figures(found) else None
+        known = found.get("version", VERSION) in READABLE
+        return place if place.exists() and known and not has_figures(found) else None
 
     def failure(self, key: str) -> str | None:
         """Read why a run failed, if it did."""
@@ -154,11 +159,20 @@ def check_place(path: Path) -> None:
 
 def has_figures(report: Mapping[str, Any]) -> bool:
     """Say whether a report has figures, and numbers wherever there must be one."""
-    figures = report.get("figures")
-    if not isinstance(figures, dict) or not figures:
+    figures, times = report.get("figures"), report.get(TIMES, report)
+    if not isinstance(figures, dict) or not figures or not isinstance(times, dict):
         return False
-    numbers = (*figures.values(), *(report[name] for name in TIMES if name in report))
+    numbers = (*figures.values(), *(times[name] for name in DURATIONS if name in times))
     return all(is_number(number) for number in numbers)
+
+
+def with_times_apart(report: dict[str, Any]) -> dict[str, Any]:
+    """Bring a report of version 1 into the form of now."""
+    if report["version"] == VERSION:
+        return report
+    figures = report["figures"]
+    times = {name: part.pop(name) for part in (report, figures) for name in (*DURATIONS, "finished") if name in part}
+    return {**report, "version": VERSION, TIMES: times}
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:

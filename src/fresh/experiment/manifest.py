@@ -6,7 +6,7 @@ from typing import Any
 
 import fresh
 from fresh.config import ConfigError
-from fresh.experiment.folder import REPORT
+from fresh.experiment.folder import REPORT, TIMES
 from fresh.experiment.results import Result, each_once
 from fresh.train_config import LATER
 
@@ -43,8 +43,8 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
         "data": data_of(done),
         "machines": counted(report["machine"] for report in reports),
         "finished": [
-            min((report["finished"] for report in reports), default=""),
-            max((report["finished"] for report in reports), default=""),
+            min((report[TIMES]["finished"] for report in reports), default=""),
+            max((report[TIMES]["finished"] for report in reports), default=""),
         ],
         **seconds_of(each_once(done)),
         "settings of all": common,
@@ -55,8 +55,9 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
                 "seed": result.seed,
                 "key": result.key,
                 "settings": {name: value for name, value in settings[result.key].items() if name not in common},
-                "figures": {name: round(value, PLACES) for name, value in result.figures.items()},
+                "figures": {name: round(value, PLACES) for name, value in result.report["figures"].items()},
                 "notes": result.report["notes"],
+                TIMES: result.report[TIMES],
             }
             for result in done
         ],
@@ -81,14 +82,15 @@ def data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
 
 def seconds_of(done: Sequence[Result]) -> dict[str, float]:
     """Add up how long runs took, and how long they would have taken one by one, with nothing shared."""
-    alone = sum(result.report["seconds"] for result in done)
-    shared = sum(result.report.get("shared seconds", 0.0) for result in done)
+    alone = sum(result.report[TIMES]["seconds"] for result in done)
+    shared = sum(result.report[TIMES].get("shared seconds", 0.0) for result in done)
     return {ALONE: round(alone, 1), ALL: round(alone + shared, 1)}
 
 
 def check_report(result: Result) -> None:
     """Refuse a report that does not say what stands behind its figures."""
-    wrong = [name for name, kind in TOLD.items() if not isinstance(result.report.get(name), kind)]
+    said = {**result.report, **result.report.get(TIMES, {})}
+    wrong = [name for name, kind in TOLD.items() if not isinstance(said.get(name), kind)]
     if wrong:
         raise ConfigError(
             f"{REPORT} of {result.corpus}, {result.row}, seed {result.seed}, in runs/{result.key}, lacks: "

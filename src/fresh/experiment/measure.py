@@ -12,6 +12,7 @@ from fresh.data import Splits
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluate import explain_all, share_unread
 from fresh.experiment.grid import Cell
+from fresh.experiment.results import EXPLAIN_SECONDS
 from fresh.experiment.shared import Known
 from fresh.extractor import SaliencyExtractor
 from fresh.figures import AGREEMENT, named, unzipped
@@ -32,10 +33,12 @@ from fresh.training import Watch, quickly
 
 FIGURES = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
-    "explain seconds",
     *AGREEMENT,
 )
-"""What is measured of a run, as far as it can be."""
+"""What is measured of a run, as far as it can be, beside how long it takes."""
+
+Measured = tuple[dict[str, float], dict[str, float]]
+"""Figures, and times."""
 
 
 def train(splits: Splits, cell: Cell, run: Run, known: Known | None, watch: Watch) -> Trained:
@@ -47,7 +50,7 @@ def train(splits: Splits, cell: Cell, run: Run, known: Known | None, watch: Watc
     return train_method(cell.method, splits, run.method, watch, None)
 
 
-def measure(splits: Splits, trained: Trained, config: TrainConfig) -> dict[str, float]:
+def measure(splits: Splits, trained: Trained, config: TrainConfig) -> Measured:
     """Measure a model on test, and on dev, with the numbers that it was trained with."""
     with contextlib.ExitStack() as stack:
         for network in networks_of(trained.model):
@@ -63,7 +66,7 @@ def networks_of(model: Rationalizer) -> Iterator[nn.Module]:
         yield scorer.network
 
 
-def measure_trained(splits: Splits, trained: Trained) -> dict[str, float]:
+def measure_trained(splits: Splits, trained: Trained) -> Measured:
     """Measure a model."""
     model = trained.model
     documents = [example.document for example in splits.test]
@@ -72,13 +75,13 @@ def measure_trained(splits: Splits, trained: Trained) -> dict[str, float]:
     seconds = time.perf_counter() - started
     on_dev = model.predictor.predict([rationale for rationale, _ in cut_all(splits.dev, trained.dev_masks)])
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
-    return {
+    figures = {
         **figures_of(splits, answers, masks, on_dev),
         **agreed(splits.test, explained),
         **({} if trained.kept_by_gate is None else {"kept by gate": trained.kept_by_gate}),
         "unread": unread_by(model, documents),
-        "explain seconds": seconds,
     }
+    return figures, {EXPLAIN_SECONDS: seconds}
 
 
 def unread_by(model: Rationalizer, documents: Sequence[Document]) -> float:
@@ -87,7 +90,7 @@ def unread_by(model: Rationalizer, documents: Sequence[Document]) -> float:
     return scorer.share_unread(documents) if isinstance(scorer, Known) else share_unread(model, documents)
 
 
-def measure_complement(splits: Splits, run: Run, known: Known | None, watch: Watch) -> dict[str, float]:
+def measure_complement(splits: Splits, run: Run, known: Known | None, watch: Watch) -> Measured:
     """Train and test a predictor that reads what was dropped."""
     assert isinstance(run.method, FreshConfig)
     assert known is not None
@@ -98,7 +101,7 @@ def measure_complement(splits: Splits, run: Run, known: Known | None, watch: Wat
     predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, watch.named("complement"))
     with quickly(predictor.classifier, run.method.train):
         on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
-    return figures_of(splits, on_test, dropped[2], on_dev)
+    return figures_of(splits, on_test, dropped[2], on_dev), {}
 
 
 def figures_of(

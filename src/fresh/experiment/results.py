@@ -6,13 +6,16 @@ from typing import Any
 
 from fresh.config import ConfigError, unknown
 from fresh.estimate import short
-from fresh.experiment.folder import PLANNED, Runs, check_place
+from fresh.experiment.folder import PLANNED, TIMES, Runs, check_place
 
 MAIN = "macro-F1"
 """The figure that is shown where no other is asked for."""
 NOTHING = "–"
 SECONDS = "seconds"
 """The figure that says how long a run takes by itself: training and testing, with what it shares with others."""
+EXPLAIN_SECONDS = "explain seconds"
+TIMED = (EXPLAIN_SECONDS, SECONDS)
+"""Figures that are never the same twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Result:
     seed: int
     settings: Mapping[str, Any]
     figures: Mapping[str, float] = field(default_factory=dict)
-    """What was measured; nothing if the run is not done."""
+    """What was measured, also how long it took; nothing if the run is not done."""
     failure: str | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
     """The whole report of the run."""
@@ -51,9 +54,12 @@ def result_of(runs: Runs, planned: Mapping[str, Any]) -> Result:
     """Read what is there of a run."""
     report = runs.report(planned["key"]) or {}
     failure = None if report else runs.failure(planned["key"])
+    times = report.get(TIMES, {})
     figures = dict(report.get("figures", {}))
-    if SECONDS in report:
-        figures[SECONDS] = report[SECONDS] + report.get("shared seconds", 0.0)
+    if EXPLAIN_SECONDS in times:
+        figures[EXPLAIN_SECONDS] = times[EXPLAIN_SECONDS]
+    if SECONDS in times:
+        figures[SECONDS] = times[SECONDS] + times.get("shared seconds", 0.0)
     broken = "" if report else str(runs.broken(planned["key"]) or "")
     return Result(
         **{name: planned[name] for name in PLANNED}, figures=figures, failure=failure, report=report, broken=broken

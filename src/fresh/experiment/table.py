@@ -9,7 +9,7 @@ from fresh.experiment.mixture import alike, mixed_in, telling
 from fresh.experiment.results import (
     MAIN,
     NOTHING,
-    SECONDS,
+    TIMED,
     Result,
     check_figures,
     check_names,
@@ -24,7 +24,7 @@ from fresh.sheet import Place, Sheet
 
 FIGURE = "figure"
 """Where several figures are shown, they are told apart as settings are."""
-LOW_IS_GOOD = (SECONDS, "explain seconds", "unread")
+LOW_IS_GOOD = (*TIMED, "unread")
 NEITHER_IS_GOOD = ("kept",)
 READS_ALL = "full_text"
 """The method that chooses no words, and so is not ranked among those that do."""

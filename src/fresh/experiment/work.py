@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from fresh.data import DataError
-from fresh.experiment.folder import BusyError, Runs
+from fresh.experiment.folder import TIMES, BusyError, Runs
 from fresh.experiment.grid import Cell, lasting, shares_gate, shares_scores
 from fresh.experiment.measure import measure, measure_complement, train
 from fresh.experiment.plan import Task, gate_key, scores_key, support_key, tasks_of
@@ -186,9 +186,9 @@ class Worker:
                 raise ValueError("The scores that it needs are missing or damaged. Try again what failed: --retry.")
         watch = self.watch_run(cell, run, key, digest)
         if cell.reads == "complement":
-            figures = measure_complement(splits, run, known, watch)
+            figures, times = measure_complement(splits, run, known, watch)
         else:
-            figures = measure(splits, train(splits, cell, run, known, watch), run.method.train)
+            figures, times = measure(splits, train(splits, cell, run, known, watch), run.method.train)
         return {
             "key": key,
             "corpus": cell.corpus,
@@ -201,10 +201,13 @@ class Worker:
             "data": digest,
             "figures": figures,
             "notes": [*(() if known is None else known.notes), *watch.notes],
-            "seconds": time.perf_counter() - started,
-            "shared seconds": self.shared_seconds(cell, run, digest),
             "machine": machine(),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            TIMES: {
+                **times,
+                "seconds": time.perf_counter() - started,
+                "shared seconds": self.shared_seconds(cell, run, digest),
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            },
         }
 
     def watch_run(self, cell: Cell, run: Run, key: str, digest: str) -> Watch:
