@@ -40,7 +40,7 @@ test: .venv/ready browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: .venv/ready
-	$(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 3000
 
 docs: .venv/ready
 	$(BIN)/python docs/reference/make_settings.py

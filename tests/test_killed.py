@@ -1,5 +1,6 @@
 """Trainings, explanations and study servers that are killed at random moments; grids: test_experiment_killed.py."""
 
+import hashlib
 import itertools
 import json
 import os
@@ -31,7 +32,7 @@ from fresh.support import Support
 from studies import plan
 from visitors import Person, server_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 COMMAND = """
 import sys
 import fresh.cli, fresh.recipe
@@ -70,22 +71,27 @@ def kill_within(arguments: Sequence[str], seconds: float, generator: np.random.G
     return process.returncode != 0
 
 
+def digests(folder: Path) -> dict[str, str]:
+    """Digest all files of a model, so that those that differ are named and not printed."""
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files_in(folder).items()}
+
+
 def test_trainings_killed_at_random_end_as_undisturbed_ones(
     toy: Splits, encoders: dict[str, Path], tmp_path: Path
 ) -> None:
     data = write_toy(tmp_path / "toy", toy, 96, 16)
     settings = small.options(encoders["bert"], epochs=8, patience=8, dropout=0.3, learning_rate=1e-3)
-    undisturbed, out = tmp_path / "undisturbed", tmp_path / "killed" / "model"
+    undisturbed, out = tmp_path / "undisturbed" / "model", tmp_path / "killed" / "model"
     seconds = finish(["train", str(data), "--out", str(undisturbed), *settings])
-    whole, command = files_in(undisturbed), ["train", str(data), "--out", str(out), *settings]
+    whole, command = digests(undisturbed), ["train", str(data), "--out", str(out), *settings]
     generator, n_kills = np.random.default_rng(0), 0
     while n_kills < 22:
         n_kills += kill_within(command, seconds, generator)
-        assert not out.exists() or files_in(out) == whole
+        assert not out.exists() or digests(out) == whole
         if out.exists():
             shutil.rmtree(out.parent)
     finish(command)
-    assert files_in(out) == whole
+    assert digests(out) == whole
     assert sorted(path.name for path in out.parent.iterdir()) == ["model", "model-report.html"]
 
 
@@ -94,12 +100,12 @@ def test_explanations_killed_at_random_are_whole_lines(
 ) -> None:
     model, texts, output = tmp_path / "model", tmp_path / "texts.jsonl", tmp_path / "out.jsonl"
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(model)
-    examples = itertools.islice(itertools.cycle(toy.train), 10_000)
+    examples = itertools.islice(itertools.cycle(toy.train), 3_000)
     small.write_jsonl(texts, [{"id": str(n), "text": example.document.text} for n, example in enumerate(examples)])
     command = ["explain", str(model), "--input", str(texts), "--output", str(output), "--device", "cpu", "--overwrite"]
     seconds = finish(command)
     expected = output.read_bytes().splitlines(keepends=True)
-    assert [json.loads(line)["id"] for line in expected] == [str(n) for n in range(10_000)]
+    assert [json.loads(line)["id"] for line in expected] == [str(n) for n in range(3_000)]
     generator, n_kills, n_lines = np.random.default_rng(0), 0, set[int]()
     while n_kills < 12:
         n_kills += kill_within(command, seconds, generator)
@@ -111,40 +117,44 @@ def test_explanations_killed_at_random_are_whole_lines(
     assert output.read_bytes().splitlines(keepends=True) == expected
 
 
+def answer(address: str, code: str, n_answers: int, told: set[tuple[int, str]], answered: threading.Semaphore) -> None:
+    """Sign in and answer texts, until the server is killed; note who had which answer acknowledged."""
+    with (
+        suppress(httpx.TransportError),
+        httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client,
+    ):
+        person = Person(client).enter(code)
+        for _ in range(n_answers):
+            if text := person.get("/item").text:
+                person.give()
+                assert person.status == 200
+                number = text.removeprefix("word").partition(".")[0]  # "word7.0 word7.1 ..." is document 7
+                told.add((int(code.partition("-")[0]), f"doc-{number}"))
+                answered.release()
+
+
 def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
     place, generator = str(tmp_path / "s"), np.random.default_rng(0)
     settings: dict[str, Any] = {"n": 55, "sample": 55, "practice": 0, "checks": 0, "per_item": 1}
     with closing(create_study(place, plan({"full": {"kind": "full_text"}}, **settings))) as store:
         codes = add_annotators(store, 5)
     told: set[tuple[int, str]] = set()
-    answered = threading.Semaphore(0)
-
-    def answer(address: str, code: str, n_answers: int) -> None:
-        with (
-            suppress(httpx.TransportError),  # the server was killed
-            httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client,
-        ):
-            person = Person(client).enter(code)
-            for _ in range(n_answers):
-                if text := person.get("/item").text:
-                    person.give()
-                    assert person.status == 200
-                    number = text.removeprefix("word").partition(".")[0]  # "word7.0 word7.1 ..." is document 7
-                    told.add((int(code.partition("-")[0]), f"doc-{number}"))
-                    answered.release()
 
     def serve(n_answers: int, killed_after: int) -> list[tuple[int, str]]:
+        answered = threading.Semaphore(0)
         with server_of(place) as (address, server, _):
-            threads = [threading.Thread(target=answer, args=(address, code, n_answers)) for code in codes]
-            for thread in threads:
-                thread.start()
+            people = [
+                threading.Thread(target=answer, args=(address, code, n_answers, told, answered)) for code in codes
+            ]
+            for person in people:
+                person.start()
             for _ in range(killed_after):
                 assert answered.acquire(timeout=60)
             if killed_after:
                 time.sleep(generator.uniform(0, 0.05))
                 server.send_signal(signal.SIGKILL)
-            for thread in threads:
-                thread.join()
+            for person in people:
+                person.join()
         with closing(open_study(place)) as store:
             saved = [(one["annotator"], one["document"]) for one in records(store)]
         assert told <= set(saved)
@@ -153,6 +163,4 @@ def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
 
     for _ in range(11):
         serve(1, killed_after=int(generator.integers(1, 5)))
-        while answered.acquire(blocking=False):  # those that were told after the kill
-            pass
     assert len(serve(55, killed_after=0)) == 55

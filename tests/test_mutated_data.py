@@ -67,8 +67,7 @@ def read(path: Path, generator: Generator) -> str:
     try:
         load_splits(str(path), DataConfig(skip_bad=bool(generator.random() < 0.5)), seed=0)
         end = "read"
-    except DataError as error:
-        assert str(error)
+    except DataError:
         end = "refused"
     assert time.monotonic() - start < SECONDS, f"{time.monotonic() - start:.1f} s"
     return end

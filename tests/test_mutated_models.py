@@ -82,17 +82,15 @@ def within(seconds: int) -> Iterator[None]:
     def fail(_number: int, _frame: FrameType | None) -> None:
         raise AssertionError(f"not done after {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(seconds)
+    handler, (left, _) = signal.signal(signal.SIGALRM, fail), signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, left)  # pytest's own, for the whole test
+        signal.signal(signal.SIGALRM, handler)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.filterwarnings("ignore:.* has no digest of itself")
 @pytest.mark.parametrize("forged", [False, True], ids=["damaged", "forged"])
 @pytest.mark.parametrize("batch", range(4))
@@ -106,15 +104,15 @@ def test_mutated_models_say_the_same_or_are_refused(
         drop_folder(folder)
         output.unlink(missing_ok=True)
         write_files(content, folder)
+        refusal: ValueError | None = None
         try:
             Rationalizer.from_pretrained(folder, device="cpu")
-            refusal = ""
         except ValueError as error:
-            assert type(error).__module__.startswith("fresh."), f"{type(error).__name__}: {error}"
-            refusal = str(error)
+            refusal = error
+        assert refusal is None or type(refusal).__module__.startswith("fresh."), repr(refusal)
         status, told = main(command), capsys.readouterr().err
-        assert (status == 0) == (refusal == ""), f"{status}: {told}"
-        assert refusal in told, f"{refusal} | {told}"
+        assert status == (refusal is not None), told
+        assert refusal is None or str(refusal) in told, told
         return "refused" if refusal else output.read_text(encoding="utf-8")
 
     expected = explain(files)
