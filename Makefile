@@ -49,7 +49,7 @@ test-portable: .venv/ready browser
 	OMP_NUM_THREADS=$(THREADS) $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: .venv/ready
-	$(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 3000
 
 docs: .venv/ready
 	$(BIN)/python docs/reference/make_settings.py

@@ -55,10 +55,10 @@ def unmarked(example: Example) -> Example:
     return Example(example.document, example.label)
 
 
-def write_csv(path: Path, table: Sequence[Mapping[str, Any]]) -> Path:
+def write_csv(path: Path, table: Sequence[Mapping[str, Any]], delimiter: str = ",") -> Path:
     """Write a table whose first line names the columns."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]))
+        writer = csv.DictWriter(file, list(table[0]), delimiter=delimiter)
         writer.writeheader()
         writer.writerows(table)
     return path

@@ -179,6 +179,15 @@ def test_evidence_of_another_shape_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("docids", [[["b.txt"]], "b.txt", 1.5, [None]])
+def test_docids_of_another_shape_are_refused(tmp_path: Path, docids: object) -> None:
+    path = write_tar(tmp_path / "c.tar", files({**ROWS, "val.jsonl": [{**GOOD, "docids": docids}]}))
+    assert fails(path) == (
+        "c.tar/val.jsonl, line 1: docids must be a list of document names. "
+        "Keep the layout of the ERASER benchmark (DeYoung et al., 2020)."
+    )
+
+
 def test_an_empty_split_is_refused(tmp_path: Path) -> None:
     path = write_tar(tmp_path / "c.tar", files({**ROWS, "val.jsonl": []}))
     assert fails(path) == "c.tar/val.jsonl holds no rows. Give one row for each document."

@@ -104,7 +104,6 @@ def test_killed_at_random_a_run_never_looks_done_that_is_not(undisturbed: Path, 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_killed_at_random_fifty_times(undisturbed: Path, tmp_path: Path) -> None:
     check_kills(undisturbed, tmp_path / "runs", 50, seed=1)
 

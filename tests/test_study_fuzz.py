@@ -1,13 +1,17 @@
 """Whatever is sent to the pages of a study, the answer is a page or a problem detail, and nothing breaks."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+import schemathesis
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from schemathesis.core.result import Ok
 from starlette.testclient import TestClient
 
 from fresh.study.keys import make_admin_secret
@@ -40,6 +44,8 @@ ODD = st.one_of(
     st.integers(-(10**25), 10**25).map(str),
     st.sampled_from(["pos", "1", "0", "4", "5", "yes", "exclude", "\x00", "\u202e", "1e3", "٣", "NaN", "%00", "../.."]),
 )
+ENDING = ("/sign-out", "/leave", "/admin/sign-out", "/admin/pause")
+"""After these, when the form is their own, nothing more would be answered."""
 QUIETLY = settings(
     max_examples=60,
     deadline=None,
@@ -122,3 +128,28 @@ def test_whatever_is_asked_for(app: FastAPI, path: str, cookie: str) -> None:
 def test_whatever_a_body_holds(person: Person, body: bytes, kind: str) -> None:
     person.answer = person.client.post("/answer", content=body, headers={**BROWSER, "Content-Type": kind})
     check(person)
+
+
+@pytest.mark.slow
+def test_650_requests_that_the_routes_describe(app: FastAPI, person: Person) -> None:
+    schema = schemathesis.openapi.from_dict(app.openapi())
+    schema.app = app
+    cookies = dict(person.client.cookies)
+    answered: Counter[int] = Counter()
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok)
+        operation = found.ok()
+
+        @settings(QUIETLY, max_examples=60)
+        @given(case=operation.as_strategy(), own=st.booleans())
+        def ask(case: schemathesis.Case[Any], own: bool) -> None:
+            if own and isinstance(case.body, dict) and case.path not in ENDING:
+                person.get("/admin" if case.path.startswith("/admin") else "/item")
+                case.body |= {name: person.field(name) for name in ("form", "ticket")}
+            answer = case.call(headers={**BROWSER, "Host": "127.0.0.1"}, cookies=cookies)
+            assert answer.status_code < 500
+            answered[answer.status_code] += 1
+
+        ask()
+    assert answered.total() >= 650
+    assert answered.keys() >= {200, 403, 404, 409, 422}

@@ -75,7 +75,9 @@ class Eraser:
 
     def names_of(self, row: Row, evidence: Sequence["Evidence"]) -> list[str]:
         """Find the documents it lists and those its evidence is in; if there are none, the one it is named for."""
-        listed = row.values.get("docids") or ()
+        listed = row.values.get("docids") or []
+        if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+            raise RowError(row.place, "docids must be a list of document names.", WAY_OUT)
         names = list(dict.fromkeys([*listed, *(item.docid for item in evidence)]))
         if not names:
             whole = str(row.values.get("annotation_id"))

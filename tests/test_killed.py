@@ -1,0 +1,166 @@
+"""Trainings, explanations and study servers that are killed at random moments; grids: test_experiment_killed.py."""
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import small
+from experiments import write_toy
+from fresh.data import Splits
+from fresh.discretize import TopK
+from fresh.model_folder import files_in
+from fresh.predictor import Predictor
+from fresh.study.people import add_annotators
+from fresh.study.records import records
+from fresh.study.store import create_study, open_study
+from fresh.support import Support
+from studies import plan
+from visitors import Person, server_of
+
+pytestmark = pytest.mark.slow
+COMMAND = """
+import sys
+import fresh.cli, fresh.recipe
+fresh.recipe.KEPT_EVERY = 0.05  # seconds: states are written almost all the time
+print("ready", flush=True)
+sys.exit(fresh.cli.main())
+"""
+
+
+def start(arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Begin a command in a process of its own, and wait until it has loaded what it needs."""
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def finish(arguments: Sequence[str]) -> float:
+    """Let a command end, and say how long it took."""
+    process, begin = start(arguments), time.monotonic()
+    process.communicate()
+    assert process.returncode == 0
+    return time.monotonic() - begin
+
+
+def kill_within(arguments: Sequence[str], seconds: float, generator: np.random.Generator) -> bool:
+    """Kill a command at a random moment, and say whether that came before its end."""
+    process = start(arguments)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(generator.uniform(0, seconds))
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode in (0, -signal.SIGKILL)
+    return process.returncode != 0
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Digest all files of a model, so that those that differ are named and not printed."""
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files_in(folder).items()}
+
+
+def test_trainings_killed_at_random_end_as_undisturbed_ones(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    data = write_toy(tmp_path / "toy", toy, 96, 16)
+    settings = small.options(encoders["bert"], epochs=8, patience=8, dropout=0.3, learning_rate=1e-3)
+    undisturbed, out = tmp_path / "undisturbed" / "model", tmp_path / "killed" / "model"
+    seconds = finish(["train", str(data), "--out", str(undisturbed), *settings])
+    whole, command = digests(undisturbed), ["train", str(data), "--out", str(out), *settings]
+    generator, n_kills = np.random.default_rng(0), 0
+    while n_kills < 22:
+        n_kills += kill_within(command, seconds, generator)
+        assert not out.exists() or digests(out) == whole
+        if out.exists():
+            shutil.rmtree(out.parent)
+    finish(command)
+    assert digests(out) == whole
+    assert sorted(path.name for path in out.parent.iterdir()) == ["model", "model-report.html"]
+
+
+def test_explanations_killed_at_random_are_whole_lines(
+    support: Support, predictor: Predictor, toy: Splits, tmp_path: Path
+) -> None:
+    model, texts, output = tmp_path / "model", tmp_path / "texts.jsonl", tmp_path / "out.jsonl"
+    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(model)
+    examples = itertools.islice(itertools.cycle(toy.train), 5_000)
+    small.write_jsonl(texts, [{"id": str(n), "text": example.document.text} for n, example in enumerate(examples)])
+    command = ["explain", str(model), "--input", str(texts), "--output", str(output), "--device", "cpu", "--overwrite"]
+    seconds = finish(command)
+    expected = output.read_bytes().splitlines(keepends=True)
+    assert [json.loads(line)["id"] for line in expected] == [str(n) for n in range(5_000)]
+    generator, n_kills, n_lines = np.random.default_rng(0), 0, set[int]()
+    while n_kills < 12:
+        n_kills += kill_within(command, seconds, generator)
+        found = output.read_bytes().splitlines(keepends=True)
+        assert found == expected[: len(found)]
+        n_lines.add(len(found))
+    assert len(n_lines) > 3
+    finish(command)
+    assert output.read_bytes().splitlines(keepends=True) == expected
+
+
+def answer(address: str, code: str, n_answers: int, told: set[tuple[int, str]], answered: threading.Semaphore) -> None:
+    """Sign in and answer texts, until the server is killed; note who had which answer acknowledged."""
+    with (
+        suppress(httpx.TransportError),
+        httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client,
+    ):
+        person = Person(client).enter(code)
+        for _ in range(n_answers):
+            if text := person.get("/item").text:
+                person.give()
+                assert person.status == 200
+                number = text.removeprefix("word").partition(".")[0]  # "word7.0 word7.1 ..." is document 7
+                told.add((int(code.partition("-")[0]), f"doc-{number}"))
+                answered.release()
+
+
+def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
+    place, generator = str(tmp_path / "s"), np.random.default_rng(0)
+    settings: dict[str, Any] = {"n": 55, "sample": 55, "practice": 0, "checks": 0, "per_item": 1}
+    with closing(create_study(place, plan({"full": {"kind": "full_text"}}, **settings))) as store:
+        codes = add_annotators(store, 5)
+    told: set[tuple[int, str]] = set()
+
+    def serve(n_answers: int, killed_after: int) -> list[tuple[int, str]]:
+        answered = threading.Semaphore(0)
+        with server_of(place) as (address, server, _):
+            people = [
+                threading.Thread(target=answer, args=(address, code, n_answers, told, answered)) for code in codes
+            ]
+            for person in people:
+                person.start()
+            for _ in range(killed_after):
+                assert answered.acquire(timeout=60)
+            if killed_after:
+                time.sleep(generator.uniform(0, 0.05))
+                server.send_signal(signal.SIGKILL)
+            for person in people:
+                person.join()
+        with closing(open_study(place)) as store:
+            saved = [(one["annotator"], one["document"]) for one in records(store)]
+        assert told <= set(saved)
+        assert len({document for _, document in saved}) == len(saved)
+        return saved
+
+    for _ in range(11):
+        serve(1, killed_after=int(generator.integers(1, 5)))
+    assert len(serve(55, killed_after=0)) == 55
