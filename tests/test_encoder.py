@@ -221,6 +221,16 @@ def test_missing_and_unexpected_weights_are_named(change: Change, found: str, tm
         load_encoder(str(folder), "mean")
 
 
+def test_more_layers_than_weights_are_refused_before_they_are_built(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**8}), encoding="utf-8")
+    n_weights = len(load_file(folder / "model.safetensors"))
+    says = f"says 100,000,000 layers, but model.safetensors holds {n_weights} weights in all"
+    with pytest.raises(EncoderError, match=says):
+        load_encoder(str(folder))
+
+
 def test_of_many_wrong_weights_the_first_few_are_named(tmp_path: Path) -> None:
     folder = build("bert", tmp_path / "bert")
     rewrite(folder, prefixed("module."))

@@ -325,3 +325,13 @@ def test_a_failure_of_the_last_move_brings_the_old_model_back(
     with pytest.raises(OSError, match="no more links"):
         model.save_pretrained(folder, overwrite=True)
     assert snapshot(folder.parent) == before
+
+
+def test_a_panic_of_the_tokenizers_library_is_a_damaged_folder(folder: Path) -> None:
+    path = folder / "predictor" / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    tokenizer["post_processor"]["special_tokens"] = {}
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    edit(folder, lambda manifest: manifest["files"].update({"predictor/tokenizer.json": digest_of(path)}))
+    with pytest.raises(ModelError, match=r"is damaged: it cannot be loaded \(PanicException: no entry found for key\)"):
+        Rationalizer.from_pretrained(folder)

@@ -18,9 +18,9 @@ from typing import Literal
 import torch
 import transformers
 from huggingface_hub.utils import logging as hub_logging
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import nn
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file, extract_commit_hash
 
@@ -128,6 +128,7 @@ def read_encoder(
     """
     with quiet():
         try:
+            check_depth(name, Path(source))
             model, loading = AutoModel.from_pretrained(
                 source,
                 revision=revision,
@@ -148,6 +149,21 @@ def read_encoder(
         raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
     how = pooling_of(source, revision) if pooling == "auto" else pooling
     return Encoder(name, model.eval(), tokenizer, how, random_pooler=random_pooler)
+
+
+def check_depth(name: str, folder: Path) -> None:
+    """Refuse a folder whose configuration has more layers than its file has weights: building them might never end."""
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        return
+    n_layers = getattr(AutoConfig.from_pretrained(folder, trust_remote_code=False), "num_hidden_layers", 0)
+    with safe_open(weights, "pt") as file:
+        n_weights = len(file.keys())
+    if n_layers > n_weights:
+        raise EncoderError(
+            f"config.json of the encoder {name} says {n_layers:,} layers, but model.safetensors holds {n_weights:,} "
+            "weights in all. The folder is damaged: copy it again."
+        )
 
 
 def check_weights(name: str, model: PreTrainedModel, missing: Collection[str], unexpected: Collection[str]) -> bool:
@@ -237,7 +253,7 @@ def not_found(name: str, error: Exception) -> str:
     )
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Take what matters of a long message."""
     return str(error).strip().partition("\n")[0]
 

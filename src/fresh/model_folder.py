@@ -66,7 +66,10 @@ def naming_damage(folder: Path) -> Iterator[None]:
         yield
     except (ModelError, EncoderError, MissingExtraError, torch.OutOfMemoryError):
         raise
-    except Exception as error:
+    except BaseException as error:
+        # A panic of the tokenizers library, which is written in Rust, is no Exception.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = f"{type(error).__name__}: {first_line(error)[:200]}"
         raise ModelError(f"{folder} is damaged: it cannot be loaded ({reason}). {COPY}") from error
 
