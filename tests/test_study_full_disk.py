@@ -125,6 +125,22 @@ def test_health_fails_while_postgresql_takes_nothing(database: str, postgres: st
         assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})
 
 
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_an_answer_that_a_read_only_postgresql_does_not_take_can_be_given_later(database: str, postgres: str) -> None:
+    settings = plan(two_ways(), sample=6, practice=1, checks=1, per_item=2)
+    with (
+        closing(create_study(database, settings)) as store,
+        psycopg.connect(postgres, autocommit=True) as server,
+    ):
+        person = strip_practice(visitor(create_app(store)).enter(add_annotators(store, 1)[0]))
+        answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
+        name = str(store.engine.url.database)
+        for switch, status in (("on", 503), ("off", 200)):
+            server.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {switch}')
+            server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            assert person.post("/answer", **answer).status == status
+
+
 def test_health_leaves_nothing_behind_and_may_be_asked_by_many_at_once(database: str) -> None:
     with (
         closing(create_study(database, plan(two_ways()))) as store,

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from fastapi import FastAPI
 from sqlalchemy import delete, insert
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InternalError, OperationalError, SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
@@ -80,6 +80,7 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
     app = make_app("fresh study", fresh.__version__, rules, assets, Measures(), site.teller(), **given)
     app.add_exception_handler(StudyError, site.refused)
     app.add_exception_handler(OperationalError, site.away)
+    app.add_exception_handler(InternalError, site.away)  # what psycopg raises where PostgreSQL is read-only
     add_routes(app, site)
     return app
 
