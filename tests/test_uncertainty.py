@@ -1,5 +1,4 @@
 import re
-import time
 from itertools import product
 
 import numpy as np
