@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -239,11 +238,12 @@ def test_a_big_input_is_read_in_groups(
     class Many:
         """A thousand rows that exist one at a time."""
 
-        def __iter__(self) -> Iterator[bytes]:
-            for _ in range(1000):
-                pulled[0] += 1
-                ahead[0] = max(ahead[0], pulled[0] - written[0])
-                yield b'{"text": "a film"}\n'
+        def readline(self, _size: int) -> bytes:
+            if pulled[0] == 1000:
+                return b""
+            pulled[0] += 1
+            ahead[0] = max(ahead[0], pulled[0] - written[0])
+            return b'{"text": "a film"}\n'
 
     def to_record(explanation: Any, _scores: bool) -> dict[str, str]:
         written[0] += 1

@@ -109,7 +109,8 @@ def test_a_big_input_is_written_as_it_is_read(saved: str, data: str, monkeypatch
         written[0] += 1
         return "{}"
 
-    source = type("Lines", (), {"__iter__": lambda _self: many()})()
+    rows = many()
+    source = type("Lines", (), {"readline": lambda _self, _size: next(rows, b"")})()
     monkeypatch.setattr("sys.stdin", type("Input", (), {"buffer": source}))
     monkeypatch.setitem(TOOLS, "doccano", type(TOOLS["doccano"])("doccano", ".jsonl", write))
     assert main(["export", saved, "--input", "-", "--tool", "doccano", "--output", "tasks.jsonl", *CPU]) == 0
