@@ -1,4 +1,6 @@
+import copy
 import json
+import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -313,3 +315,11 @@ def test_a_model_that_was_saved_before_encoders_were_recorded_loads(encoders: di
     assert loaded.probabilities(texts(4)).tolist() == classifier.probabilities(texts(4)).tolist()
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again" / "classifier.json").read_bytes() == path.read_bytes()
+
+
+def test_a_network_can_be_pickled_and_copied(encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders["bert"])
+    expected = classifier.probabilities(texts(4))
+    for other in (copy.deepcopy(classifier), pickle.loads(pickle.dumps(classifier))):  # noqa: S301
+        np.testing.assert_array_equal(other.probabilities(texts(4)), expected)
+        assert other.lock is not classifier.lock

@@ -305,7 +305,7 @@ def test_a_look_alike_of_a_mask_does_not_cut() -> None:
         def __len__(self) -> int:
             return 2
 
-    with pytest.raises(TypeError, match=r"^A document is cut by a Mask, got LookAlike\.$"):
+    with pytest.raises(TypeError, match=r"^cut\(\) takes a Mask, got LookAlike\.$"):
         Document.from_words(["a", "b"]).cut(LookAlike())  # type: ignore[arg-type]
 
 
@@ -327,3 +327,21 @@ def test_an_explanation_refuses_a_rationale_that_its_mask_does_not_cut() -> None
     document = Document.from_words(["a", "b"], id="d1")
     with pytest.raises(ValueError, match=r"^The rationale of document 'd1' has other words than its mask keeps\.$"):
         Explanation(document, mask(1, 0), document.cut(mask(0, 1)), ANSWER)
+
+
+def test_an_explanation_takes_no_look_alikes() -> None:
+    document = Document.from_words(["a", "b"])
+
+    class Anything:
+        def __eq__(self, _other: object) -> bool:
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match=r"^An explanation takes a Rationale, got Anything\.$"):
+        Explanation(document, mask(1, 0), Anything(), ANSWER)  # type: ignore[arg-type]
+
+
+def test_words_of_an_array_become_plain_strings() -> None:
+    document = Document.from_words(np.array(["good", "film"]), np.array(["praise"]))  # type: ignore[arg-type]
+    assert {type(word) for word in (*document.words, *document.query)} == {str}

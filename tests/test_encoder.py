@@ -226,7 +226,7 @@ def test_more_layers_than_weights_are_refused_before_they_are_built(tmp_path: Pa
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**8}), encoding="utf-8")
     n_weights = len(load_file(folder / "model.safetensors"))
-    says = f"says 100,000,000 layers, but model.safetensors holds {n_weights} weights in all"
+    says = f"specifies 100,000,000 layers, but model.safetensors contains only {n_weights} tensors"
     with pytest.raises(EncoderError, match=says):
         load_encoder(str(folder))
 

@@ -19,7 +19,7 @@ from fresh.extras import MissingExtraError
 from fresh.network_config import NetworkConfig
 from fresh.scorer_config import ScorerConfig
 from fresh.scorers import SCORERS, SaliencyScorer, make_scorer, needs_support, scorer_to_dict
-from fresh.scorers.occlusion import grouped
+from fresh.scorers.occlusion import Occlusion, grouped
 from fresh.support import Support
 from fresh.train_config import TrainConfig
 from tiny import ARCHITECTURES, WORDS
@@ -235,6 +235,16 @@ def test_nothing_is_sampled_less_than_once(name: str) -> None:
     make: Callable[..., ScorerConfig] = ScorerConfig
     with pytest.raises(ValueError, match=rf"^{name} must be at least 1, got 0\.$"):
         make(**{name: 0})
+
+
+def test_equal_words_side_by_side_tie_when_each_is_left_out(support: Support) -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(40):
+        drawn = generator.choice(WORDS, generator.integers(3, 40)).tolist()
+        document = Document.from_words([word for word in drawn for _ in range(generator.integers(1, 4))])
+        [saliency] = Occlusion(support).score([document])
+        scores, words = saliency.scores.tolist(), document.words
+        assert all(scores[n] == scores[n + 1] for n in range(len(words) - 1) if words[n] == words[n + 1])
 
 
 def test_documents_are_grouped_by_what_their_variants_cost() -> None:

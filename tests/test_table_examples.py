@@ -36,8 +36,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             about = {"row": cell.row, "corpus": cell.corpus, "seed": cell.seed}
             planned.append({"key": key, **about, "settings": settings})
             figures = dict.fromkeys(FIGURES, 0.5 + number / 10_000)
-            data = {"data": "", "documents": [], "all settings": {}, "machine": {}, "finished": "", "notes": []}
-            runs.finish(key, {"corpus": cell.corpus, "figures": figures, "seconds": 1.0, **data})
+            data = {"data": "", "documents": [], "all settings": {}, "machine": {}, "notes": []}
+            times = {"seconds": 1.0, "finished": ""}
+            runs.finish(key, {"corpus": cell.corpus, "figures": figures, "times": times, **data})
         runs.write_plan(grid.name, "", planned, {})
     return place
 

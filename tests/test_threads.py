@@ -26,6 +26,7 @@ from fresh.encoder import load_encoder
 from fresh.encoding import Text, WordEncoder
 from fresh.extractor import SaliencyExtractor
 from fresh.methods.named import train_method
+from fresh.network import Lock
 from fresh.network_config import NetworkConfig
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -230,9 +231,34 @@ def n_wrong_after_interrupts(
         model = drawn.choice(models)
         forget_words(support, model.predictor)
         n_done += interrupted(partial(model.explain, documents), drawn.uniform(0, seconds))
-        n_wrong += n_differences([model.explain(documents)], [expected[id(model)]])
+        n_wrong += n_differences([explained_elsewhere(model, documents)], [expected[id(model)]])
         n_wrong += left_behind(support) != before
     return n_wrong
+
+
+def explained_elsewhere(model: Rationalizer, documents: Sequence[Document]) -> list[Explanation]:
+    """Explain in another thread, which waits for ever where a lock was left held."""
+    found: list[Explanation] = []
+    thread = threading.Thread(target=lambda: found.extend(model.explain(documents)), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "a lock was left held"
+    return found
+
+
+def test_an_interrupt_never_leaves_the_lock_of_a_network_held() -> None:
+    lock = Lock()
+
+    def enter_and_leave() -> None:
+        while True:
+            with lock:
+                pass
+
+    for seconds in np.random.default_rng(0).uniform(0, 0.003, 200).tolist():
+        assert interrupted(enter_and_leave, seconds)
+        taken = ThreadPoolExecutor(1).submit(lock.acquire, timeout=10).result()
+        assert taken
+        lock = Lock()
 
 
 def forget_words(support: Support, predictor: Predictor) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fresh.by_word import WeighingHead, exactly
-from fresh.encoder import Encoder, EncoderError, quiet
+from fresh.encoder import Encoder, EncoderError
 from fresh.encoding import Text
 from fresh.network import Network, load_parts
 from fresh.network_config import NetworkConfig
@@ -155,10 +155,10 @@ def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Predi
 def eager_attention(classifier: Classifier) -> Iterator[None]:
     """Have attention weights computed in the open, for as long as the block lasts."""
     with classifier.lock:  # the switch is one for all threads
-        before = classifier.body.config._attn_implementation
-        with quiet():
-            classifier.body.set_attn_implementation("eager")
+        config = classifier.body.config
+        before = config._attn_implementation
         try:
+            config._attn_implementation = "eager"
             yield
         finally:
-            classifier.body.config._attn_implementation = before  # also one that is our own
+            config._attn_implementation = before  # also one that is our own

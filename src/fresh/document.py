@@ -12,7 +12,7 @@ from fresh.highlight import answer_html
 from fresh.rationale import Prediction, Rationale, Words, check_words
 from fresh.words import Joined, Spans, split_at_spaces, split_words
 
-SUBCLASS = "{} cannot be subclassed: what a predictor reads is cut by this class and no other."
+SUBCLASS = "{} cannot be subclassed: the wall depends on its exact type."
 
 
 def read_only(values: NDArray[Any]) -> NDArray[Any]:
@@ -148,9 +148,10 @@ class Document:
     @classmethod
     def from_words(cls, words: Sequence[str], query: Sequence[str] = (), id: str = "") -> Self:
         """Take words as they are; the text is the words with single spaces between them."""
+        words, query = tuple(map(str, words)), tuple(map(str, query))  # words of NumPy are a subclass of str
         starts = np.cumsum([0, *(len(word) + 1 for word in words)])
         spans = tuple((int(start), int(start) + len(word)) for start, word in zip(starts, words, strict=False))
-        return cls(" ".join(words), tuple(words), spans, tuple(query), id)
+        return cls(" ".join(words), words, spans, query, id)
 
     @property
     def ranges(self) -> Spans:
@@ -161,7 +162,7 @@ class Document:
     def cut(self, mask: Mask) -> Rationale:
         """Keep the marked words and forget the rest."""
         if type(mask) is not Mask:
-            raise TypeError(f"A document is cut by a Mask, got {type(mask).__name__}.")
+            raise TypeError(f"cut() takes a Mask, got {type(mask).__name__}.")
         if len(mask) != len(self.words):
             raise ValueError(f"The mask has {len(mask)} flags but document {self.id!r} has {len(self.words)} words.")
         kept = tuple(word for word, flag in zip(self.words, mask.kept, strict=True) if flag)
@@ -263,6 +264,9 @@ class Explanation:
     saliency: Saliency | None = None
 
     def __post_init__(self) -> None:
+        for part, kind in ((self.document, Document), (self.mask, Mask), (self.rationale, Rationale)):
+            if type(part) is not kind:
+                raise TypeError(f"An explanation takes a {kind.__name__}, got {type(part).__name__}.")
         if self.document.cut(self.mask) != self.rationale:
             raise ValueError(f"The rationale of document {self.document.id!r} has other words than its mask keeps.")
         if self.saliency is not None and len(self.saliency) != len(self.mask):

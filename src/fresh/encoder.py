@@ -161,8 +161,8 @@ def check_depth(name: str, folder: Path) -> None:
         n_weights = len(file.keys())
     if n_layers > n_weights:
         raise EncoderError(
-            f"config.json of the encoder {name} says {n_layers:,} layers, but model.safetensors holds {n_weights:,} "
-            "weights in all. The folder is damaged: copy it again."
+            f"config.json of the encoder {name} specifies {n_layers:,} layers, but model.safetensors contains only "
+            f"{n_weights:,} tensors. The folder is damaged: copy it again."
         )
 
 

@@ -15,8 +15,8 @@ from fresh.windows import WINDOW
 
 LongPolicy = Literal["stagger", "chunk", "truncate"]
 
-MOST_KNOWN = 250_000
-"""Words whose pieces are remembered, at most, before all are forgotten: 50 MB or so."""
+MOST_KNOWN = 1_000_000
+"""Words whose pieces are remembered, at most, before all are forgotten."""
 MOST_CHARACTERS = 10_000_000
 """Characters of words that are remembered, at most; users can make words of any length."""
 

@@ -25,20 +25,15 @@ from fresh.quick import quicken
 from fresh.windows import Windows
 
 
-class Lock:
-    """A reentrant lock that can be copied with what it protects; each copy has a lock of its own."""
+class Lock(type(threading.RLock())):  # type: ignore[misc]
+    """A reentrant lock that can be copied or pickled with what it protects; each copy has a lock of its own.
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
+    Entering and leaving stay in C: an interrupt can arrive between the lines of a method written in Python, and would
+    leave the lock held for good.
+    """
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_error: object) -> None:
-        self._lock.release()
-
-    def __deepcopy__(self, _memo: object) -> "Lock":
-        return Lock()
+    def __reduce__(self) -> tuple[type["Lock"], tuple[()]]:
+        return Lock, ()
 
 
 class Network(nn.Module):

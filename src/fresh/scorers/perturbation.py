@@ -105,8 +105,8 @@ def attribute(
     with _seeding, torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(document, seed).integers(2**63)))
         np_state = np.random.get_state()  # noqa: NPY002
-        np.random.seed(int(generator(document, seed).integers(2**32)))  # noqa: NPY002
         try:
+            np.random.seed(int(generator(document, seed).integers(2**32)))  # noqa: NPY002
             scores = method(forward).attribute(words, n_samples=samples, perturbations_per_eval=samples)
         finally:
             np.random.set_state(np_state)  # noqa: NPY002
