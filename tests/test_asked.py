@@ -160,7 +160,7 @@ def test_answers_that_follow_the_choice_are_pointed_out(model: Rationalizer, toy
     found = asked_class(model, examples, explained)
     assert (found.name, found.found) == ("asked class", "look here")
     assert re.fullmatch(
-        r"With words chosen for another class than was answered, \d+\.\d% of the answers stay for its runner-up and "
+        r"When words are chosen for a class other than the answer, \d+\.\d% of the answers stay for its runner-up and "
         r"\d+\.\d% for a random class; accuracy is 0\.\d{3} with words for the class that the support model predicts, "
         r"0\.\d{3} for its runner-up and 0\.\d{3} for a random class: answers depend on the class that words are "
         r"chosen for\.",

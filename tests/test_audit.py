@@ -188,7 +188,7 @@ def test_documents_of_another_length_are_no_leak() -> None:
     masks = [Mask.from_spans([(0, int(size) // 2)], int(size)) for size in sizes]
     found = leaks_of(explanations(masks, labels), labels, "label", 0)
     assert found.found == "holds"
-    assert found.evidence[-1].startswith("The length of the document is no choice of the extractor")
+    assert found.evidence[-1].startswith("The extractor does not choose the document's length")
     assert found.says.endswith(f"; p = 0.01. {found.evidence[-1]}")
     assert length_and_labels(explanations(masks, labels), labels, 0).found == "look here"
 

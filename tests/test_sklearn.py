@@ -21,7 +21,7 @@ from fresh.document import Document, Explanation, Saliency
 from fresh.sklearn import PARAMETERS, FreshClassifier
 from fresh.support import Support
 
-ONE_LABEL = "y must hold one label for each document, got "
+ONE_LABEL = "y must have one label per document, got "
 
 
 @pytest.fixture(scope="module")

@@ -71,8 +71,8 @@ def test_an_edit_is_not_blamed_for_what_choosing_anew_did(page: Page, address: s
     assert before.prediction.label == "neg"
     anew = f"{after.prediction.label} {100 * after.prediction.probability:.1f} %"
     expect(page.locator("#change")).to_have_text(
-        f"The words were chosen anew: {held} became {anew}. "
-        f"“and” became “but”, and the words were chosen anew: nothing changed, it is still {anew}."
+        f"After choosing the words again: {held} became {anew}. "
+        f"“and” became “but”, and the words were chosen again: nothing changed, it is still {anew}."
     )
     expect(page.locator("#answer")).to_have_text(anew)
 

@@ -20,7 +20,7 @@ from fresh.training import Watch
 SETTINGS = {setting.name: setting.default for setting in settings_of(FreshConfig)}
 PARAMETERS = {**SETTINGS, "dev_share": 0.1, "verbose": False}
 ONE_LABEL = (
-    "y must hold one label for each document, got {}. Where a document has several labels, fit one classifier for each "
+    "y must have one label per document, got {}. Where a document has several labels, fit one classifier for each "
     "column of y."
 )
 

@@ -85,7 +85,7 @@ def asked_class(
     )
     lines = (*(item.sentence for item in (own, *others)), share)
     says = (
-        f"With words chosen for another class than was answered, {runner_up.stayed:.1%} of the answers stay for "
+        f"When words are chosen for a class other than the answer, {runner_up.stayed:.1%} of the answers stay for "
         f"{RUNNER_UP} and {random.stayed:.1%} for {RANDOM}; accuracy is {own.accuracy:.3f} with words for {PREDICTED}, "
         f"{runner_up.accuracy:.3f} for {RUNNER_UP} and {random.accuracy:.3f} for {RANDOM}"
     )

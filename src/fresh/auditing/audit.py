@@ -29,13 +29,13 @@ MOST_PAIRS = 5
 """Twins that are named."""
 COUNTED = (
     "The predictor can count the words shown: answers may be right because of their number, whatever the words say. "
-    "This holds also where the number only follows the length of the document."
+    "This is true even if the number only reflects the document's length."
 )
 NONE: Mapping[str, Sequence[Example]] = MappingProxyType({})
 GUARANTEE = """\
 What is certain where replay and invariance hold: given the words shown (and the query, where there is one), nothing \
-else can change the answer. It is computed from these words, in their order: not from the other words of the document, \
-and not from the places of the words. The number of words shown is part of what is shown, and the predictor can count \
+else can change the answer. It is computed from these words, in their order: not from the document's other words, and \
+not from word positions. The number of words shown is part of what is shown, and the predictor can count \
 them: with a fixed ratio this number reveals the length of the document. Other words can still change the answer by \
 changing which words are chosen. Whoever reads the rationale has read all that the predictor read.
 

@@ -25,7 +25,9 @@ MOST = 2_000
 """Masks that are looked at; of more, so many are drawn."""
 ALARM = 0.01
 """A p that is no higher counts as a leak."""
-NO_CHOICE = "The length of the document is no choice of the extractor: what it gives away is no leak of the mask."
+NO_CHOICE = (
+    "The extractor does not choose the document's length, so what the length reveals is not a leak through the mask."
+)
 
 
 @dataclass(frozen=True, slots=True)

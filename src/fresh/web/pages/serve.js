@@ -123,10 +123,10 @@ async function edit(number, word) {
     if (isEdited(now) || now !== before) {
       if (!(await explain({ text: now.text, place, original }))) return;
       base = state;
-      if (now === before) chosenAnew = `The words were chosen anew: ${became(before, base)}. `;
+      if (now === before) chosenAnew = `After choosing the words again: ${became(before, base)}. `;
     }
     if (!(await explain({ text, place, original }))) return;
-    tellChange(`${chosenAnew}“${now.words[number]}” became “${word}”, and the words were chosen anew: ${became(base, state)}.`);
+    tellChange(`${chosenAnew}“${now.words[number]}” became “${word}”, and the words were chosen again: ${became(base, state)}.`);
     focusWord(byId("document"), state, Math.min(number, state.words.length - 1));
   }
 }
