@@ -165,7 +165,8 @@ def test_what_the_length_of_the_document_gives_away_is_not_the_extractors_doing(
     leaks = find_leaks(masks, [str(code) for code in codes])
     assert leaks.document.found
     assert leaks.verdicts[3] == (
-        "The extractor does not choose the document's length, so what the length reveals is not a leak through the mask."
+        "The extractor does not choose the document's length, so what the length reveals is not a leak through the "
+        "mask."
     )
 
 
