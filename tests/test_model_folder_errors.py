@@ -1,3 +1,4 @@
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -8,6 +9,7 @@ import pytest
 
 import fresh.rationalizer
 import small
+from fresh.classifier import Classifier
 from fresh.discretize import TopK
 from fresh.encoder import digest_of
 from fresh.model_folder import UNSEALED, ModelError, manifest_digest
@@ -335,3 +337,22 @@ def test_a_panic_of_the_tokenizers_library_is_a_damaged_folder(folder: Path) -> 
     edit(folder, lambda manifest: manifest["files"].update({"predictor/tokenizer.json": digest_of(path)}))
     with pytest.raises(ModelError, match=r"is damaged: it cannot be loaded \(PanicException: no entry found for key\)"):
         Rationalizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
+def test_an_error_of_the_machine_is_no_damage(folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Classifier, "load", fail)
+    with pytest.raises(type(error)) as caught:
+        Rationalizer.from_pretrained(folder)
+    assert caught.value is error
+
+
+def test_an_error_of_the_callers_scorer_is_no_damage(folder: Path) -> None:
+    def factory(_support: Support) -> Any:
+        raise RuntimeError("no key for the service")
+
+    with pytest.raises(RuntimeError, match=r"^no key for the service$"):
+        Rationalizer.from_pretrained(folder, scorer=factory)
