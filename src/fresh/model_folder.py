@@ -48,10 +48,10 @@ UNSEALED = (
 )
 
 
-REWRITTEN = f"{{folder}} is damaged: its {MANIFEST} is not as it was written. {COPY}"
+REWRITTEN = f"{{folder}} is damaged: its {MANIFEST} has unexpected content. {COPY}"
 CHANGED_CARD = (
-    "{card} is not as it was saved: what it says of the model may not be what was measured. "
-    "The model itself has not changed."
+    "{card} has changed since the model was saved, so its figures may not be the measured ones. "
+    "The model files are unchanged."
 )
 
 
@@ -179,9 +179,9 @@ def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
         files = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(REWRITTEN.format(folder=folder)) from error
-    if not part:
-        check_card(folder, manifest.get("card"))
     check_files(folder, files, part)
+    if not part:  # last: the warning says that the files are unchanged
+        check_card(folder, manifest.get("card"))
     return manifest
 
 
