@@ -183,7 +183,7 @@ def test_a_file_that_is_taken_off_the_list_is_noticed(folder: Path) -> None:
 def test_a_changed_card_is_told_and_does_no_harm(folder: Path) -> None:
     card = folder / "README.md"
     content = card.read_text(encoding="utf-8")
-    told = f"^{re.escape(str(card))} has changed since the model was saved, .* The model files are unchanged\.$"
+    told = rf"^{re.escape(str(card))} has changed since the model was saved, .* The model files are unchanged\.$"
     card.write_text(content + "\nAccuracy: 100%\n", encoding="utf-8")
     with pytest.warns(UserWarning, match=told):
         Rationalizer.from_pretrained(folder)

@@ -28,8 +28,13 @@ def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: py
 def test_only_errors_of_the_disk_name_the_file(tmp_path: Path, reason: int | None, named: bool) -> None:
     path = tmp_path / "out.jsonl"
     error = OSError("the pool is closed") if reason is None else OSError(reason, "failed")
-    with pytest.raises(OSError, match="failed|closed") as caught, whole_lines(path) as file:
-        file.write("one\ntw")
-        raise error
+
+    def write() -> None:
+        with whole_lines(path) as file:
+            file.write("one\ntw")
+            raise error
+
+    with pytest.raises(OSError, match=r"failed|closed") as caught:
+        write()
     assert caught.value.filename == (str(path) if named else None)
     assert path.read_text(encoding="utf-8") == "one\n"
