@@ -1,3 +1,4 @@
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -8,6 +9,7 @@ import pytest
 
 import fresh.rationalizer
 import small
+from fresh.classifier import Classifier
 from fresh.discretize import TopK
 from fresh.encoder import digest_of
 from fresh.model_folder import UNSEALED, ModelError, manifest_digest
@@ -123,7 +125,7 @@ def test_a_manifest_must_be_an_object(folder: Path) -> None:
 @pytest.mark.parametrize(("name", "value"), [("files", [1]), ("chosen_by", None), ("chosen_by", {}), ("format", "x")])
 def test_a_manifest_must_have_its_shape(folder: Path, name: str, value: object) -> None:
     edit(folder, lambda manifest: manifest.update({name: value}))
-    refused(folder, f"{folder} is damaged: its config.json is not as it was written. {WAY_OUT}")
+    refused(folder, f"{folder} is damaged: its config.json has unexpected content. {WAY_OUT}")
 
 
 @pytest.mark.parametrize("name", ["labels", "chosen_by", "asks", "settings", "report", "ratios", "files"])
@@ -181,7 +183,7 @@ def test_a_file_that_is_taken_off_the_list_is_noticed(folder: Path) -> None:
 def test_a_changed_card_is_told_and_does_no_harm(folder: Path) -> None:
     card = folder / "README.md"
     content = card.read_text(encoding="utf-8")
-    told = f"^{re.escape(str(card))} is not as it was saved: what it says of the model may not be what was measured"
+    told = rf"^{re.escape(str(card))} has changed since the model was saved, .* The model files are unchanged\.$"
     card.write_text(content + "\nAccuracy: 100%\n", encoding="utf-8")
     with pytest.warns(UserWarning, match=told):
         Rationalizer.from_pretrained(folder)
@@ -190,6 +192,13 @@ def test_a_changed_card_is_told_and_does_no_harm(folder: Path) -> None:
         Rationalizer.from_pretrained(folder)
     card.write_text(content, encoding="utf-8")
     Rationalizer.from_pretrained(folder)
+
+
+def test_a_changed_card_does_not_vouch_for_changed_files(folder: Path, recwarn: pytest.WarningsRecorder) -> None:
+    (folder / "README.md").write_text("mine", encoding="utf-8")
+    (folder / "predictor/head.safetensors").write_bytes(b"")
+    refused(folder, f"{folder} is damaged: predictor/head.safetensors has changed. {WAY_OUT}")
+    assert not [str(warning.message) for warning in recwarn if "README.md" in str(warning.message)]
 
 
 def test_a_model_that_was_saved_without_the_digest_of_its_card_loads(folder: Path) -> None:
@@ -335,3 +344,22 @@ def test_a_panic_of_the_tokenizers_library_is_a_damaged_folder(folder: Path) -> 
     edit(folder, lambda manifest: manifest["files"].update({"predictor/tokenizer.json": digest_of(path)}))
     with pytest.raises(ModelError, match=r"is damaged: it cannot be loaded \(PanicException: no entry found for key\)"):
         Rationalizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
+def test_an_error_of_the_machine_is_no_damage(folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Classifier, "load", fail)
+    with pytest.raises(type(error)) as caught:
+        Rationalizer.from_pretrained(folder)
+    assert caught.value is error
+
+
+def test_an_error_of_the_callers_scorer_is_no_damage(folder: Path) -> None:
+    def factory(_support: Support) -> Any:
+        raise RuntimeError("no key for the service")
+
+    with pytest.raises(RuntimeError, match=r"^no key for the service$"):
+        Rationalizer.from_pretrained(folder, scorer=factory)

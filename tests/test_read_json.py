@@ -1,5 +1,6 @@
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,11 @@ def test_what_is_no_object_is_an_error_of_its_row(tmp_path: Path) -> None:
     [
         ('[{"text": "a"}', "r.json: broken JSON (Expecting ',' delimiter: line 1 column 15 (char 14)). "),
         ("[" * 100_000, "r.json: broken JSON (maximum recursion depth exceeded"),
+        ('[{"text": "a"} 3]', "r.json: broken JSON (Expecting ',' delimiter: line 1 column 16 (char 15)). "),
+        ('[{"text": "a"}, ', "r.json: broken JSON (Expecting value: line 1 column 17 (char 16)). "),
+        ('[{"text": "a"}]\n[]', "r.json: broken JSON (Extra data: line 2 column 1 (char 16)). "),
+        ("[", "r.json: broken JSON (Expecting value: line 1 column 2 (char 1)). "),
+        (" [ ] ", "r.json holds no rows. Give one row for each document."),
         ("[]", "r.json holds no rows. Give one row for each document."),
         ("", "r.json holds no rows. Give one row for each document."),
     ],
@@ -74,3 +80,13 @@ def test_written_lists_come_back(tmp_path_factory: pytest.TempPathFactory, recor
     path = tmp_path_factory.mktemp("json") / "r.json"
     path.write_text(json.dumps(records), encoding="utf-8")
     assert [dict(row.values) for row in read_json(path, "r.json")] == records
+
+
+def test_a_list_of_small_objects_needs_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text("[" + '{"":{}},' * 100_000 + "{}]", encoding="utf-8")
+    tracemalloc.start()
+    assert sum(1 for _ in read_rows(path)) == 100_001
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6 * path.stat().st_size

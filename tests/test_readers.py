@@ -357,6 +357,22 @@ def test_a_packed_file_is_read_where_it_is_small_or_the_limit_is_raised(tmp_path
     assert [row.values for row in rows] == [{"text": "a"}]
 
 
+def test_a_row_of_parquet_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    pq.write_table(pa.Table.from_pylist([{"text": "fine"}] * 9 + [{"text": "a " * MEGABYTE}]), path)
+    with pytest.raises(DataError, match=r"^r\.parquet, row 10: the row is larger than 1 MB"):
+        list(read_rows(path, limits=LIMITS))
+    assert len(list(read_rows(path))) == 10
+
+
+def test_a_parquet_file_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    pq.write_table(pa.table({"text": ["a " * (4 * MEGABYTE)] * 40}), path, compression="zstd")
+    with pytest.raises(DataError, match=r"^r\.parquet: it unpacks to more than 100 times its size"):
+        next(read_rows(path))
+    assert sum(1 for _ in read_rows(path, limits=ReadLimits(unpacked=10**6))) == 40
+
+
 def test_a_list_of_texts_is_refused() -> None:
     assert fails(["Good film."]) == "list, row 1: a row is a dict or a (text, label) pair, got 'Good film.'."
 

@@ -22,7 +22,7 @@ from fresh.encoder import EncoderError, digest_of, first_line
 from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
 from fresh.extras import MissingExtraError
 from fresh.predictor import Predictor
-from fresh.scorers import CUSTOM, SCORERS, ScorerFactory, make_scorer, scorer_to_dict
+from fresh.scorers import CUSTOM, SCORERS, SaliencyScorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.sealed import OWN, sha256_of
 from fresh.support import Support
 from fresh.tagger import Tagger
@@ -48,10 +48,10 @@ UNSEALED = (
 )
 
 
-REWRITTEN = f"{{folder}} is damaged: its {MANIFEST} is not as it was written. {COPY}"
+REWRITTEN = f"{{folder}} is damaged: its {MANIFEST} has unexpected content. {COPY}"
 CHANGED_CARD = (
-    "{card} is not as it was saved: what it says of the model may not be what was measured. "
-    "The model itself has not changed."
+    "{card} has changed since the model was saved, so its figures may not be the measured ones. "
+    "The model files are unchanged."
 )
 
 
@@ -61,10 +61,13 @@ class ModelError(ValueError):
 
 @contextlib.contextmanager
 def naming_damage(folder: Path) -> Iterator[None]:
-    """Say that a folder is damaged, whatever goes wrong inside the block: hostile files can make anything fail."""
+    """Say that a folder is damaged if its content makes the block fail: hostile files can make anything fail.
+
+    Errors of the machine, such as too little memory or too many open files, are raised unchanged.
+    """
     try:
         yield
-    except (ModelError, EncoderError, MissingExtraError, torch.OutOfMemoryError):
+    except (ModelError, EncoderError, MissingExtraError, torch.OutOfMemoryError, MemoryError, OSError):
         raise
     except BaseException as error:
         # A panic of the tokenizers library, which is written in Rust, is no Exception.
@@ -143,8 +146,7 @@ def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tupl
     """Check a folder and read both halves and the manifest."""
     manifest = check_folder(folder)
     predictor = read_predictor(folder / "predictor", device)
-    with naming_damage(folder):
-        return read_extractor(folder, manifest["chosen_by"], device, scorer), predictor, manifest
+    return read_extractor(folder, manifest["chosen_by"], device, scorer), predictor, manifest
 
 
 def read_predictor(place: Path, device: str) -> Predictor:
@@ -177,9 +179,9 @@ def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
         files = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(REWRITTEN.format(folder=folder)) from error
-    if not part:
-        check_card(folder, manifest.get("card"))
     check_files(folder, files, part)
+    if not part:  # last: the warning says that the files are unchanged
+        check_card(folder, manifest.get("card"))
     return manifest
 
 
@@ -318,29 +320,36 @@ def extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
 
 def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
     """Read back how words are chosen."""
-    if record["kind"] == "keep_all":
-        return KeepAll()
-    place = folder / "extractor"
-    if record["kind"] == "human":
-        found = json.loads((place / MARKS).read_text(encoding="utf-8"))
-        return HumanMarks(
-            {key: tuple((index(start), index(end)) for start, end in spans) for key, spans in found.items()}
-        )
-    if record["kind"] == "tagger":
-        return SaliencyExtractor(Tagger(Tags.load(place, device)), discretizer_from_dict(record["discretizer"]))
-    support = Support(read_classifier(place, device)) if place.is_dir() else None
-    discretizer = discretizer_from_dict(record["discretizer"])
-    settings = {key: value for key, value in record["scorer"].items() if key != "name"}
-    if scorer is not None and support is not None:
-        return SaliencyExtractor(scorer(support), discretizer, support)
-    if record["scorer"]["name"] == CUSTOM:
+    with naming_damage(folder):
+        if record["kind"] == "keep_all":
+            return KeepAll()
+        place = folder / "extractor"
+        if record["kind"] == "human":
+            found = json.loads((place / MARKS).read_text(encoding="utf-8"))
+            return HumanMarks(
+                {key: tuple((index(start), index(end)) for start, end in spans) for key, spans in found.items()}
+            )
+        if record["kind"] == "tagger":
+            return SaliencyExtractor(Tagger(Tags.load(place, device)), discretizer_from_dict(record["discretizer"]))
+        support = Support(read_classifier(place, device)) if place.is_dir() else None
+        discretizer = discretizer_from_dict(record["discretizer"])
+        if scorer is None or support is None:
+            return SaliencyExtractor(read_scorer(folder, record["scorer"], support), discretizer, support)
+    # Outside the block: an error of the caller's own scorer is no damage.
+    return SaliencyExtractor(scorer(support), discretizer, support)
+
+
+def read_scorer(folder: Path, record: Mapping[str, Any], support: Support | None) -> SaliencyScorer:
+    """Make the scorer that a manifest names."""
+    settings = {key: value for key, value in record.items() if key != "name"}
+    if record["name"] == CUSTOM:
         raise ModelError(
             f"{folder} was trained with a scorer of its own, {settings['class']}, which is not saved with it. "
             "Give it: Rationalizer.from_pretrained(folder, scorer=...)."
         )
-    if record["scorer"]["name"] not in SCORERS:
-        raise ModelError(f"{folder} uses the scorer {record['scorer']['name']}, which this version does not know.")
-    return SaliencyExtractor(make_scorer(record["scorer"]["name"], support, settings), discretizer, support)
+    if record["name"] not in SCORERS:
+        raise ModelError(f"{folder} uses the scorer {record['name']}, which this version does not know.")
+    return make_scorer(record["name"], support, settings)
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

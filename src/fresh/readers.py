@@ -2,9 +2,11 @@
 
 import csv
 import gzip
+import io
 import itertools
 import json
 import os
+import re
 import sys
 import zlib
 from collections import Counter
@@ -28,6 +30,8 @@ LARGEST_FIELD = 2**31 - 1  # the most that the csv module takes on every system
 MOST_COLUMNS = 10_000
 MEGABYTE = 1024**2
 BLOCK = 64 * 1024
+BATCH = 8  # rows of a Parquet file at a time: each may be as large as a row may be
+WHITESPACE = re.compile(r"[ \t\n\r]*")
 GZIP = b"\x1f\x8b"  # the first two bytes of a gzip file
 ALWAYS_UNPACKED = 16 * MEGABYTE  # a packed file may unpack to this much in any case
 
@@ -58,6 +62,13 @@ class ReadLimits:
     def row_bytes(self) -> int:
         """Size of a row, in bytes."""
         return self.row_mb * MEGABYTE
+
+    def unpacks_too_far(self, name: str) -> DataError:
+        """Say that far more comes out of a file than went in."""
+        return DataError(
+            f"{name}: it unpacks to more than {self.unpacked} times its size, the limit that max_unpacked "
+            "sets. If you trust the file, raise max_unpacked, or unpack it yourself."
+        )
 
     def row_too_large(self, place: str) -> RowError:
         """Say that a row is too large."""
@@ -185,10 +196,7 @@ def check_unpacked(path: Path, name: str, limits: ReadLimits) -> None:
         while block := file.read(BLOCK):
             n_unpacked += len(block)
             if n_unpacked > max(ALWAYS_UNPACKED, limits.unpacked * packed.tell()):
-                raise DataError(
-                    f"{name}: it unpacks to more than {limits.unpacked} times its size, the limit that max_unpacked "
-                    "sets. If you trust the file, raise max_unpacked, or unpack it yourself."
-                )
+                raise limits.unpacks_too_far(name)
 
 
 def read_lines(file: IO[bytes], name: str, limits: ReadLimits) -> Iterator[bytes]:
@@ -244,20 +252,56 @@ def parse_json(line: str, name: str, where: str, number: int) -> Row:
 def read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[Row]:
     """Read a file with one list of JSON objects; one that holds JSON lines is read as such."""
     with open_bytes(path, name, limits) as file:
-        lines = list(decode_lines(file, name))
+        text = "".join(decode_lines(file, name))
+    if text.lstrip().startswith("["):
+        records = enumerate(parse_list(text), start=1)
+        while True:
+            try:
+                number, record = next(records)
+            except StopIteration:
+                return
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{name}: broken JSON ({error}). Fetch or export the file again.") from error
+            yield json_row(record, name, number)
     try:
-        found = json.loads("".join(lines))
-    except (ValueError, RecursionError) as error:
-        if lines and lines[0].lstrip().startswith("["):
-            raise DataError(f"{name}: broken JSON ({error}). Fetch or export the file again.") from error
-        yield from parse_json_lines((line.encode() for line in lines), name)
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        yield from parse_json_lines(io.BytesIO(text.encode()), name)
     else:
-        for number, record in enumerate(found if isinstance(found, list) else [found], start=1):
-            where, problem = f"row {number}", f"a JSON object is needed, got {record!r:.60}."
-            bad = (
-                None if isinstance(record, dict) else RowError(f"{name}, {where}", problem, "Write a list of objects.")
-            )
-            yield Row({} if bad else record, name, where, number, bad)
+        yield json_row(found, name, 1)
+
+
+def json_row(record: Any, name: str, number: int) -> Row:
+    """Make a row of an element of a list."""
+    where = f"row {number}"
+    if isinstance(record, dict):
+        return Row(record, name, where, number)
+    problem = f"a JSON object is needed, got {record!r:.60}."
+    return Row({}, name, where, number, RowError(f"{name}, {where}", problem, "Write a list of objects."))
+
+
+def parse_list(text: str) -> Iterator[Any]:
+    """Decode the elements of a JSON list one by one: all at once, small objects take 30 times the size of the text."""
+    decode = json.JSONDecoder().raw_decode
+    at = skip_space(text, skip_space(text, 0) + 1)
+    if text[at : at + 1] != "]":
+        while True:
+            element, at = decode(text, at)
+            yield element
+            at = skip_space(text, at)
+            if text[at : at + 1] != ",":
+                break
+            at = skip_space(text, at + 1)
+    if text[at : at + 1] != "]":
+        raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+    end = skip_space(text, at + 1)
+    if end != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+
+
+def skip_space(text: str, start: int) -> int:
+    """Find the next character that is no white space of JSON."""
+    return WHITESPACE.match(text, start).end()  # type: ignore[union-attr]  # it matches nothing too
 
 
 def read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
@@ -330,16 +374,34 @@ def delimited_row(columns: list[str], cells: list[str], name: str, line_number: 
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
 
 
-def read_parquet(path: Path, name: str, _limits: ReadLimits) -> Iterator[Row]:
-    """Read a Parquet file, a batch of rows at a time."""
+def read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
+    """Read a Parquet file, a few rows at a time."""
     pyarrow = load_extra("pyarrow", "data", "Reading Parquet")
     parquet = load_extra("pyarrow.parquet", "data", "Reading Parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            batches = (batch.to_pylist() for batch in file.iter_batches(batch_size=256))
+            batches = check_batches(file.iter_batches(batch_size=BATCH), path.stat().st_size, name, limits)
             yield from read_records(itertools.chain.from_iterable(batches), name)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{name}: broken Parquet ({error}). Fetch or write the file again.") from error
+
+
+def check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLimits) -> Iterator[list[dict[str, Any]]]:
+    """Refuse a row that is too large, and a file that unpacks to too much, before its rows become objects.
+
+    :param size: Size of the file, in bytes.
+    """
+    n_rows = n_unpacked = 0
+    for batch in batches:
+        if batch.nbytes > limits.row_bytes:
+            for i in range(batch.num_rows):
+                if batch.slice(i, 1).nbytes > limits.row_bytes:
+                    raise limits.row_too_large(f"{name}, row {n_rows + i + 1}")
+        n_rows += batch.num_rows
+        n_unpacked += batch.nbytes
+        if n_unpacked > max(ALWAYS_UNPACKED, limits.unpacked * size):
+            raise limits.unpacks_too_far(name)
+        yield batch.to_pylist()
 
 
 def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""Errors of writing to a file, which do not say to which."""
+
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
@@ -28,13 +31,15 @@ def written_whole(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_lines(path: Path) -> Iterator[IO[str]]:
     """Open a file for lines; when the disk takes no more, the part of a line at its end is cut off."""
+    file = path.open("w", encoding="utf-8")  # before the block: a file that cannot be opened is not cut
     try:
-        with path.open("w", encoding="utf-8") as file:
+        with file:
             yield file
     except OSError as error:
         if path.is_file():
             drop_partial_line(path)
-        error.filename = error.filename or str(path)
+        if error.errno in OF_THE_DISK:  # any other may be about something else in the block
+            error.filename = error.filename or str(path)
         raise
 
 
