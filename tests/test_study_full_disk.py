@@ -12,7 +12,7 @@ import httpx
 import psycopg
 import pytest
 from sqlalchemy import event, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InternalError, OperationalError
 from starlette.testclient import TestClient
 
 import fresh.study.store
@@ -79,6 +79,21 @@ def test_a_database_that_is_away_is_told(store: Store, monkeypatch: pytest.Monke
     assert person.status == 503
     assert "a secret" not in person.page
     assert ">Try again</a>" in person.page
+
+
+def test_another_internal_error_of_a_database_is_an_unexpected_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = strip_practice(visitor(create_app(store)).enter(add_annotators(store, 1)[0]))
+
+    def broken(*_given: Any) -> None:
+        raise InternalError("", {}, Exception("a secret"))
+
+    monkeypatch.setattr(Store, "reading", broken)
+    assert person.get("/item").status == 500
+    assert person.told == ["Something went wrong that should not have. What it was stands in the log of the server."]
+    assert "retry-after" not in person.answer.headers
+    assert "a secret" not in person.page
 
 
 def test_a_study_that_takes_no_answers_is_not_ready(store: Store) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 import stat
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
@@ -51,6 +51,49 @@ def test_the_command_says_where_it_is_and_its_secret_once(tmp_path: Path) -> Non
     with server_of(place, "--new-admin-secret") as (_, _, told), closing(open_study(place)) as store:
         assert is_admin(store, told.split()[-1])
         assert not is_admin(store, found[1])
+
+
+@pytest.mark.parametrize("page", ["/", "/admin"])
+def test_a_flood_of_wrong_codes_does_not_lock_out_another_slowed_address(tmp_path: Path, page: str) -> None:
+    place = str(tmp_path / "s")
+    [code] = made(place, 1)
+    sign_in, ended, seen = f"{page.rstrip('/')}/sign-in", threading.Event(), set()
+    with server_of(place, "--trusted-proxy", "127.0.0.1") as (address, _, told), ExitStack() as clients:
+        code, welcome = (code, "I agree") if page == "/" else (told.split()[-1], "How the study stands")
+
+        def person_from(whence: str) -> Person:
+            headers = {"X-Forwarded-For": whence}
+            client = httpx.Client(base_url=address, headers=headers, follow_redirects=True, timeout=60)
+            return Person(clients.enter_context(client)).get(page)
+
+        def flood() -> None:
+            person = person_from("192.0.2.1")
+            form = person.field("form")
+            while not ended.is_set():
+                seen.add(person.post(sign_in, form=form, code="1-aaaa-bbbb-cccc").status)
+                ended.wait(0.05)
+
+        def slow_down(whence: str) -> Person:
+            person = person_from(whence)
+            assert {person.post(sign_in, code="1-aaaa-bbbb-cccc").status for _ in range(20)} == {403}
+            return person
+
+        slow_down("192.0.2.1")
+        people = [slow_down(f"192.0.2.{number}") for number in (2, 3)]
+        threads = [threading.Thread(target=flood) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        try:
+            until = time.monotonic() + 30
+            while 429 not in seen and time.monotonic() < until:
+                time.sleep(0.01)
+            pages = [person.post(sign_in, code=code) for person in people]
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+    assert seen == {403, 429}
+    assert [(person.status, welcome in person.page) for person in pages] == [(200, True)] * 2
 
 
 @pytest.mark.parametrize("options", [(), ("--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.1")])

@@ -1,8 +1,8 @@
 """Sessions, form tokens, tickets and tries: pure parts of the pages of a study."""
 
+import asyncio
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -71,10 +71,10 @@ def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
     tries = Tries(3, 600, 0, lambda: clock[0])
     for clock[0] in (0, 60, 90):
         assert not tries.is_slowed("10.0.0.1")
-        assert tries.check("10.0.0.1", lambda: None) is None
+        assert asyncio.run(tries.check("10.0.0.1", lambda: None)) is None
     assert tries.is_slowed("10.0.0.1")
     assert not tries.is_slowed("10.0.0.2")
-    assert tries.check("10.0.0.1", lambda: 7) == 7
+    assert asyncio.run(tries.check("10.0.0.1", lambda: 7)) == 7
     clock[0] = 599
     assert tries.is_slowed("10.0.0.1")
     clock[0] = 600
@@ -84,69 +84,90 @@ def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
 def test_right_codes_are_not_held_against_anybody() -> None:
     tries = Tries(2, 600, 0, lambda: 0.0)
     for _ in range(50):
-        assert tries.check("10.0.0.1", lambda: 0) == 0  # whoever runs the study
+        assert asyncio.run(tries.check("10.0.0.1", lambda: 0)) == 0  # whoever runs the study
     assert tries.wrong == {}
 
 
-def await_full(tries: Tries) -> None:
-    """Wait until nobody else may wait."""
-    until = time.monotonic() + 30
-    while tries.places.acquire(blocking=False):
-        tries.places.release()
-        assert time.monotonic() < until
-        time.sleep(0.001)
+async def all_under_way(tries: Tries, place: str) -> None:
+    """Wait until no further check of a slowed address is accepted."""
+    async with asyncio.timeout(30):
+        while tries.under_way.get(place) != WAITING:
+            await asyncio.sleep(0.001)
 
 
-def test_codes_from_slowed_addresses_are_checked_one_at_a_time_and_few_wait() -> None:
-    tries, lock, at_once, most_at_once = Tries(1, 600, 0), threading.Lock(), 0, 0
-    go_on = threading.Event()
-    addresses = [f"10.0.0.{number}" for number in range(WAITING + 1)]
-    for address in addresses:
-        tries.check(address, lambda: None)
+def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> None:
+    tries, go_on = Tries(1, 600, 0), threading.Event()
 
     def find() -> int:
-        nonlocal at_once, most_at_once
-        with lock:
-            at_once += 1
-            most_at_once = max(most_at_once, at_once)
         assert go_on.wait(60)
-        with lock:
-            at_once -= 1
         return 7
 
-    with ThreadPoolExecutor(WAITING) as pool:
-        found = [pool.submit(tries.check, address, find) for address in addresses[:WAITING]]
+    async def flood() -> None:
+        for address in ("10.0.0.1", "10.0.0.2"):
+            await tries.check(address, lambda: None)
+        checks = [asyncio.create_task(tries.check("10.0.0.1", find)) for _ in range(WAITING)]
         try:
-            await_full(tries)
+            await all_under_way(tries, "10.0.0.1")
             with pytest.raises(Problem, match="Try again in a few seconds") as caught:
-                tries.check(addresses[-1], find)
+                await tries.check("10.0.0.1", find)
             assert (caught.value.status_code, caught.value.headers) == (429, {"Retry-After": "5"})
-            assert tries.check("10.0.1.1", lambda: 8) == 8  # whoever comes from elsewhere does not wait
+            assert await tries.check("10.0.0.2", lambda: 8) == 8
+            assert await tries.check("10.0.0.3", lambda: 9) == 9
         finally:
             go_on.set()
-        assert [one.result() for one in found] == [7] * WAITING
-    assert most_at_once == 1
-    assert tries.check(addresses[-1], find) == 7
+        assert await asyncio.gather(*checks) == [7] * WAITING
+        assert await tries.check("10.0.0.1", find) == 7
+        assert tries.under_way == {}
+
+    asyncio.run(flood())
 
 
-def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-    tries = Tries(1, clock=lambda: 0.0)
-    for found in (None, 7, None, None):
-        tries.check("10.0.0.1", lambda found=found: found)  # type: ignore[misc]
-    assert slept == [1, 1]
+def test_a_pause_holds_places_of_its_address_and_no_thread() -> None:
+    tries = Tries(1, 600, pause=3600)
+    ended: list[str] = []
+
+    async def flood() -> None:
+        addresses = [f"10.0.0.{number}" for number in range(20)]  # with 4 checks each, twice the threads that there are
+        for address in addresses:
+            await tries.check(address, lambda: None)
+        checks = [
+            asyncio.create_task(tries.check(address, lambda address=address: ended.append(address)))  # type: ignore[misc]
+            for address in addresses
+            for _ in range(WAITING)
+        ]
+        async with asyncio.timeout(30):
+            while len(ended) < len(checks):
+                await asyncio.sleep(0.001)
+        with pytest.raises(Problem):
+            await tries.check(addresses[0], lambda: 7)
+        assert await tries.check("10.0.1.1", lambda: 8) == 8
+        for check in checks:
+            check.cancel()
+        await asyncio.wait(checks)
+        assert tries.under_way == {}
+
+    asyncio.run(flood())
+
+
+def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_not() -> None:
+    async def times() -> list[float]:
+        tries, took = Tries(1), []
+        for found in (None, 7, None, None):
+            begin = time.monotonic()
+            await tries.check("10.0.0.1", lambda found=found: found)  # type: ignore[misc]
+            took.append(time.monotonic() - begin)
+        return took
+
+    assert [took >= 1 for took in asyncio.run(times())] == [False, False, True, True]
 
 
 def test_many_addresses_do_not_fill_the_memory() -> None:
     clock = [0.0]
     tries = Tries(2, 600, 0, lambda: clock[0])
     for number in range(MOST_ADDRESSES):
-        tries.check(f"name {number}", lambda: None)
+        tries.counted(f"name {number}", None)
     clock[0] = 601
-    tries.check("one more", lambda: None)
+    asyncio.run(tries.check("one more", lambda: None))
     assert list(tries.wrong) == ["one more"]
 
 

@@ -1,7 +1,7 @@
 """A study in the browser."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from sqlalchemy import delete, insert
 from sqlalchemy.exc import InternalError, OperationalError, SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import fresh
@@ -75,12 +76,18 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
             await task
         store.close()
 
+    def read_only(request: Request, error: Exception) -> Response:
+        # By name, since psycopg may not be installed; any other internal error is a bug, not a database that is away.
+        if isinstance(error, InternalError) and type(error.orig).__name__ == "ReadOnlySqlTransaction":
+            return site.away(request, error)
+        raise error
+
     rules = Rules(hosts_of(config.host, config.allow_hosts), most_bytes=MOST_BYTES)
     given = {"lifespan": lifespan, "openapi_url": None}
     app = make_app("fresh study", fresh.__version__, rules, assets, Measures(), site.teller(), **given)
     app.add_exception_handler(StudyError, site.refused)
     app.add_exception_handler(OperationalError, site.away)
-    app.add_exception_handler(InternalError, site.away)  # what psycopg raises where PostgreSQL is read-only
+    app.add_exception_handler(InternalError, read_only)
     add_routes(app, site)
     return app
 
@@ -107,7 +114,7 @@ def add_routes(app: FastAPI, site: Site) -> None:
         "/admin/results": admin.results,
         "/admin/export/{form}": admin.export,
     }
-    posted: dict[str, Callable[..., Response]] = {
+    posted: dict[str, Callable[..., Response | Awaitable[Response]]] = {
         "/sign-in": people.door.sign_in,
         "/sign-out": people.door.sign_out,
         "/consent": people.consent,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import Form
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -43,16 +44,24 @@ class Door:
         visits.keep(request, response, visitor)
         return response
 
-    def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
+    async def sign_in(self, request: Request, form: Field = "", code: Field = "") -> Response:
         """Let somebody in who has a code."""
+        await run_in_threadpool(self.check_form, request, form)
+        who = await self.tries.check(address_of(request), lambda: self.find(code))
+        return await run_in_threadpool(self.respond, request, who)
+
+    def check_form(self, request: Request, form: str) -> None:
+        """Refuse a form that was not shown to this visitor."""
         visits = self.site.visits
         visits.check(visits.find(request, "visitor"), form)
-        who = self.tries.check(address_of(request), lambda: self.find(code))
+
+    def respond(self, request: Request, who: int | None) -> Response:
+        """Begin a session, or refuse a wrong code."""
         if who is None:
             if not wants_page(request):
                 raise Problem(403, WRONG[self.role])
             return self.show(request, 403, WRONG[self.role])
-        response = go(START[self.role])
+        response, visits = go(START[self.role]), self.site.visits
         visits.keep(request, response, visits.signer.begin(self.role, visits.clock(), who))
         visits.forget(response, "visitor")
         return response

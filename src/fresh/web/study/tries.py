@@ -1,32 +1,28 @@
 """Sign-in codes: wrong ones are counted by address, and slow down what comes from there."""
 
+import asyncio
 import ipaddress
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
+from starlette.concurrency import run_in_threadpool
+
 from fresh.web.problems import Problem
 
 MOST_ADDRESSES = 10_000
 WAITING = 4
-"""Codes from slowed addresses that are checked or wait: each occupies one of the 40 threads of the server."""
-BUSY = (
-    "Many wrong codes came from your network, so codes from there are checked one at a time. Try again in a few "
-    "seconds."
-)
+"""Codes from one slowed address that are checked, or wait after a wrong code, at the same time."""
+BUSY = f"Many wrong codes came from your network, so only {WAITING} at a time are checked. Try again in a few seconds."
 
 
 class Tries:
-    """Checks codes; after many wrong ones from an address, codes from there are checked one at a time."""
+    """Checks codes; after many wrong codes from an address, limits how fast codes from there are checked."""
 
-    # A limit that also refuses right codes locks people out: a school, an office or a proxy is one address, and
-    # anybody there can use up its tries. The length of codes makes guessing infeasible, not a limit. A guess names an
-    # annotator and one of 31^12 = 8e17 secrets, so more annotators do not make it easier. However many addresses take
-    # part, a server hashes at most 4 codes at a time, about 50 ms each: 80 guesses a second, 2.5e9 a year, of which
-    # one is right with a probability of 3e-9. A secret of the admin page that somebody made up can be weaker. That is
-    # what the pause after a wrong code is for: all slowed addresses together get 86,400 guesses a day, beside the
-    # first 20 in every 10 minutes from each address. The pause also leaves the processor to others.
+    # A slowed address gets 4 guesses a second: WAITING at a time, each with a pause of a second. The limit is per
+    # address, so no address can block another; right codes stay valid, since a school or a proxy is one address. The
+    # length of codes (31^12 = 8e17 secrets) makes guessing infeasible; the pause is for made-up admin secrets.
 
     def __init__(
         self, most: int = 20, seconds: float = 600, pause: float = 1, clock: Callable[[], float] = time.monotonic
@@ -36,28 +32,32 @@ class Tries:
         self.pause = pause
         self.clock = clock
         self.wrong: dict[str, deque[float]] = {}
+        self.under_way: dict[str, int] = {}
         self.lock = threading.Lock()
-        self.slow = threading.Lock()
-        self.places = threading.Semaphore(WAITING)
 
-    def check(self, address: str, find: Callable[[], int | None]) -> int | None:
+    async def check(self, address: str, find: Callable[[], int | None]) -> int | None:
         """Find whose code it is, and count a wrong one.
 
-        :param find: Gives nothing for a wrong code.
+        :param find: Gives nothing for a wrong code; runs in a thread.
         """
         place = network(address)
         if not self.is_slowed(place):
-            return self.counted(place, find())
-        if not self.places.acquire(blocking=False):
-            raise Problem(429, BUSY, {"Retry-After": "5"})
+            return self.counted(place, await run_in_threadpool(find))
+        with self.lock:
+            n_under_way = self.under_way.get(place, 0)
+            if n_under_way >= WAITING:
+                raise Problem(429, BUSY, {"Retry-After": "5"})
+            self.under_way[place] = n_under_way + 1
         try:
-            with self.slow:
-                found = self.counted(place, find())
-                if found is None:
-                    time.sleep(self.pause)
-                return found
+            found = self.counted(place, await run_in_threadpool(find))
+            if found is None:
+                await asyncio.sleep(self.pause)
+            return found
         finally:
-            self.places.release()
+            with self.lock:
+                self.under_way[place] -= 1
+                if not self.under_way[place]:
+                    del self.under_way[place]
 
     def is_slowed(self, place: str) -> bool:
         """Say whether many wrong codes came from an address lately."""
