@@ -139,7 +139,8 @@ def test_what_was_broken_off_goes_on_with_as_many_epochs_only(
     splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "model"
-    train(splits, out=tmp_path / "unbroken", **settings)
+    unbroken = tmp_path / "unbroken" / "model"  # the card, whose digest is in config.json, tells the folder's name
+    train(splits, out=unbroken, **settings)
     break_off(splits, settings, folder, monkeypatch)
     assert unfinished(folder).endswith("Give the same command again to go on from there.")
     expected = (
@@ -151,7 +152,7 @@ def test_what_was_broken_off_goes_on_with_as_many_epochs_only(
     with pytest.raises(ConfigError, match=r"broken off and differs in: train\.schedule\. Finish"):
         train(splits, out=folder, **{**settings, "schedule": "constant"})
     train(splits, out=folder, **settings)
-    assert (folder / "config.json").read_bytes() == (tmp_path / "unbroken" / "config.json").read_bytes()
+    assert (folder / "config.json").read_bytes() == (unbroken / "config.json").read_bytes()
 
 
 def test_runs_of_a_grid_that_leave_the_learning_rate_as_it_is_keep_their_keys(encoders: dict[str, Path]) -> None:

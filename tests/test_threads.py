@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fresh.bank import Bank
 from fresh.classifier import Classifier
@@ -25,6 +26,7 @@ from fresh.document import Document, Explanation, Saliency
 from fresh.encoder import load_encoder
 from fresh.encoding import Text, WordEncoder
 from fresh.extractor import SaliencyExtractor
+from fresh.gpu import unplanned
 from fresh.methods.named import train_method
 from fresh.network import Lock
 from fresh.network_config import NetworkConfig
@@ -132,6 +134,16 @@ def support_of() -> Callable[[Path], Support]:
     from test_scorers import support_of
 
     return lambda folder: support_of(folder, "mean", layers=1)
+
+
+def test_overlapping_blocks_leave_the_switch_of_cudnn_as_it_was() -> None:
+    def attend(_: int) -> None:
+        with unplanned():
+            assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+            time.sleep(0.001)
+
+    from_threads(8, attend, range(200))
+    assert torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
 
 
 # Interrupts

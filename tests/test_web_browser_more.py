@@ -42,7 +42,7 @@ def test_words_chosen_anew_keep_the_length_and_can_be_undone(page: Page, address
     page.locator("#document .word").first.click()
     page.locator("#document input").fill("awful")
     page.keyboard.press("Enter")
-    expect(page.locator("#change")).to_contain_text("and the words were chosen anew")
+    expect(page.locator("#change")).to_contain_text("and the words were chosen again")
     assert len(page.evaluate(READ)) == n_read
     assert slider.input_value() == slider.get_attribute("max")
     page.get_by_role("button", name="Undo edits").click()

@@ -1,9 +1,10 @@
 """What is particular to a GPU: how it tells that it is full, what is done then, and which way to attend is left off."""
 
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -66,16 +67,34 @@ class Room:
 ROOM = Room()
 
 
+@dataclass(slots=True)
+class Switch:
+    """How many blocks keep cuDNN's attention off, and whether it was on before them."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    n_blocks: int = 0
+    planned: bool = True
+
+
+SWITCH = Switch()
+
+
 @contextmanager
 def unplanned() -> Iterator[None]:
     """Attend without cuDNN inside the block.
 
     It plans each shape of batch anew, for longer than it saves, and fails without naming memory where a card is full.
-    The switch is one for all threads; where blocks of several overlap, cuDNN may stay switched off.
+    The switch is one for all threads: the first block switches it off, and the last one puts it back.
     """
-    planned = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    with SWITCH.lock:
+        if not SWITCH.n_blocks:
+            SWITCH.planned = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+            torch.backends.cuda.enable_cudnn_sdp(False)
+        SWITCH.n_blocks += 1
     try:
         yield
     finally:
-        torch.backends.cuda.enable_cudnn_sdp(planned)
+        with SWITCH.lock:
+            SWITCH.n_blocks -= 1
+            if not SWITCH.n_blocks:
+                torch.backends.cuda.enable_cudnn_sdp(SWITCH.planned)
