@@ -14,11 +14,11 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from fresh.classifier import ClassifierConfig
     from fresh.data import Splits
     from fresh.predictor import Predictor
     from fresh.rationale import Rationale
     from fresh.support import Support
+    from fresh.train_config import ClassifierConfig
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that asks a hub must fail, at once
 os.environ["OMP_NUM_THREADS"] = "1"  # matrices this small are slower on two cores, and sums depend on the number
@@ -60,9 +60,8 @@ def toy_pairs() -> "Splits":
 @pytest.fixture(scope="session")
 def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
     """Settings that train the tiny BERT to the end in two seconds."""
-    from fresh.classifier import ClassifierConfig
     from fresh.network_config import NetworkConfig
-    from fresh.train_config import TrainConfig
+    from fresh.train_config import ClassifierConfig, TrainConfig
 
     network = NetworkConfig(str(encoders["bert"]), layers="all", dropout=0.0)
     return ClassifierConfig(network, TrainConfig(epochs=8, batch_size=16, learning_rate=3e-3, seed=3, device="cpu"))

@@ -10,7 +10,7 @@ import torch
 
 import small
 from fresh.auditing.asked import PREDICTED, Asked, asked_class, compare_classes, compared, runner_up, score_for
-from fresh.classifier import Classifier, ClassifierConfig
+from fresh.classifier import Classifier
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Example, Explanation, Mask, Saliency
@@ -25,6 +25,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.scorers import SCORERS, Targeted, asked_about, make_scorer, needs_support
 from fresh.support import Support
 from fresh.tagger import Tagger, build
+from fresh.train_config import ClassifierConfig
 from test_scorers import documents, last_matrix
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}

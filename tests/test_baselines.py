@@ -8,7 +8,6 @@ import pytest
 import fresh
 import small
 from fresh.baselines import Baselines, drawn_masks, is_baseline, most_frequent, train_baselines
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import Contiguous, TopK
 from fresh.document import Document, Example, Mask
@@ -19,6 +18,7 @@ from fresh.report_page import check_report, report_of
 from fresh.scorers.random import Random
 from fresh.support import Support
 from fresh.tagger import Tagger, build
+from fresh.train_config import ClassifierConfig
 from fresh.training import Watch
 
 

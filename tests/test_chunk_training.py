@@ -8,14 +8,13 @@ import pytest
 import torch
 
 import test_frozen
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.document import Document, Example
 from fresh.learning import train_classifiers
 from fresh.network_config import NetworkConfig
 from fresh.scorers import make_scorer
 from fresh.support import Support
-from fresh.train_config import TrainConfig
+from fresh.train_config import ClassifierConfig, TrainConfig
 from fresh.training import Watch
 from tiny import FILLERS
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from fresh.classifier import Classifier, ClassifierConfig, eager_attention, predictions
+from fresh.classifier import Classifier, eager_attention, predictions
 from fresh.encoder import EncoderError, Pooling, load_encoder
 from fresh.encoding import Text
 from fresh.identity import identity_of
 from fresh.learning import Lesson, train_classifiers
 from fresh.network_config import NetworkConfig
+from fresh.train_config import ClassifierConfig
 from fresh.training import Watch
 from test_scorers import last_matrix
 from tiny import ARCHITECTURES, ASKED, WORDS, build

@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from fresh import dropped
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.dropped import Dropped, attend, parts
 from fresh.encoder import load_encoder
 from fresh.quick import STEPS, drawn
 from fresh.ragged import without_padding
 from fresh.support import Support
+from fresh.train_config import ClassifierConfig
 
 
 @pytest.fixture(autouse=True)

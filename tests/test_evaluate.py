@@ -8,7 +8,6 @@ import pytest
 
 import small
 from fresh.baselines import Baselines
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Example, Mask
@@ -22,6 +21,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.scorers.random import Random
 from fresh.support import Support
 from fresh.tagger import Tagger, build
+from fresh.train_config import ClassifierConfig
 from fresh.uncertainty import accuracy_interval, class_intervals, macro_f1_interval, numbered, ratio_interval
 
 LABELS = ("neg", "pos")

@@ -11,12 +11,13 @@ from torch import Tensor
 import fresh.learning
 import fresh.training
 import small
-from fresh.classifier import Classifier, ClassifierConfig
+from fresh.batching import part_for
+from fresh.classifier import Classifier
 from fresh.data import Splits
 from fresh.document import Example
 from fresh.encoder import load_encoder
 from fresh.encoding import Text
-from fresh.frozen import Frozen, Reading, part_for
+from fresh.frozen import Frozen, Reading
 from fresh.learning import Lesson, train_classifiers
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Ints
@@ -24,7 +25,7 @@ from fresh.progress import SILENT
 from fresh.recipe import train
 from fresh.store import Shelf, StoreError
 from fresh.support import text_of
-from fresh.train_config import EngineConfig, TrainConfig
+from fresh.train_config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training import Watch
 from fresh.update import Loss
 from test_recipe_resume import Saying

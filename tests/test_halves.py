@@ -12,7 +12,7 @@ from transformers import BertModel
 import fresh.frozen
 import fresh.learning
 from fresh.attention import open_layer
-from fresh.classifier import Classifier, ClassifierConfig
+from fresh.classifier import Classifier
 from fresh.encoder import Encoder, Pooling, load_encoder
 from fresh.encoding import Text, WordEncoder
 from fresh.halves import Halves, extras, halve
@@ -20,7 +20,7 @@ from fresh.learning import Lesson, train_classifiers
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather
 from fresh.store import Shelf
-from fresh.train_config import TrainConfig
+from fresh.train_config import ClassifierConfig, TrainConfig
 from fresh.training import Watch
 from test_recipe_resume import Saying
 from tiny import ARCHITECTURES, N_POSITIONS, WORDS

@@ -14,7 +14,6 @@ from torch import Tensor
 
 import fresh.learning
 import small
-from fresh.classifier import ClassifierConfig
 from fresh.config import from_mapping
 from fresh.data import Splits
 from fresh.discretize import Contiguous, TopK, budget
@@ -27,7 +26,7 @@ from fresh.predictor import Lessons, Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.scorers.random import Random
-from fresh.train_config import TrainConfig
+from fresh.train_config import ClassifierConfig, TrainConfig
 from fresh.update import Loss
 from strategies import ratios
 

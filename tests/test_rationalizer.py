@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import small
-from fresh.classifier import ClassifierConfig
 from fresh.config import from_mapping
 from fresh.data import Splits
 from fresh.discretize import Contiguous, TopK
@@ -20,6 +19,7 @@ from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.scorers import SCORERS
 from fresh.support import Support
+from fresh.train_config import ClassifierConfig
 from toy import DECIDING
 
 TEXT = "The film, was good and it plays in the sea."

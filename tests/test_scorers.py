@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fresh.by_word import WeighingHead
-from fresh.classifier import Classifier, ClassifierConfig
+from fresh.classifier import Classifier
 from fresh.data import Splits
 from fresh.discretize import TopK
 from fresh.document import Document, Saliency
@@ -21,7 +21,7 @@ from fresh.scorer_config import ScorerConfig
 from fresh.scorers import SCORERS, SaliencyScorer, make_scorer, needs_support, scorer_to_dict
 from fresh.scorers.occlusion import Occlusion, grouped
 from fresh.support import Support
-from fresh.train_config import TrainConfig
+from fresh.train_config import ClassifierConfig, TrainConfig
 from tiny import ARCHITECTURES, WORDS
 from toy import DECIDING
 

@@ -10,7 +10,6 @@ import torch
 
 import small
 from fresh.agreement import token_f1
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.discretize import DISCRETIZERS, TopK
 from fresh.document import Document, Example, Mask
@@ -23,6 +22,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.support import text_of
 from fresh.tagger import Tagger, build
 from fresh.tagging import Kind, Tags
+from fresh.train_config import ClassifierConfig
 from tiny import N_POSITIONS
 from toy import DECIDING
 

@@ -12,7 +12,6 @@ from torch import Tensor
 
 import fresh.tagger
 from fresh.chain import Chain
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.document import Document, Mask
 from fresh.learning import run_frozen
@@ -22,7 +21,7 @@ from fresh.store import Shelf
 from fresh.support import text_of
 from fresh.tagger import Tagger, build, make_loss, weight_of
 from fresh.tagging import Kind, Tags, WordValues
-from fresh.train_config import EngineConfig, TrainConfig
+from fresh.train_config import ClassifierConfig, EngineConfig, TrainConfig
 from fresh.training import Watch
 from fresh.update import Loss
 from test_tagger import KINDS, ONE_WORD, marks

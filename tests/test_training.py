@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
+from fresh.device import choose_device
 from fresh.support import Support
-from fresh.train_config import TrainConfig
-from fresh.training import Job, Watch, choose_device, fit, padding_of, seeded
+from fresh.train_config import ClassifierConfig, TrainConfig
+from fresh.training import Job, Watch, fit, padding_of, seeded
 from fresh.update import Loss
 
 CONFIG = TrainConfig(epochs=4, batch_size=8, learning_rate=0.05, device="cpu")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fresh.classifier import ClassifierConfig
 from fresh.document import Document, Example, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
+from fresh.train_config import ClassifierConfig
 from strategies import masks, with_other_dropped_words
 from tiny import WORDS
 

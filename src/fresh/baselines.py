@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fresh.classifier import ClassifierConfig
 from fresh.data import Splits
 from fresh.document import Document, Example, Mask
 from fresh.extractor import KeepAll
@@ -17,6 +16,7 @@ from fresh.random_words import is_contiguous, random_masks
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.support import Support, text_of
+from fresh.train_config import ClassifierConfig
 from fresh.training import Watch
 
 

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from fresh import gpu
+from fresh.encoder import Encoder
 from fresh.pieces import Ints
 
 JITTER = 0.03
@@ -14,6 +16,13 @@ SHORT = 128
 """Pieces up to which a text is short, and filling it up costs little."""
 MOST_TEXTS = 4
 """Times the batch size: how many short texts make a batch at most."""
+PIECES_AT_ONCE = 2048
+SQUARED_PIECES_AT_ONCE = 4_000_000
+"""How many pieces, and pairs of pieces, are read in one go when nothing is trained."""
+GPU_FACTOR = 32
+"""How many times more a GPU reads in one go."""
+USUAL_SIZE = 6 * 384
+"""Layers times width of an encoder for which this holds; of a larger one, a GPU has room for fewer pieces."""
 
 
 class Dealt(NamedTuple):
@@ -116,3 +125,25 @@ def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work:
             if gpu.ROOM.grows() and place + 1 < len(groups):
                 waiting.append(np.concatenate(groups[place + 1 :]))
                 break
+
+
+def pieces_at_once(device: torch.device) -> int:
+    """Say how many pieces a device reads in one go."""
+    return PIECES_AT_ONCE * (GPU_FACTOR if device.type == "cuda" else 1)
+
+
+def part_for(encoder: Encoder, device: torch.device) -> float:
+    """Say which share of that a device reads in one go with an encoder."""
+    if device.type != "cuda":
+        return 1.0
+    n_layers = getattr(encoder.model.config, "num_hidden_layers", 1)
+    return min(1.0, USUAL_SIZE / (n_layers * encoder.width))
+
+
+def read_all(lengths: Ints, device: torch.device, work: Callable[[Ints], None], part: float = 1) -> None:
+    """Have texts worked on in batches of like length that suit a device, smaller ones where memory runs out.
+
+    :param part: Share of the usual size of batches.
+    """
+    factor = part * pieces_at_once(device) / PIECES_AT_ONCE
+    work_through(lengths, int(PIECES_AT_ONCE * factor), int(SQUARED_PIECES_AT_ONCE * factor), work)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fresh.by_word import WeighingHead, exactly
+from fresh.device import choose_device
 from fresh.encoder import Encoder, EncoderError
 from fresh.encoding import Text
 from fresh.network import Network, load_parts
@@ -20,18 +20,8 @@ from fresh.pieces import Batch, Ints, Layout, PieceTable
 from fresh.progress import SILENT, Progress
 from fresh.quick import QuickDropout
 from fresh.rationale import Prediction
-from fresh.train_config import TrainConfig
-from fresh.training import choose_device
 
 ABOUT = "classifier.json"
-
-
-@dataclass(frozen=True, slots=True)
-class ClassifierConfig:
-    """Which network is trained, and how."""
-
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
 
 
 class Output(NamedTuple):

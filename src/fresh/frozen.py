@@ -1,6 +1,6 @@
 """Frozen layers run once: texts as they enter the part of a network that learns."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,43 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fresh.batching import work_through
-from fresh.encoder import Encoder
+from fresh.batching import read_all
 from fresh.encoding import Text
 from fresh.halves import Halves
 from fresh.pieces import Batch, Ints, Layout, PieceTable, PieceTensors
 from fresh.progress import Progress
 from fresh.store import Shelf, Wanted, digest
-
-PIECES_AT_ONCE = 2048
-SQUARED_PIECES_AT_ONCE = 4_000_000
-"""How many pieces, and pairs of pieces, are read in one go when nothing is trained."""
-GPU_FACTOR = 32
-"""How many times more a GPU reads in one go."""
-USUAL_SIZE = 6 * 384
-"""Layers times width of an encoder for which this holds; of a larger one, a GPU has room for fewer pieces."""
-
-
-def pieces_at_once(device: torch.device) -> int:
-    """Say how many pieces a device reads in one go."""
-    return PIECES_AT_ONCE * (GPU_FACTOR if device.type == "cuda" else 1)
-
-
-def part_for(encoder: Encoder, device: torch.device) -> float:
-    """Say which share of that a device reads in one go with an encoder."""
-    if device.type != "cuda":
-        return 1.0
-    n_layers = getattr(encoder.model.config, "num_hidden_layers", 1)
-    return min(1.0, USUAL_SIZE / (n_layers * encoder.width))
-
-
-def read_all(lengths: Ints, device: torch.device, work: Callable[[Ints], None], part: float = 1) -> None:
-    """Have texts worked on in batches of like length that suit a device, smaller ones where memory runs out.
-
-    :param part: Share of the usual size of batches.
-    """
-    factor = part * pieces_at_once(device) / PIECES_AT_ONCE
-    work_through(lengths, int(PIECES_AT_ONCE * factor), int(SQUARED_PIECES_AT_ONCE * factor), work)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from fresh.classifier import Classifier, ClassifierConfig
+from fresh.batching import read_all
+from fresh.classifier import Classifier
+from fresh.device import choose_device
 from fresh.encoder import load_encoder
 from fresh.encoding import Text
-from fresh.frozen import Frozen, Reading, Seen, read_all
+from fresh.frozen import Frozen, Reading, Seen
 from fresh.kept import is_over, reopen
 from fresh.metrics import macro_f1
 from fresh.network import Network
 from fresh.pieces import Ints, PieceTable
 from fresh.store import Shelf, readable
 from fresh.team import team
-from fresh.train_config import TrainConfig
-from fresh.training import Job, Watch, choose_device, fit_side_by_side, half_precision, padding_of, seeded
+from fresh.train_config import ClassifierConfig, TrainConfig
+from fresh.training import Job, Watch, fit_side_by_side, half_precision, padding_of, seeded
 from fresh.update import Loss
 
 Labelled = Sequence[tuple[Text, str]]

@@ -17,6 +17,7 @@ import torch
 
 import fresh
 from fresh.classifier import ABOUT, Classifier
+from fresh.device import choose_device
 from fresh.discretize import discretizer_from_dict, discretizer_to_dict, is_number
 from fresh.encoder import EncoderError, digest_of, first_line
 from fresh.extractor import Extractor, HumanMarks, KeepAll, SaliencyExtractor
@@ -27,7 +28,6 @@ from fresh.sealed import OWN, sha256_of
 from fresh.support import Support
 from fresh.tagger import Tagger
 from fresh.tagging import Tags
-from fresh.training import choose_device
 
 FORMAT = 2
 MANIFEST = "config.json"

@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from fresh.batching import part_for, read_all
 from fresh.distances import hold_still
 from fresh.encoder import Encoder, quiet, read_encoder
 from fresh.encoding import Text, WordEncoder
-from fresh.frozen import part_for, read_all
 from fresh.halves import extras, halve
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of

@@ -6,12 +6,13 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from fresh.classifier import Classifier, ClassifierConfig, predictions
+from fresh.classifier import Classifier, predictions
 from fresh.encoding import LongPolicy, Text
 from fresh.learning import Lesson, train_classifiers
 from fresh.pieces import Ints
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
+from fresh.train_config import ClassifierConfig
 from fresh.training import Watch
 
 WATCH = Watch("predictor")

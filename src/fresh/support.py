@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fresh.classifier import Classifier, ClassifierConfig, predictions
+from fresh.classifier import Classifier, predictions
 from fresh.document import Document, Example, Saliency
 from fresh.encoding import Text
 from fresh.frozen import Seen
@@ -17,6 +17,7 @@ from fresh.learning import Lesson, train_classifiers
 from fresh.pieces import Batch, Ints
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
+from fresh.train_config import ClassifierConfig
 from fresh.training import Watch
 
 WATCH = Watch("support model")

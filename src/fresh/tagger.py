@@ -10,19 +10,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from fresh.agreement import token_f1
+from fresh.batching import read_all
 from fresh.by_word import there_are
-from fresh.classifier import ClassifierConfig
+from fresh.device import choose_device
 from fresh.discretize import Discretizer
 from fresh.document import Document, Mask, Saliency
 from fresh.encoder import load_encoder
 from fresh.extractor import select_read
-from fresh.frozen import Reading, read_all
+from fresh.frozen import Reading
 from fresh.learning import describe, run_frozen
 from fresh.pieces import Batch, Gather, Ints, Layout, PieceTable
 from fresh.support import text_of
 from fresh.tagging import Kind, Tags, WordValues
 from fresh.team import team
-from fresh.training import Job, Watch, choose_device, fit, half_precision, seeded
+from fresh.train_config import ClassifierConfig
+from fresh.training import Job, Watch, fit, half_precision, seeded
 from fresh.update import Loss
 
 WATCH = Watch("tagger")

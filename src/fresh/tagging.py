@@ -12,12 +12,12 @@ from torch import Tensor
 
 from fresh.by_word import TaggingHead, there_are
 from fresh.chain import Chain
+from fresh.device import choose_device
 from fresh.encoder import Encoder
 from fresh.hardkuma import HardKuma
 from fresh.network import Network, load_parts
 from fresh.network_config import NetworkConfig
 from fresh.pieces import Batch, Layout
-from fresh.training import choose_device
 
 Kind = Literal["words", "chain", "hardkuma"]
 """How words are tagged: each by itself, beside each other, or with numbers from 0 to 1."""

@@ -1,6 +1,5 @@
 """Several processes that train one network, as `accelerate launch` starts them; or one alone."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -8,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed
 
-from fresh.extras import load_extra
+from fresh.device import is_one_of_several, shared_state
 
 Item = TypeVar("Item")
 
@@ -59,18 +58,6 @@ class Team:
 
 def team() -> Team:
     """Find the other processes, if this one was started with some."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if not is_one_of_several():
         return Team()
     return Team(shared_state().process_index, shared_state().num_processes)
-
-
-def own_device() -> torch.device:
-    """Find the device of this process among those of the team."""
-    device: torch.device = shared_state().device
-    return device
-
-
-def shared_state() -> Any:
-    """Join the other processes, the first time, and ask accelerate about them."""
-    accelerate = load_extra("accelerate", "models", "Training in several processes")
-    return accelerate.PartialState(cpu=not torch.cuda.is_available())

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from fresh.config import below, not_above, refuse
+from fresh.network_config import NetworkConfig
 
 if TYPE_CHECKING:
     from fresh.store import Shelf
@@ -92,3 +93,11 @@ class TrainConfig:
             return 1.0
         done = n_epochs / self.epochs
         return done / WARM_UP if done < WARM_UP else (1 - done) / (1 - WARM_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierConfig:
+    """Which network is trained, and how."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)

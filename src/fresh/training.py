@@ -21,7 +21,7 @@ from fresh.progress import SILENT, Advance, Progress
 from fresh.ragged import without_padding
 from fresh.recording import Recording
 from fresh.store import Shelf
-from fresh.team import own_device, team
+from fresh.team import team
 from fresh.train_config import TrainConfig
 from fresh.update import Loss, Update
 
@@ -266,19 +266,3 @@ def quickly(network: nn.Module, config: TrainConfig) -> Iterator[None]:
     half = half_precision(config, device)
     with torch.autocast(device.type, torch.bfloat16, enabled=half), without_padding(network, half):
         yield
-
-
-def choose_device(name: str) -> torch.device:
-    """Turn a device's name into a device; ``auto`` takes the fastest there is."""
-    if name == "auto":
-        if team().size > 1:
-            return own_device()
-        has_mps = torch.backends.mps.is_available()
-        return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-        raise ValueError(f"device {name!r} cannot be used here: {reason}. Try --device auto.") from error
-    return device

@@ -11,7 +11,7 @@ from fresh.scorer_config import ScorerConfig
 from fresh.train_config import TrainConfig
 
 if TYPE_CHECKING:
-    from fresh.classifier import ClassifierConfig
+    from fresh.train_config import ClassifierConfig
 
 CUTS_EACH = ("top_k", "contiguous")
 """Discretizers that keep the ratio in each document."""
@@ -48,7 +48,7 @@ class NetworksConfig:
     @property
     def classifier(self) -> "ClassifierConfig":
         """The same, for one network."""
-        from fresh.classifier import ClassifierConfig
+        from fresh.train_config import ClassifierConfig
 
         return ClassifierConfig(self.network, self.train)
 

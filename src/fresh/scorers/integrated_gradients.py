@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fresh.batching import pieces_at_once
 from fresh.classifier import Classifier
 from fresh.document import Document, Saliency
-from fresh.frozen import pieces_at_once
 from fresh.intercept import call_intercepted, on_tensor
 from fresh.pieces import NO_WORD, Batch, sum_by_word
 from fresh.scorers.gradient import PART
