@@ -20,22 +20,22 @@ from typing import Any
 
 import numpy as np
 
-from fresh.agreement import compare
+from fresh.attribution.registry import SaliencyScorer, make_scorer
+from fresh.attribution.support_model import Support
 from fresh.config import parse_assignments
-from fresh.data import Splits
-from fresh.discretize import Contiguous, Discretizer, TopK
+from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Saliency
-from fresh.extractor import select_read
-from fresh.figures import named, unzipped
-from fresh.methods.marking import has_rationale, train_tagger
-from fresh.methods.settings import FreshConfig
-from fresh.metrics import accuracy
+from fresh.evaluation.measures import named, unzipped
+from fresh.methods.config import FreshConfig
+from fresh.methods.rationales import has_rationale, train_tagger
+from fresh.metrics.classification import accuracy
+from fresh.metrics.plausibility import compare
+from fresh.pipeline import read_splits, resolve
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
-from fresh.recipe import read_splits, resolve
-from fresh.scorers import SaliencyScorer, make_scorer
-from fresh.support import Support
-from fresh.training import Watch
+from fresh.selection.discretizers import Contiguous, Discretizer, TopK
+from fresh.selection.extractors import select_read
+from fresh.training.loop import Watch
 
 SPREADS = (0, 2, 5, 10, 20)
 PEOPLE = "people"

@@ -2,7 +2,7 @@
 
 python benchmarks/audit.py DATA_DIR [CASE ...] [--trials 10000] [--documents 300] [--out FILE.jsonl]
 
-DATA_DIR holds the folders `sst` and `multirc` (see `fresh.corpora`). Each case is trained for one epoch on some
+DATA_DIR holds the folders `sst` and `multirc` (see `fresh.data.corpora`). Each case is trained for one epoch on some
 documents, and audited on test; a line of JSON is printed, and added to the file, for each. The command ends with 1 if
 anything was broken.
 """
@@ -14,15 +14,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fresh.auditing.invariance import try_to_break
-from fresh.auditing.replay import replay
+from fresh.audit.invariance import try_to_break
+from fresh.audit.replay import replay
 from fresh.config import from_mapping
-from fresh.corpora import find_corpus
-from fresh.data import Splits
-from fresh.evaluate import explain_all
-from fresh.methods.named import find_method, train_method
+from fresh.data.corpora import find_corpus
+from fresh.data.splits import Splits
+from fresh.evaluation.evaluate import explain_all
+from fresh.methods.registry import find_method, train_method
 from fresh.progress import SILENT
-from fresh.training import Watch
+from fresh.training.loop import Watch
 
 FEW = {"samples": 20, "steps": 4}
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {

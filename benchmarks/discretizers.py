@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.discretize import Contiguous, Discretizer, GlobalContiguous, GlobalTopK, Threshold, TopK, budget
 from fresh.document import Mask, Saliency
+from fresh.selection.discretizers import Contiguous, Discretizer, GlobalContiguous, GlobalTopK, Threshold, TopK, budget
 
 Choice = Callable[[Sequence[Saliency]], list[Mask]]
 

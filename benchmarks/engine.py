@@ -2,7 +2,7 @@
 
 python benchmarks/engine.py DATA_DIR [ROW ...] [--device cpu|cuda] [--epochs 3] [--documents N] [--out FILE.jsonl]
 
-DATA_DIR holds the folders sst, movies, agnews and multirc (see `fresh.corpora`). Rows: pipeline, long, explain,
+DATA_DIR holds the folders sst, movies, agnews and multirc (see `fresh.data.corpora`). Rows: pipeline, long, explain,
 integrated_gradients, lime, discretizers, memory, scaling, agnews, multirc; without any, those that make sense on the
 device. benchmarks/README.md says what each one measures and how the peers are written.
 """

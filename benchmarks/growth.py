@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from fresh.attribution.support_model import Support
 from fresh.document import Example
 from fresh.rationalizer import Rationalizer
-from fresh.support import Support
 from measuring import Outcome, Row, Settings, apart, clocked, read_splits, spread
 from our_side import configure, warm_up
 

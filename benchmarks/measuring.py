@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from fresh.corpora import find_corpus
-from fresh.data import Splits
+from fresh.data.corpora import find_corpus
+from fresh.data.splits import Splits
 from fresh.document import Example
 
 Result = TypeVar("Result")

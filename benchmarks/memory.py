@@ -11,10 +11,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from fresh.config import from_mapping
-from fresh.data import Splits
+from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.encoder import quiet
 from fresh.methods.fresh import FreshConfig, train
+from fresh.nn.encoder import quiet
 from fresh.rationalizer import Rationalizer
 from measuring import Outcome, Row, Settings, apart, clocked
 

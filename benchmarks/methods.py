@@ -2,7 +2,7 @@
 
 python benchmarks/methods.py DATA_DIR CORPUS METHOD [--seeds 0,1,2] [--out FILE.jsonl] [setting=value ...]
 
-DATA_DIR holds the corpus (see `fresh.corpora`). Settings are those of `fresh train`, for example scorer=attention
+DATA_DIR holds the corpus (see `fresh.data.corpora`). Settings are those of `fresh train`, for example scorer=attention
 tagger=true human=0.2. A line of JSON is printed, and added to the file, for each seed. `--keep DIR` keeps support
 models there, for other runs of the same corpus, seeds and networks, which then train only what comes after.
 """
@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 
 from fresh.config import parse_assignments
-from fresh.data import Splits
+from fresh.data.splits import Splits
 from fresh.document import Example, Explanation
-from fresh.evaluate import explain_all, share_unread
-from fresh.experiment.measure import agreed
-from fresh.lengths import fitting
+from fresh.evaluation.evaluate import explain_all, share_unread
+from fresh.evaluation.length_check import fitting
+from fresh.experiments.measure import agreed
 from fresh.methods.human import only_marked
-from fresh.methods.named import train_method
-from fresh.metrics import macro_f1
+from fresh.methods.registry import train_method
+from fresh.metrics.classification import macro_f1
+from fresh.pipeline import Run, read_splits, resolve
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
-from fresh.recipe import Run, read_splits, resolve
-from fresh.store import Shelf
-from fresh.training import Watch
+from fresh.training.feature_store import Shelf
+from fresh.training.loop import Watch
 
 AT = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Ratios at which a model is tested that serves a range."""

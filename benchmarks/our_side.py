@@ -9,16 +9,16 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
+from fresh.attribution.registry import SaliencyScorer, make_scorer
+from fresh.attribution.support_model import Support
 from fresh.config import from_mapping
-from fresh.discretize import TopK
 from fresh.document import Document, Example, Saliency
-from fresh.encoder import quiet
-from fresh.extractor import SaliencyExtractor
 from fresh.methods.fresh import FreshConfig, train
-from fresh.metrics import macro_f1
+from fresh.metrics.classification import macro_f1
+from fresh.nn.encoder import quiet
 from fresh.rationalizer import Rationalizer
-from fresh.scorers import SaliencyScorer, make_scorer
-from fresh.support import Support
+from fresh.selection.discretizers import TopK
+from fresh.selection.extractors import SaliencyExtractor
 from measuring import Outcome, RowError, Settings, clocked, read_splits, spread
 
 RATIO = 0.2

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fresh.classifier import eager_attention
+from fresh.attribution.attention_reader import Looking
+from fresh.attribution.gradient import PART, begun_from, explained
+from fresh.attribution.support_model import Scores, Support
 from fresh.document import Document, Saliency
-from fresh.intercept import call_intercepted, on_tensor
-from fresh.pieces import Batch, sum_by_word
-from fresh.scorers.gradient import PART, begun_from, explained
-from fresh.scorers.looking import Looking
-from fresh.support import Scores, Support
+from fresh.nn.batch import Batch, sum_by_word
+from fresh.nn.classifier import eager_attention
+from fresh.nn.intercept import call_intercepted, on_tensor
 
 
 @dataclass(frozen=True, slots=True)

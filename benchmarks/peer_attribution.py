@@ -12,7 +12,7 @@ from captum.attr._core.lime import get_exp_kernel_similarity_function
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from fresh.encoder import quiet
+from fresh.nn.encoder import quiet
 from measuring import Outcome, Settings, clocked
 from our_side import SAMPLES, STEPS, sentences, warm_up
 from peer_trainer import best_words

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from transformers import pipeline
 
-from fresh.encoder import quiet
-from fresh.metrics import macro_f1
+from fresh.metrics.classification import macro_f1
+from fresh.nn.encoder import quiet
 from measuring import Outcome, Settings, clocked
 from our_side import sentences, warm_up
 

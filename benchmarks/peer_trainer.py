@@ -23,8 +23,8 @@ from transformers import (
 )
 
 from fresh.document import Example
-from fresh.encoder import BUNDLED, quiet
-from fresh.metrics import macro_f1
+from fresh.metrics.classification import macro_f1
+from fresh.nn.encoder import BUNDLED, quiet
 from measuring import Outcome, Settings, read_splits
 
 BATCH_SIZE = 32

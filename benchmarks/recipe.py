@@ -18,24 +18,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fresh.attribution.attention_gradient import AttentionGradient, AttentionShift
+from fresh.attribution.registry import SaliencyScorer, ScorerFactory
+from fresh.attribution.support_model import Support
 from fresh.config import ConfigError, from_mapping, parse_assignments, unknown
-from fresh.corpora import find_corpus
-from fresh.data import DataError, Splits
+from fresh.data.corpora import find_corpus
+from fresh.data.splits import DataError, Splits
 from fresh.document import Document, Example, Mask, Saliency
-from fresh.encoder import EncoderError, load_encoder
-from fresh.encoding import Text
-from fresh.experiment.sources import some
-from fresh.extractor import select_read
-from fresh.methods.marking import build_scorer, score_all
-from fresh.methods.outcome import cut_all
-from fresh.methods.settings import FreshConfig
-from fresh.metrics import macro_f1
+from fresh.experiments.sources import some
+from fresh.methods.config import FreshConfig
+from fresh.methods.rationales import build_scorer, score_all
+from fresh.methods.result import cut_all
+from fresh.metrics.classification import macro_f1
+from fresh.nn.encoder import EncoderError, load_encoder
+from fresh.nn.tokenizer import Text
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
-from fresh.scorers import SaliencyScorer, ScorerFactory
-from fresh.scorers.attention_gradient import AttentionGradient, AttentionShift
-from fresh.support import Support
-from fresh.training import Watch, quickly
+from fresh.selection.extractors import select_read
+from fresh.training.loop import Watch, quickly
 from passed_on import PassedOn
 
 PARTS = ("train", "dev", "test")

@@ -2,7 +2,7 @@
 
 python benchmarks/sst.py DATA_DIR [--out FILE.jsonl] [setting=value ...]
 
-DATA_DIR holds the corpus (see `fresh.corpora.sst`). Settings are those of `fresh train`, for example seed=1
+DATA_DIR holds the corpus (see `fresh.data.corpora.sst`). Settings are those of `fresh train`, for example seed=1
 encoder=mpnet. The scorers that read many variants of a document (occlusion, lime, kernel_shap) are left out
 unless they are named: --scorers occlusion,lime.
 """
@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fresh.attribution.support_model import Support
 from fresh.config import from_mapping, parse_assignments
-from fresh.corpora import find_corpus
-from fresh.data import Splits
+from fresh.data.corpora import find_corpus
+from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.extractor import select_read
-from fresh.methods.marking import build_scorer, learned, score_all
-from fresh.methods.outcome import cut_all
-from fresh.methods.settings import FreshConfig
-from fresh.metrics import accuracy, macro_f1
+from fresh.methods.config import FreshConfig
+from fresh.methods.rationales import build_scorer, learned, score_all
+from fresh.methods.result import cut_all
+from fresh.metrics.classification import accuracy, macro_f1
 from fresh.predictor import Predictor
 from fresh.progress import Terminal
 from fresh.rationale import Prediction
-from fresh.support import Support
-from fresh.training import Watch
+from fresh.selection.extractors import select_read
+from fresh.training.loop import Watch
 
 QUICK = ("attention", "gradient", "integrated_gradients", "attention_gradient", "random")
 

@@ -23,17 +23,17 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from fresh.classifier import Classifier
 from fresh.config import from_mapping
-from fresh.encoding import Text
-from fresh.learning import Lesson, prepare
-from fresh.methods.settings import FreshConfig
-from fresh.ragged import without_padding
-from fresh.recording import Recording
-from fresh.store import Shelf
-from fresh.team import team
-from fresh.training import Job, Watch, run_epoch
-from fresh.update import Update
+from fresh.methods.config import FreshConfig
+from fresh.nn.classifier import Classifier
+from fresh.nn.tokenizer import Text
+from fresh.training.cuda_graphs import Recording
+from fresh.training.distributed import team
+from fresh.training.feature_store import Shelf
+from fresh.training.fit import Lesson, prepare
+from fresh.training.loop import Job, Watch, run_epoch
+from fresh.training.step import Update
+from fresh.training.varlen_attention import without_padding
 
 LABELS = ("one", "other")
 SENTENCE = "the old film was good and a story of two men at sea told with great patience but bad ending"

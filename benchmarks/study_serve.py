@@ -14,9 +14,9 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/helpers"))
 
-from fresh.study.people import add_annotators
+from fresh.study.annotators import add_annotators
 from fresh.study.store import create_study
 from studies import plan
 from visitors import crowd, server_of

@@ -14,11 +14,11 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from fresh.data import Splits
+    from fresh.attribution.support_model import Support
+    from fresh.data.splits import Splits
     from fresh.predictor import Predictor
     from fresh.rationale import Rationale
-    from fresh.support import Support
-    from fresh.train_config import ClassifierConfig
+    from fresh.training.config import ClassifierConfig
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that asks a hub must fail, at once
 os.environ["OMP_NUM_THREADS"] = "1"  # matrices this small are slower on two cores, and sums depend on the number
@@ -60,8 +60,8 @@ def toy_pairs() -> "Splits":
 @pytest.fixture(scope="session")
 def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
     """Settings that train the tiny BERT to the end in two seconds."""
-    from fresh.network_config import NetworkConfig
-    from fresh.train_config import ClassifierConfig, TrainConfig
+    from fresh.nn.config import NetworkConfig
+    from fresh.training.config import ClassifierConfig, TrainConfig
 
     network = NetworkConfig(str(encoders["bert"]), layers="all", dropout=0.0)
     return ClassifierConfig(network, TrainConfig(epochs=8, batch_size=16, learning_rate=3e-3, seed=3, device="cpu"))
@@ -70,7 +70,7 @@ def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
 @pytest.fixture(scope="session")
 def support(toy: "Splits", quick: "ClassifierConfig") -> "Support":
     """A support model that knows which words decide."""
-    from fresh.support import Support
+    from fresh.attribution.support_model import Support
 
     return Support.train(toy.train, toy.dev, quick)
 
@@ -78,7 +78,7 @@ def support(toy: "Splits", quick: "ClassifierConfig") -> "Support":
 @pytest.fixture(scope="session")
 def pair_support(toy_pairs: "Splits", quick: "ClassifierConfig") -> "Support":
     """A support model that reads queries."""
-    from fresh.support import Support
+    from fresh.attribution.support_model import Support
 
     return Support.train(toy_pairs.train, toy_pairs.dev, quick)
 
@@ -101,7 +101,7 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
     """Warnings, where memory has never run out before."""
-    from fresh import gpu
+    from fresh.nn import memory as gpu
 
     monkeypatch.setattr(gpu, "ROOM", gpu.Room())
     with warnings.catch_warnings(record=True) as found:

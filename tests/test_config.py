@@ -5,12 +5,12 @@ from typing import Any, Literal
 import pytest
 
 from fresh.config import ConfigError, from_mapping, help_texts, parse_assignments, read_toml, settings_of, to_mapping
-from fresh.data import DataConfig
+from fresh.data.splits import DataConfig
 from fresh.methods.fresh import FreshConfig
-from fresh.methods.named import METHODS
-from fresh.network_config import NetworkConfig
-from fresh.run_config import RunConfig
-from fresh.train_config import TrainConfig
+from fresh.methods.registry import METHODS
+from fresh.methods.run_config import RunConfig
+from fresh.nn.config import NetworkConfig
+from fresh.training.config import TrainConfig
 
 
 @dataclass(frozen=True, slots=True)

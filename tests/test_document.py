@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.rationale import Prediction, Rationale
-from fresh.words import split_words
+from fresh.text import split_words
 from strategies import documents, flags, masks, saliency, texts, with_other_dropped_words, words
 
 ANSWER = Prediction("pos", {"neg": 0.25, "pos": 0.75})

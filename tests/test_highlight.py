@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fresh.document import Document, Explanation, Mask
 from fresh.highlight import HUMAN, N_BARS, ON_A_PAGE, READ, VISIBLE, highlight
 from fresh.rationale import Prediction
-from fresh.words import split_words
+from fresh.text import split_words
 from pages import HOSTILE
 from strategies import masks, texts
 

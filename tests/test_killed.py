@@ -21,24 +21,24 @@ import pytest
 
 import small
 from experiments import write_toy
-from fresh.data import Splits
-from fresh.discretize import TopK
-from fresh.model_folder import files_in
+from fresh.attribution.support_model import Support
+from fresh.data.splits import Splits
+from fresh.persistence import files_in
 from fresh.predictor import Predictor
-from fresh.study.people import add_annotators
-from fresh.study.records import records
+from fresh.selection.discretizers import TopK
+from fresh.study.annotators import add_annotators
+from fresh.study.overview import records
 from fresh.study.store import create_study, open_study
-from fresh.support import Support
 from studies import plan
 from visitors import Person, server_of
 
 pytestmark = pytest.mark.slow
 COMMAND = """
 import sys
-import fresh.cli, fresh.recipe
-fresh.recipe.KEPT_EVERY = 0.05  # seconds: states are written almost all the time
+import fresh.cli.main, fresh.pipeline
+fresh.pipeline.KEPT_EVERY = 0.05  # seconds: states are written almost all the time
 print("ready", flush=True)
-sys.exit(fresh.cli.main())
+sys.exit(fresh.cli.main.main())
 """
 
 

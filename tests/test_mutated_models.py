@@ -11,12 +11,12 @@ from types import FrameType
 import pytest
 
 import small
-from fresh.cli import main
-from fresh.discretize import TopK
-from fresh.model_folder import drop_folder, files_in, manifest_digest, write_files
+from fresh.attribution.support_model import Support
+from fresh.cli.main import main
+from fresh.persistence import drop_folder, files_in, manifest_digest, write_files
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.support import Support
+from fresh.selection.discretizers import TopK
 from mutations import Generator, mutate_bytes, mutate_json, pick, survey
 
 N = 250

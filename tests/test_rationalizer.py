@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import small
+from fresh.attribution.registry import SCORERS
+from fresh.attribution.support_model import Support
 from fresh.config import from_mapping
-from fresh.data import Splits
-from fresh.discretize import Contiguous, TopK
+from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
-from fresh.extractor import KeepAll
 from fresh.methods.fresh import FreshConfig, train
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
-from fresh.scorers import SCORERS
-from fresh.support import Support
-from fresh.train_config import ClassifierConfig
+from fresh.selection.discretizers import Contiguous, TopK
+from fresh.selection.extractors import KeepAll
+from fresh.training.config import ClassifierConfig
 from toy import DECIDING
 
 TEXT = "The film, was good and it plays in the sea."

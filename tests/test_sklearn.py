@@ -16,10 +16,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 import fresh.methods.fresh
 import small
-from fresh.data import DataError, Splits
+from fresh.attribution.support_model import Support
+from fresh.data.splits import DataError, Splits
 from fresh.document import Document, Explanation, Saliency
 from fresh.sklearn import PARAMETERS, FreshClassifier
-from fresh.support import Support
 
 ONE_LABEL = "y must have one label per document, got "
 

@@ -18,25 +18,25 @@ import numpy as np
 import pytest
 import torch
 
-from fresh.bank import Bank
-from fresh.classifier import Classifier
-from fresh.data import Splits
-from fresh.discretize import TopK
+from fresh.attribution.registry import SCORERS, make_scorer
+from fresh.attribution.support_model import Support
+from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Saliency
-from fresh.encoder import load_encoder
-from fresh.encoding import Text, WordEncoder
-from fresh.extractor import SaliencyExtractor
-from fresh.gpu import unplanned
-from fresh.methods.named import train_method
-from fresh.network import Lock
-from fresh.network_config import NetworkConfig
+from fresh.methods.registry import train_method
+from fresh.nn.classifier import Classifier
+from fresh.nn.config import NetworkConfig
+from fresh.nn.encoder import load_encoder
+from fresh.nn.memory import unplanned
+from fresh.nn.network import Lock
+from fresh.nn.tokenizer import Text, WordEncoder
+from fresh.nn.word_cache import Bank
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.scorers import SCORERS, make_scorer
-from fresh.support import Support
-from fresh.training import Watch
-from test_methods import CASES, configured, given_to
-from test_scorers import trace
+from fresh.selection.discretizers import TopK
+from fresh.selection.extractors import SaliencyExtractor
+from fresh.training.loop import Watch
+from shared_methods import CASES, configured, given_to
+from shared_scorers import trace
 from tiny import WORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed", "ignore:The layers of")
@@ -119,7 +119,7 @@ def test_all_scorers_share_a_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not is_open:  # as for a layer of a kind that is not known
-        monkeypatch.setattr("fresh.scorers.looking.open_layer", lambda *_: None)
+        monkeypatch.setattr("fresh.attribution.attention_reader.open_layer", lambda *_: None)
     support = support_of(encoders[architecture])
     jobs = [(name, group) for name in SCORERS for group in groups(sentences(8))] * 2
     expected = [scored(support_of(encoders[architecture]), *job) for job in jobs]
@@ -131,7 +131,7 @@ def test_all_scorers_share_a_network(
 
 @pytest.fixture(scope="module")
 def support_of() -> Callable[[Path], Support]:
-    from test_scorers import support_of
+    from shared_scorers import support_of
 
     return lambda folder: support_of(folder, "mean", layers=1)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fresh.document import Document, Example, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
-from fresh.train_config import ClassifierConfig
+from fresh.training.config import ClassifierConfig
 from strategies import masks, with_other_dropped_words
 from tiny import WORDS
 
@@ -145,19 +145,19 @@ def test_a_predictor_reaches_no_document(graph: grimp.ImportGraph) -> None:
 
 
 def test_the_search_for_imports_finds_some(graph: grimp.ImportGraph) -> None:
-    assert "fresh.document" in reached(graph, "fresh.support")
-    graph.add_import(importer="fresh.training", imported="fresh.discretize")
+    assert "fresh.document" in reached(graph, "fresh.attribution.support_model")
+    graph.add_import(importer="fresh.training.loop", imported="fresh.selection.discretizers")
     try:
-        assert {"fresh.discretize", "fresh.document"} <= reached(graph, "fresh.predictor")
+        assert {"fresh.selection.discretizers", "fresh.document"} <= reached(graph, "fresh.predictor")
     finally:
-        graph.remove_import(importer="fresh.training", imported="fresh.discretize")
+        graph.remove_import(importer="fresh.training.loop", imported="fresh.selection.discretizers")
 
 
 def test_a_predictor_runs_without_the_forbidden_modules() -> None:
     code = "import sys, fresh.predictor; print(*sorted(name for name in sys.modules if name.startswith('fresh.')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "fresh.classifier" in loaded
+    assert "fresh.nn.classifier" in loaded
     assert not any(name == other or name.startswith(f"{other}.") for name in loaded for other in contract()[1])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fresh.config import settings_of
 from fresh.methods.listed import CONFIGS, settings_of_methods
-from fresh.run_config import RunConfig
+from fresh.methods.run_config import RunConfig
 
 HEAD = """\
 # Settings

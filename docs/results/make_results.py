@@ -26,15 +26,15 @@ from typing import Any
 import result_tables
 import result_times
 
+from fresh._io import write_text, written_whole
 from fresh.config import ConfigError, unknown
-from fresh.experiment.curves import Drawing, drawing
-from fresh.experiment.figure_config import read_figure
-from fresh.experiment.folder import PLAN, REPORT, TIMES, Runs, check_place
-from fresh.experiment.grid_file import read_grid
-from fresh.experiment.manifest import manifest
-from fresh.experiment.plot import plot
-from fresh.experiment.results import read_results
-from fresh.whole_file import write_text, written_whole
+from fresh.experiments.curves import Drawing, drawing
+from fresh.experiments.figure_config import read_figure
+from fresh.experiments.grid_file import read_grid
+from fresh.experiments.manifest import manifest
+from fresh.experiments.plot import plot
+from fresh.experiments.results import read_results
+from fresh.experiments.store import PLAN, REPORT, TIMES, Runs, check_place
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"

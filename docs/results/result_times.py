@@ -5,8 +5,8 @@ from datetime import datetime
 
 from result_tables import CORPORA, lines
 
-from fresh.experiment.folder import TIMES
-from fresh.experiment.results import Result
+from fresh.experiments.results import Result
+from fresh.experiments.store import TIMES
 
 PAUSE = 180.0
 """Seconds without any run that end a stretch of work: in shorter ones, support models and scores are made."""

@@ -3,16 +3,16 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fresh.extras import explained
+from fresh._optional import explained
 
 if TYPE_CHECKING:
-    from fresh.certificates.certifier import certify
-    from fresh.certificates.verifier import verify
+    from fresh.audit.certificates.certify import certify
+    from fresh.audit.certificates.verify import verify
     from fresh.document import Document, Explanation, Mask
+    from fresh.pipeline import train
     from fresh.progress import SILENT
     from fresh.rationale import Prediction, Rationale
     from fresh.rationalizer import Rationalizer
-    from fresh.recipe import train
 
 __version__ = "0.1.0"
 
@@ -38,9 +38,9 @@ HOMES = {
     "Rationale": "rationale",
     "Rationalizer": "rationalizer",
     "SILENT": "progress",
-    "certify": "certificates.certifier",
-    "train": "recipe",
-    "verify": "certificates.verifier",
+    "certify": "audit.certificates.certify",
+    "train": "pipeline",
+    "verify": "audit.certificates.verify",
 }
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from fresh.cli import main
+from fresh.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fresh.highlight import answer_html
 from fresh.rationale import Prediction, Rationale, Words, check_words
-from fresh.words import Joined, Spans, split_at_spaces, split_words
+from fresh.text import Joined, Spans, split_at_spaces, split_words
 
 SUBCLASS = "{} cannot be subclassed: the wall depends on its exact type."
 

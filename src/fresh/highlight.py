@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from fresh.rationale import Prediction, Rationale
-from fresh.words import Spans
+from fresh.text import Spans
 
 PICTURES = {point: 0x2400 + point for point in range(0x20) if chr(point) not in "\n\t"} | {0x7F: 0x2421}
 STEERING = (*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable
 
-from fresh.words import Spans
+from fresh.text import Spans
 
 LAST_OF_ONE_UNIT = "\uffff"
 

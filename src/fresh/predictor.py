@@ -6,14 +6,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from fresh.classifier import Classifier, predictions
-from fresh.encoding import LongPolicy, Text
-from fresh.learning import Lesson, train_classifiers
-from fresh.pieces import Ints
+from fresh.nn.batch import Ints
+from fresh.nn.classifier import Classifier, predictions
+from fresh.nn.tokenizer import LongPolicy, Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
-from fresh.train_config import ClassifierConfig
-from fresh.training import Watch
+from fresh.training.config import ClassifierConfig
+from fresh.training.fit import Lesson, train_classifiers
+from fresh.training.loop import Watch
 
 WATCH = Watch("predictor")
 

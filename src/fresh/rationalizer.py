@@ -10,14 +10,13 @@ from typing import Any, Self, overload
 from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-from fresh.card import card_text
+from fresh.attribution.registry import ScorerFactory
 from fresh.config import from_mapping
-from fresh.curve import Curve, ratios_of
-from fresh.data import DataConfig, DataError, read_documents
-from fresh.discretize import is_number
+from fresh.data.fingerprints import Seen
+from fresh.data.splits import DataConfig, DataError, read_documents
 from fresh.document import Document, Explanation
-from fresh.extractor import Extractor, at_ratio, extract_with_scores, select_read
-from fresh.model_folder import (
+from fresh.model_card import card_text
+from fresh.persistence import (
     CARD,
     SEEN,
     ModelError,
@@ -30,9 +29,10 @@ from fresh.model_folder import (
     written_at_once,
 )
 from fresh.predictor import Predictor
-from fresh.report import Report
-from fresh.scorers import ScorerFactory
-from fresh.seen import Seen
+from fresh.reporting.report import Report
+from fresh.selection.curve import Curve, ratios_of
+from fresh.selection.discretizers import is_number
+from fresh.selection.extractors import Extractor, at_ratio, extract_with_scores, select_read
 
 AT_ONCE = 256
 """Documents that are explained together where there are many."""

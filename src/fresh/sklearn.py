@@ -11,11 +11,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fresh.config import from_mapping, settings_of, unknown
-from fresh.data import DataError, Splits, cut_off
+from fresh.data.splits import DataError, Splits, cut_off
 from fresh.document import Document, Example, Explanation
 from fresh.methods.fresh import FreshConfig, train
 from fresh.progress import SILENT, Terminal
-from fresh.training import Watch
+from fresh.training.loop import Watch
 
 SETTINGS = {setting.name: setting.default for setting in settings_of(FreshConfig)}
 PARAMETERS = {**SETTINGS, "dev_share": 0.1, "verbose": False}

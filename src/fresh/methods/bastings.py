@@ -5,14 +5,14 @@ import math
 import torch
 from torch import Tensor
 
-from fresh.data import Splits
-from fresh.hardkuma import HardKuma
-from fresh.intercept import call_intercepted, on_tensor
-from fresh.methods.gate_settings import BastingsConfig
+from fresh.data.splits import Splits
+from fresh.methods.gate_config import BastingsConfig
 from fresh.methods.joint import Account, Gated, Joint, Scheme, cross_entropies, train_joint
-from fresh.methods.outcome import Trained
-from fresh.pieces import NO_WORD, Batch
-from fresh.training import Watch
+from fresh.methods.result import Trained
+from fresh.nn.batch import NO_WORD, Batch
+from fresh.nn.hardkuma import HardKuma
+from fresh.nn.intercept import call_intercepted, on_tensor
+from fresh.training.loop import Watch
 
 LEAST, MOST = 1e-12, 5.0
 """Between which the Lagrange multiplier stays."""

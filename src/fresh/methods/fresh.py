@@ -4,10 +4,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from fresh.data import Splits
-from fresh.encoder import load_encoder
-from fresh.extras import load_extra
-from fresh.methods.marking import (
+from fresh._optional import load_extra
+from fresh.attribution.registry import SaliencyScorer, ScorerFactory
+from fresh.attribution.support_model import Support
+from fresh.data.splits import Splits
+from fresh.methods.config import FreshConfig
+from fresh.methods.rationales import (
     SUPPORT,
     Marked,
     asks_support,
@@ -18,13 +20,11 @@ from fresh.methods.marking import (
     score_and_cut,
     train_tagger,
 )
-from fresh.methods.outcome import Trained, cut_all, of_many_lengths, written_down
-from fresh.methods.settings import FreshConfig
+from fresh.methods.result import Trained, cut_all, of_many_lengths, written_down
+from fresh.nn.encoder import load_encoder
 from fresh.predictor import Lessons, Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.scorers import SaliencyScorer, ScorerFactory
-from fresh.support import Support
-from fresh.training import Watch
+from fresh.training.loop import Watch
 
 __all__ = ["FreshConfig", "train", "train_and_mark", "train_seeds"]
 

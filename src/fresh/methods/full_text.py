@@ -1,13 +1,13 @@
 """Full text: a predictor that reads every word, for comparison."""
 
-from fresh.data import Splits
+from fresh.data.splits import Splits
 from fresh.document import Mask
-from fresh.extractor import KeepAll
-from fresh.methods.outcome import Trained, cut_all, written_down
-from fresh.methods.settings import FullTextConfig
+from fresh.methods.config import FullTextConfig
+from fresh.methods.result import Trained, cut_all, written_down
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.training import Watch
+from fresh.selection.extractors import KeepAll
+from fresh.training.loop import Watch
 
 
 def train(splits: Splits, config: FullTextConfig, watch: Watch | None = None, name: str = "predictor") -> Trained:

@@ -1,15 +1,15 @@
 """Human rationales: a predictor that reads what people marked, the upper line for plausibility."""
 
-from fresh.data import DataError, Splits
+from fresh.data.splits import DataError, Splits
 from fresh.document import Example
-from fresh.extractor import HumanMarks
-from fresh.methods.marking import has_rationale
-from fresh.methods.outcome import Trained, cut_all, written_down
-from fresh.methods.settings import HumanConfig
+from fresh.methods.config import HumanConfig
+from fresh.methods.rationales import has_rationale
+from fresh.methods.result import Trained, cut_all, written_down
 from fresh.predictor import Predictor
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
-from fresh.training import Watch
+from fresh.selection.extractors import HumanMarks
+from fresh.training.loop import Watch
 
 
 def only_marked(splits: Splits, progress: Progress) -> Splits:

@@ -10,29 +10,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fresh.by_word import there_are
-from fresh.classifier import Classifier
-from fresh.data import Splits
+from fresh.attribution.support_model import text_of
+from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.encoding import LongPolicy, WordEncoder
-from fresh.extractor import SaliencyExtractor
-from fresh.frozen import Reading
-from fresh.kept import reopen
-from fresh.learning import build as build_reader
-from fresh.learning import describe, run_frozen
-from fresh.methods.gate_settings import GateConfig
-from fresh.methods.marking import check_rationales, targets
-from fresh.methods.outcome import Trained, written_down
+from fresh.methods.gate_config import GateConfig
+from fresh.methods.rationales import check_rationales, targets
+from fresh.methods.result import Trained, written_down
 from fresh.methods.trial import Trial
-from fresh.pieces import NO_WORD, Batch, Gather, Ints
+from fresh.nn.batch import NO_WORD, Batch, Gather, Ints
+from fresh.nn.classifier import Classifier
+from fresh.nn.heads import there_are
+from fresh.nn.token_classifier import Kind, Tags, WordValues
+from fresh.nn.tokenizer import LongPolicy, WordEncoder
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.support import text_of
-from fresh.tagger import Tagger, tag_losses, weight_of
-from fresh.tagger import build as build_gate
-from fresh.tagging import Kind, Tags, WordValues
-from fresh.training import Job, Watch, fit, half_precision, quickly
-from fresh.update import Loss, Tally
+from fresh.selection.extractors import SaliencyExtractor
+from fresh.selection.tagger import Tagger, tag_losses, weight_of
+from fresh.selection.tagger import build as build_gate
+from fresh.training.checkpoint import reopen
+from fresh.training.feature_cache import Reading
+from fresh.training.fit import build as build_reader
+from fresh.training.fit import describe, run_frozen
+from fresh.training.loop import Job, Watch, fit, half_precision, quickly
+from fresh.training.step import Loss, Tally
 
 NOTHING, EVERYTHING = 0.1, 0.95
 """Share of the ratio, and of all words, below and above which a gate has collapsed."""

@@ -4,12 +4,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fresh.by_word import there_are
-from fresh.data import Splits
-from fresh.methods.gate_settings import LeiConfig
+from fresh.data.splits import Splits
+from fresh.methods.gate_config import LeiConfig
 from fresh.methods.joint import Account, Gated, Joint, Scheme, changes, cross_entropies, train_joint
-from fresh.methods.outcome import Trained
-from fresh.training import Watch
+from fresh.methods.result import Trained
+from fresh.nn.heads import there_are
+from fresh.training.loop import Watch
 
 DECAY = 0.9
 """Share of a moving mean that stays in each step."""

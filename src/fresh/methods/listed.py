@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from fresh.config import Setting, settings_of
-from fresh.methods.gate_settings import BastingsConfig, LeiConfig
-from fresh.methods.settings import FreshConfig, FullTextConfig, HumanConfig, NetworksConfig, RandomConfig
+from fresh.methods.config import FreshConfig, FullTextConfig, HumanConfig, NetworksConfig, RandomConfig
+from fresh.methods.gate_config import BastingsConfig, LeiConfig
 
 CONFIGS: dict[str, type[NetworksConfig]] = {
     "fresh": FreshConfig,

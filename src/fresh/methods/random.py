@@ -2,11 +2,11 @@
 
 from dataclasses import fields, replace
 
-from fresh.data import Splits
+from fresh.data.splits import Splits
 from fresh.methods import fresh
-from fresh.methods.outcome import Trained, written_down
-from fresh.methods.settings import CutConfig, FreshConfig, RandomConfig
-from fresh.training import Watch
+from fresh.methods.config import CutConfig, FreshConfig, RandomConfig
+from fresh.methods.result import Trained, written_down
+from fresh.training.loop import Watch
 
 
 def train(splits: Splits, config: RandomConfig, watch: Watch | None = None) -> Trained:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from fresh.data import Splits
-from fresh.discretize import Discretizer
+from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
-from fresh.extractor import SaliencyExtractor, select_read
-from fresh.metrics import macro_f1
+from fresh.metrics.classification import macro_f1
 from fresh.predictor import Predictor
-from fresh.team import team
+from fresh.selection.discretizers import Discretizer
+from fresh.selection.extractors import SaliencyExtractor, select_read
+from fresh.training.distributed import team
 
 
 class Trial:

@@ -7,11 +7,11 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.estimate import Interval
-from fresh.resampling import sum_by_text
-from fresh.significance import N_PERMUTATIONS, NOISE, holm
+from fresh.metrics.bootstrap import mean_interval
+from fresh.metrics.estimate import Interval
+from fresh.metrics.resampling import sum_by_text
+from fresh.metrics.significance import N_PERMUTATIONS, NOISE, holm
 from fresh.study.ratings import MEASURES, Response, item_values
-from fresh.uncertainty import mean_interval
 
 Floats = NDArray[np.float64]
 MOST_EXACT = 14

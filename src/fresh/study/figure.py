@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fresh.experiment.plot import COLOURS, DATELESS, LOOK, MARKERS, check_places
-from fresh.extras import load_extra
+from fresh._io import written_whole
+from fresh._optional import load_extra
+from fresh.reporting.figure_style import COLOURS, DATELESS, LOOK, MARKERS, check_places
 from fresh.study.results import Results
-from fresh.whole_file import written_whole
 
 PANELS = (
     ("accuracy", "accuracy", (0, 1)),

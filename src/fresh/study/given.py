@@ -6,8 +6,8 @@ from sqlalchemy import select
 
 from fresh.rationale import Rationale
 from fresh.study.answer import Answer, NotGivenError
-from fresh.study.desk import answer_of, task_of
 from fresh.study.schema import AsideRow, AssignmentRow, ItemRow
+from fresh.study.service import answer_of, task_of
 from fresh.study.store import Store
 
 ASIDE = ("practice", "check")

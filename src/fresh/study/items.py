@@ -7,14 +7,14 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from fresh.data.fingerprints import Seen
 from fresh.document import Document, Example, Mask
+from fresh.metrics.resampling import number_texts
 from fresh.rationale import Rationale, Words
-from fresh.resampling import number_texts
-from fresh.seen import Seen
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, StudyError
+from fresh.study.config import RANDOM, Condition, Study
 from fresh.study.objections import too_few, wrong_examples
 from fresh.study.sampling import draw, in_turns, random_mask
-from fresh.study.settings import RANDOM, Condition, Study
 from fresh.study.wording import plural
 
 CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."

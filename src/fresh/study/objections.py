@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fresh.document import Example
-from fresh.study.settings import Study
+from fresh.study.config import Study
 from fresh.study.wording import alike, plural, wrong_name
 
 

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from fresh.estimate import Interval, short
-from fresh.sheet import Sheet
+from fresh.metrics.bootstrap import mean_interval
+from fresh.metrics.estimate import Interval, short
+from fresh.reporting.tables import Sheet
 from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
 from fresh.study.answer import StudyError, typical_seconds
 from fresh.study.differences import Difference, compare_conditions
 from fresh.study.ratings import MEASURES, Response, by_item, item_values, majority
 from fresh.study.wording import plural
-from fresh.uncertainty import mean_interval
 
 TIES = "A tied vote is worth what drawing lots among the tied labels gets on average."
 MARKUP = re.compile(r"[\\`*_\[\]<>&#|~]")

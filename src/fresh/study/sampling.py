@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from fresh.data import apportion
+from fresh.data.splits import apportion
 from fresh.document import Document, Example, Mask
 
 

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 from fresh.config import settings_of
-from fresh.corpora import CORPORA, find_corpus
-from fresh.data import DataError, read_examples
-from fresh.data_config import DataConfig
+from fresh.data.config import DataConfig
+from fresh.data.corpora import CORPORA, find_corpus
+from fresh.data.splits import DataError, read_examples
 from fresh.document import Example
-from fresh.study.settings import StudyConfig
+from fresh.study.config import StudyConfig
 
 FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)( '')?")
 

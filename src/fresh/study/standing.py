@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from fresh.study.answer import typical_seconds
+from fresh.study.overview import counted
 from fresh.study.ratings import by_item
-from fresh.study.records import counted
 from fresh.study.results import Agreement, agreement_of
 from fresh.study.store import Store
 

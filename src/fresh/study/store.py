@@ -17,8 +17,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
+from fresh._optional import load_extra
 from fresh.config import to_mapping
-from fresh.extras import load_extra
 from fresh.study.answer import StudyError
 from fresh.study.assignment import Shape
 from fresh.study.items import Item, Plan

@@ -7,7 +7,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
-from fresh.web.problems import Problem
+from fresh.web.errors import Problem
 
 KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 FOREVER = "public, max-age=31536000, immutable"

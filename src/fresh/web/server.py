@@ -11,10 +11,10 @@ import uvicorn
 from starlette.responses import Response
 
 from fresh.web.assets import Assets
-from fresh.web.guard import Guard, Rules, is_loopback
-from fresh.web.heads import AnswersHead, Punctual
-from fresh.web.measures import Counted, Measures
-from fresh.web.problems import Teller, tell_problems
+from fresh.web.errors import Teller, tell_problems
+from fresh.web.metrics import Counted, Measures
+from fresh.web.security import Guard, Rules, is_loopback
+from fresh.web.slow_clients import AnswersHead, Punctual
 
 OPENAPI = "/v1/openapi.json"
 MOST_CONNECTIONS = 1000

@@ -1,0 +1,1 @@
+"""Reads texts, labels and rationales that people marked: files, tables, annotation tools, corpora."""

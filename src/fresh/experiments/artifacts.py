@@ -1,0 +1,134 @@
+"""What runs share: support models and the scores of all documents, each made once and kept in a folder."""
+
+import contextlib
+import itertools
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fresh._io import written_whole
+from fresh.attribution.support_model import Support
+from fresh.data.splits import Splits
+from fresh.document import Document, Saliency
+from fresh.experiments.store import BusyError, Runs
+from fresh.methods.config import CUTS_EACH, FreshConfig, NetworksConfig
+from fresh.methods.gate_config import GateConfig
+from fresh.methods.joint import learn_joint
+from fresh.methods.rationales import SUPPORT, build_scorer, score_all
+from fresh.methods.registry import scheme_of
+from fresh.persistence import drop_folder
+from fresh.rationale import Words
+from fresh.training.checkpoint import is_over
+from fresh.training.config import TrainConfig
+from fresh.training.loop import Watch, quickly
+
+PARTS = ("train", "dev", "test")
+SCORES = "scores.npz"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A scorer that only says again what another one said."""
+
+    scores: Mapping[tuple[str, Words, Words], Saliency]
+    notes: tuple[str, ...] = ()
+    """What somebody should know who relies on them."""
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Return what is known of each document."""
+        return [self.scores[told_apart(document)] for document in documents]
+
+    def share_unread(self, documents: Sequence[Document]) -> float:
+        """Compute the share of all words that the support model did not read."""
+        n_words = [len(document.words) for document in documents]
+        read = [item.n_read for item in self.score(documents)]
+        n_read = sum(whole if n is None else n for n, whole in zip(read, n_words, strict=True))
+        return 1 - n_read / sum(n_words)
+
+
+def told_apart(document: Document) -> tuple[str, Words, Words]:
+    """Take what tells a document from others."""
+    return document.id, document.words, document.query
+
+
+def support_of(splits: Splits, config: NetworksConfig, watch: Watch) -> Support:
+    """Train a support model, or go on with the one that is kept in the watch's folder, to its end."""
+    return Support.train(splits.train, splits.dev, config.classifier, watch.named(SUPPORT))
+
+
+def is_trained(config: TrainConfig, watch: Watch) -> bool:
+    """Say whether a network is kept that was trained to its end."""
+    return is_over(watch.kept, config.epochs, config.patience)
+
+
+def train_gate(splits: Splits, config: GateConfig, watch: Watch) -> None:
+    """Train a gate, and keep the states that are best for each way to cut it.
+
+    :param watch: Has the name of the method.
+    """
+    own, *others = CUTS_EACH
+    learn_joint(splits, replace(config, discretizer=own), scheme_of(watch.name, config), watch, others)
+
+
+def kept_for(discretizer: str, watch: Watch) -> Watch:
+    """Say where the state of a gate is that is best for how it is cut."""
+    return watch if discretizer == CUTS_EACH[0] else watch.within(discretizer)
+
+
+def is_kept(folder: Path) -> bool:
+    """Say whether scores are there."""
+    return (folder / SCORES).is_file()
+
+
+def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Support, watch: Watch) -> None:
+    """Score all documents and write the scores to a file.
+
+    It is done with the numbers that training computes with.
+
+    :param watch: Has what was noted while the support model was trained.
+    """
+    scorer = build_scorer(config, support, None)
+    arrays: dict[str, np.ndarray] = {"notes": np.array(watch.notes, dtype=str)}
+    for part in PARTS:
+        with quickly(support.classifier, config.train):
+            found = score_all(scorer, getattr(splits, part), watch.progress, f"scores of {part}")
+        arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in found])
+        arrays[f"{part} targets"] = np.array([saliency.target for saliency in found])
+        arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in found])
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / SCORES) as place, place.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_scores(folder: Path, splits: Splits) -> Known | None:
+    """Read the scores of all documents, if they are there and whole."""
+    try:
+        with np.load(folder / SCORES, allow_pickle=False) as arrays:
+            known = dict(itertools.chain.from_iterable(scores_in(arrays, part, splits) for part in PARTS))
+            return Known(known, tuple(arrays["notes"].tolist()))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return None
+
+
+def scores_in(
+    arrays: Mapping[str, np.ndarray], part: str, splits: Splits
+) -> Iterator[tuple[tuple[str, Words, Words], Saliency]]:
+    """Give each document of a part of the corpus its scores."""
+    documents = [example.document for example in getattr(splits, part)]
+    ends = np.cumsum([len(document.words) for document in documents])
+    scores = arrays[f"{part} scores"]
+    if len(scores) != ends[-1]:
+        raise ValueError(f"There are {len(scores)} scores for {ends[-1]} words.")
+    others = (arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist())
+    for document, own, target, n_read in zip(documents, np.split(scores, ends[:-1]), *others, strict=True):
+        yield told_apart(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)
+
+
+def drop_shared(runs: Runs, key: str) -> None:
+    """Remove what runs share, unless somebody is at it just now."""
+    with contextlib.suppress(BusyError), runs.claimed(key):
+        drop_folder(runs.shared(key))

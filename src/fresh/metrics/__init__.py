@@ -1,0 +1,1 @@
+"""Accuracy, calibration, agreement with people, faithfulness; intervals and tests."""

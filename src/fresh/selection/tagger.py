@@ -1,0 +1,176 @@
+"""A trained extractor: a network that learnt from masks which words to keep."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fresh.attribution.support_model import text_of
+from fresh.document import Document, Mask, Saliency
+from fresh.metrics.plausibility import token_f1
+from fresh.nn.batch import Batch, Gather, Ints, Layout, PieceTable
+from fresh.nn.batching import read_all
+from fresh.nn.device import choose_device
+from fresh.nn.encoder import load_encoder
+from fresh.nn.heads import there_are
+from fresh.nn.token_classifier import Kind, Tags, WordValues
+from fresh.selection.discretizers import Discretizer
+from fresh.selection.extractors import select_read
+from fresh.training.config import ClassifierConfig
+from fresh.training.distributed import team
+from fresh.training.feature_cache import Reading
+from fresh.training.fit import describe, run_frozen
+from fresh.training.loop import Job, Watch, fit, half_precision, seeded
+from fresh.training.step import Loss
+
+WATCH = Watch("tagger")
+
+Marks = Sequence[tuple[Document, Mask]]
+"""Documents, and which of their words are to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tagger:
+    """Scores words by how much they are to be kept, without a look at any label."""
+
+    network: Tags
+
+    @classmethod
+    def train(
+        cls,
+        train: Marks,
+        dev: Marks,
+        discretizer: Discretizer,
+        config: ClassifierConfig,
+        kind: Kind = "words",
+        watch: Watch = WATCH,
+        only: Ints | None = None,
+    ) -> Self:
+        """Train it on masks; the state wins that finds most of those of dev.
+
+        :param discretizer: What will cut the scores; the state is chosen with that cut in force.
+        :param only: Numbers of the documents to learn from; all if not given.
+        :param kind: Tag each word by itself (words), or beside its neighbours (chain).
+        """
+        network = build(kind, config)
+        table = network.words([text_of(document) for document, _ in train])
+        shelf = watch.shelf or config.train.engine.shelf()
+        reading = run_frozen(network, table, config.train, watch, shelf)
+        half = half_precision(config.train, network.device)
+        job = Job(
+            network,
+            table.lengths,
+            make_loss(network, reading, [mask for _, mask in train], only, half),
+            make_validate(
+                network, dev, discretizer, lambda part: run_frozen(network, part, config.train, watch, shelf)
+            ),
+            config.train,
+            watch,
+            reading.on,
+            recordable=config.network.long != "chunk",
+            numbers=None if only is None else lambda _epoch: only,
+        )
+        watch.progress.say(describe(network, reading, job))
+        fit(job)
+        return cls(network)
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Return one score a word, from 0 to 1; they explain no label."""
+        table = self.network.words([text_of(document) for document in documents])
+        gather = Gather(table, self.network.device, self.network.padding)
+        return score_table(self.network, table, documents, gather)
+
+
+def score_table(
+    network: Tags,
+    table: PieceTable,
+    documents: Sequence[Document],
+    read: Callable[[Ints], Batch | tuple[Layout, Tensor]],
+) -> list[Saliency]:
+    """Score the words of encoded documents.
+
+    :param read: Puts some of them, given by their numbers, side by side.
+    """
+    found: dict[int, Saliency] = {}
+    digits = torch.float32 if network.device.type == "mps" else torch.float64  # with few, all that is likely ties
+
+    def work(numbers: Ints) -> None:
+        outputs, n_words = network(read(numbers))
+        rows = network.probabilities(outputs.to(digits), n_words).cpu().double().numpy()
+        for number, row in zip(numbers.tolist(), rows, strict=True):
+            n_read, whole = int(table.n_read[number]), np.zeros(len(documents[number].words))
+            whole[:n_read] = row[:n_read]
+            found[number] = Saliency(whole, "", documents[number].id, n_read)
+
+    with torch.no_grad():
+        read_all(table.lengths, network.device, work, network.part)
+    return [found[number] for number in range(len(documents))]
+
+
+def build(kind: Kind, config: ClassifierConfig) -> Tags:
+    """Make a network that has learnt nothing yet but what its encoder knows."""
+    with seeded(config.train.seed):
+        network = Tags(load_encoder(config.network.encoder, config.network.pooling), kind, config.network)
+    return network.to(choose_device(config.train.device))
+
+
+def make_loss(network: Tags, reading: Reading, masks: Sequence[Mask], only: Ints | None, half: bool) -> Loss:
+    """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
+    targets = WordValues.of([mask.kept for mask in masks], network.device)
+    learnt = masks if only is None else [masks[number] for number in only.tolist()]
+    weight = torch.tensor(weight_of(learnt), device=network.device)
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        chosen = numbers.clamp(min=0)
+        batch = reading.take(chosen, width, dense)
+        with torch.autocast(network.device.type, torch.bfloat16, enabled=half):
+            outputs, n_words = network(batch)
+        wanted = targets.take(chosen.to(network.device, non_blocking=True), width)
+        losses = tag_losses(network, outputs.squeeze(-1), wanted, n_words, weight)
+        return (losses * (numbers >= 0).to(losses.device, non_blocking=True)).sum()
+
+    return loss
+
+
+def weight_of(masks: Sequence[Mask]) -> float:
+    """Say how many words are dropped for each that is kept, at least 1: so many times more a kept one counts."""
+    n_words, n_kept = sum(map(len, masks)), sum(int(mask.kept.sum()) for mask in masks)
+    return max(1.0, (n_words - n_kept) / max(1, n_kept))
+
+
+def tag_losses(network: Tags, logits: Tensor, wanted: Tensor, n_words: Tensor, weight: Tensor) -> Tensor:
+    """Compute the loss of each text, a mean over its words. Shape: (texts,).
+
+    :param weight: How many times more a word counts that is to be kept, where each word counts by itself.
+    """
+    each = n_words.clamp(min=1)
+    if network.head.chain is not None:
+        return -network.head.chain.log_likelihood(logits, wanted, n_words) / each
+    losses = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none", pos_weight=weight)
+    return (losses * there_are(n_words, logits.shape[1])).sum(1) / each
+
+
+def make_validate(
+    network: Tags, dev: Marks, discretizer: Discretizer, run: Callable[[PieceTable], Reading]
+) -> Callable[[], float]:
+    """Make the function that measures how much of the masks of dev is found; a team shares the documents out.
+
+    :param run: Runs texts through the frozen layers.
+    """
+    documents, wanted = team().share([document for document, _ in dev]), [mask.kept for _, mask in dev]
+    table = network.words([text_of(document) for document in documents])
+    reading, lengths = run(table), table.lengths
+
+    def read(numbers: Ints) -> Batch | tuple[Layout, Tensor]:
+        width = int(lengths[numbers].max())
+        return reading.take(torch.from_numpy(numbers).to(reading.on), width, bool((lengths[numbers] == width).all()))
+
+    def validate() -> float:
+        saliencies = team().join(score_table(network, table, documents, read))
+        return token_f1(wanted, [mask.kept for mask in select_read(discretizer, saliencies)])
+
+    return validate

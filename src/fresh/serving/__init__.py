@@ -1,0 +1,1 @@
+"""Serves saved models in the browser and over JSON."""

@@ -1,0 +1,1 @@
+"""Reads answers that were collected elsewhere into a study."""

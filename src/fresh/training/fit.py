@@ -1,0 +1,181 @@
+"""Trains classifiers: from texts and labels to the state that did best on dev."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from fresh.metrics.classification import macro_f1
+from fresh.nn.batch import Ints, PieceTable
+from fresh.nn.batching import read_all
+from fresh.nn.classifier import Classifier
+from fresh.nn.device import choose_device
+from fresh.nn.encoder import load_encoder
+from fresh.nn.network import Network
+from fresh.nn.tokenizer import Text
+from fresh.training.checkpoint import is_over, reopen
+from fresh.training.config import ClassifierConfig, TrainConfig
+from fresh.training.distributed import team
+from fresh.training.feature_cache import Frozen, Reading, Seen
+from fresh.training.feature_store import Shelf, readable
+from fresh.training.loop import Job, Watch, fit_side_by_side, half_precision, padding_of, seeded
+from fresh.training.step import Loss
+
+Labelled = Sequence[tuple[Text, str]]
+
+RANDOM_POOLER = (
+    "The encoder {name} has no weights for its pooler, which pooling=start uses. They are sampled at random, and "
+    "trained like the head. To do without a pooler, set pooling=mean."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What one classifier is trained on, and how."""
+
+    train: Labelled
+    dev: Labelled
+    labels: Sequence[str]
+    config: ClassifierConfig
+    watch: Watch
+    numbers: Callable[[int], Ints] | None = None
+    """Lists which texts of train an epoch reads; all if not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """A trained classifier, and what it was trained with."""
+
+    classifier: Classifier
+    seen: Seen
+
+
+def train_classifiers(lessons: Sequence[Lesson]) -> list[Taught]:
+    """Train networks from their pretrained state, side by side; the best dev macro-F1 wins."""
+    if len(lessons) == 1 and (taught := reopened(lessons[0])) is not None:
+        return [taught]
+    shelf = lessons[0].watch.shelf or lessons[0].config.train.engine.shelf()
+    prepared = [prepare(lesson, shelf) for lesson in lessons]
+    fit_side_by_side([job for _, job in prepared])
+    return [taught for taught, _ in prepared]
+
+
+def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
+    """Make a network that has learnt nothing yet but what its encoder knows."""
+    with seeded(config.train.seed):  # also for the weights of a pooler that an encoder comes without
+        encoder = load_encoder(config.network.encoder, config.network.pooling)
+        classifier = Classifier(encoder, labels, config.network)
+    if classifier.has_random_pooler:
+        warnings.warn(RANDOM_POOLER.format(name=encoder.name), stacklevel=2)
+    return classifier.to(choose_device(config.train.device))
+
+
+def reopened(lesson: Lesson) -> Taught | None:
+    """Take a network as it is kept, if it is trained to its end and nothing else of its training is worth having."""
+    train, kept = lesson.config.train, lesson.watch.kept
+    if not is_over(kept, train.epochs, train.patience):
+        return None
+    classifier = build(lesson.labels, lesson.config)
+    if classifier.halves is not None and classifier.halves.n_below > 0:
+        return None
+    reopen(kept, classifier, train.epochs, train.patience)
+    return Taught(classifier, Seen([]))
+
+
+def prepare(lesson: Lesson, shelf: Shelf) -> tuple[Taught, Job]:
+    """Make a network, encode its texts and run its frozen layers, so that nothing but training is left to do."""
+    classifier = build(lesson.labels, lesson.config)
+    config, watch = lesson.config.train, lesson.watch
+    table, dev_table = (classifier.words([text for text, _ in part]) for part in (lesson.train, lesson.dev))
+    reading, dev_reading = (run_frozen(classifier, part, config, watch, shelf) for part in (table, dev_table))
+    job = Job(
+        classifier,
+        table.lengths,
+        make_loss(classifier, reading, lesson),
+        make_validate(classifier, dev_table, dev_reading, lesson),
+        config,
+        watch,
+        reading.on,
+        recordable=lesson.config.network.long != "chunk",
+        numbers=lesson.numbers,
+    )
+    watch.progress.say(describe(classifier, reading, job))
+    parts = ((lesson.train, reading), (lesson.dev, dev_reading))
+    seen = Seen([([text for text, _ in part], found) for part, found in parts])
+    return Taught(classifier, seen), job
+
+
+def run_frozen(network: Network, table: PieceTable, config: TrainConfig, watch: Watch, shelf: Shelf) -> Reading:
+    """Run texts through the frozen layers of a network, if these can be run apart."""
+    if network.halves is None:
+        return Reading(table.on(network.device, network.padding), None)
+    dtype = torch.bfloat16 if half_precision(config, network.device) else torch.float32
+    frozen = Frozen(network.halves, shelf, network.device, network.padding, dtype, network.part)
+    return frozen.read(table, watch.progress, "frozen layers")
+
+
+def make_loss(classifier: Classifier, reading: Reading, lesson: Lesson) -> Loss:
+    """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
+    targets = torch.tensor([lesson.labels.index(label) for _, label in lesson.train], device=classifier.device)
+    half = half_precision(lesson.config.train, classifier.device)
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        chosen = numbers.clamp(min=0)
+        batch = reading.take(chosen, width, dense)
+        with torch.autocast(classifier.device.type, torch.bfloat16, enabled=half):
+            logits = classifier(batch).logits
+        answers = targets[chosen.to(targets.device, non_blocking=True)]
+        losses = functional.cross_entropy(logits.float(), answers, reduction="none")
+        return (losses * (numbers >= 0).to(losses.device, non_blocking=True)).sum()
+
+    return loss
+
+
+def make_validate(classifier: Classifier, table: PieceTable, reading: Reading, lesson: Lesson) -> Callable[[], float]:
+    """Make the function that measures macro-F1 on the development texts; a team shares them out."""
+    gold, members = [label for _, label in lesson.dev], team()
+    mine = np.array(members.share(range(len(table))), dtype=np.int64)
+
+    def validate() -> float:
+        probabilities = read_again(classifier, table, reading, mine)
+        if not np.isfinite(probabilities).all():
+            raise ValueError("Training diverged: probabilities are no longer numbers. Lower the learning_rate.")
+        best = members.join(probabilities.argmax(1).tolist())
+        return macro_f1(gold, [classifier.labels[number] for number in best], classifier.labels)
+
+    return validate
+
+
+def read_again(classifier: Classifier, table: PieceTable, reading: Reading, which: Ints) -> NDArray[np.float64]:
+    """Say how probable each label is for some texts that were read before. Shape: (texts, labels)."""
+    found = np.zeros((len(which), len(classifier.labels)))
+    lengths = table.lengths[which]
+
+    def work(places: Ints) -> None:
+        width = int(lengths[places].max())
+        numbers = torch.from_numpy(which[places]).to(reading.on)
+        batch = reading.take(numbers, width, bool((lengths[places] == width).all()))
+        found[places] = classifier(batch).logits.double().softmax(-1).cpu().numpy()
+
+    with torch.inference_mode():
+        read_all(lengths, classifier.device, work, classifier.part)
+    return found
+
+
+def describe(network: Network, reading: Reading, job: Job) -> str:
+    """Say what is trained, where frozen outputs are kept, and how much is filled up."""
+    padding = f"{padding_of(job):.1%} padding"
+    name = job.watch.name
+    if reading.states is None:
+        why = "" if network.halves else " (this encoder's layers cannot be run apart)"
+        return f"{name}: {len(job.lengths):,} texts, {padding}; every step runs all layers{why}."
+    n_layers = 0 if network.halves is None else network.halves.n_below
+    return (
+        f"{name}: {len(job.lengths):,} texts, {padding}; {n_layers} frozen layers run once, "
+        f"their output ({readable(reading.states.nbytes)}) is kept in {reading.place}."
+    )

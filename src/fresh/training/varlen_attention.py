@@ -1,0 +1,156 @@
+"""Attention that spends nothing on padding: each text is a sequence of its own, and so is what it is filled up with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface
+
+from fresh.nn import attention_dropout as dropped
+from fresh.nn.memory import is_full, unplanned
+from fresh.nn.mpnet_distances import give_back, take_over
+
+NAME = "fresh_ragged"
+PROVEN: dict[tuple[torch.device, torch.dtype, int], bool] = {}
+"""Where the kernel was tried, for which numbers and sizes of heads, and whether it can be relied upon."""
+KNOWN = ("bert", "distilbert", "electra", "roberta")
+"""Kinds of encoders that leave attention to a function and look at the whole text in every layer."""
+
+
+def attend(
+    _module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **_others: Any,
+) -> tuple[Tensor, None]:
+    """Attend within each text. Shapes: (texts, heads, pieces, size) to (texts, pieces, heads, size).
+
+    :param attention_mask: Where sequences end, as `ends` says; None if nothing is filled up.
+    """
+    way = flash if attention_mask is not None and can_flash(query) else masked
+    return way(query, key, value, attention_mask, dropout, scaling), None
+
+
+def flash(
+    query: Tensor, key: Tensor, value: Tensor, borders: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor:
+    """Attend within sequences that stand in one row."""
+    width = query.shape[2]
+    rows = (values.transpose(1, 2).flatten(0, 1) for values in (query, key, value))
+    given = (borders, borders, width, width, dropout, False, False)
+    out: Tensor = torch.ops.aten._flash_attention_forward(*rows, *given, scale=scaling)[0]
+    return out.view(-1, width, *out.shape[1:])
+
+
+def masked(
+    query: Tensor, key: Tensor, value: Tensor, borders: Tensor | None, dropout: float, scaling: float | None
+) -> Tensor:
+    """Attend with a mask."""
+    there = None if borders is None else mask_of(borders, query.shape[2])[:, None, None]
+    return dropped.attend(query, key, value, there, dropout, scaling).transpose(1, 2).contiguous()
+
+
+def can_flash(query: Tensor) -> bool:
+    """Say whether there is a kernel that reads sequences of all lengths."""
+    if not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    return is_proven(query.device, query.dtype, query.shape[-1])
+
+
+def is_proven(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+    """Say whether the kernel can be relied upon; it is tried once."""
+    kind = device, dtype, size
+    if kind not in PROVEN:
+        PROVEN[kind] = size % 8 == 0 and is_right(*kind)
+    return PROVEN[kind]
+
+
+def is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+    """Try the kernel on a few pieces, there and back: it must find what a mask finds."""
+    width, mask = 8, torch.tensor([[1] * 5 + [0] * 3, [1] * 8], device=device)
+    numbers = torch.linspace(-1, 1, 3 * 2 * width * size, device=device).sin().to(dtype)
+    query, key, value = parts = [part.view(2, 1, width, size).requires_grad_() for part in numbers.chunk(3)]
+    borders = ends(attention_mask=mask)
+    found: list[list[Tensor]] = []
+    try:
+        with unplanned(), torch.enable_grad(), torch.autocast(device.type, enabled=False):
+            for way in (flash, masked):
+                kept = way(query, key, value, borders, 0.0, None).float() * mask[:, :, None, None]
+                found.append([kept, *torch.autograd.grad(kept.square().sum(), parts)])
+    except (RuntimeError, AttributeError, TypeError) as error:
+        if is_full(error):  # a card that is full for a while says nothing of its kernels
+            raise
+        return False
+    return all(torch.allclose(one.float(), other.float(), 0.05, 0.05) for one, other in zip(*found, strict=True))
+
+
+def ends(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> Tensor | None:
+    """Say where sequences end if all texts stand in one row: 0, then each text and what it is filled up with.
+
+    :param attention_mask: 1 for pieces, which come first, and 0 for what they are filled up with. Shape: (texts,
+        pieces).
+    """
+    if attention_mask is None:
+        return None
+    n_texts, width = attention_mask.shape
+    starts = torch.arange(n_texts, device=attention_mask.device) * width
+    both = torch.stack([starts + attention_mask.sum(1), starts + width], 1).flatten()
+    return functional.pad(both, (1, 0)).to(torch.int32)
+
+
+def mask_of(borders: Tensor, width: int) -> Tensor:
+    """Say again where there are pieces. Shape: (texts, pieces)."""
+    n_pieces = borders[1::2] - borders[:-1:2]
+    return torch.arange(width, device=borders.device) < n_pieces.unsqueeze(1)
+
+
+@contextmanager
+def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
+    """Have the encoders of a network attend in this way, those that can, for as long as the block lasts.
+
+    Those of MPNet, which add something for distances, cannot, but attend in one kernel; on a GPU they do so
+    anyhow, since what they do otherwise cannot be recorded. On a CPU there are no such kernels; what is gained there is
+    that training drops weights of long texts in less time, or for MPNet in less memory.
+    """
+    bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
+    usual = [body for body in bodies if looks_around(body) and body.config._attn_implementation == "sdpa"]
+    for body in usual:
+        prove(body)
+    for body in usual:
+        body.config._attn_implementation = NAME
+    taken = take_over(network) if wanted or is_on_gpu(network) else []
+    try:
+        yield
+    finally:
+        give_back(taken)
+        for body in usual:
+            body.config._attn_implementation = "sdpa"
+
+
+def looks_around(body: PreTrainedModel) -> bool:
+    """Say whether an encoder is known to look at whole texts, not only at what came before."""
+    return body.config.model_type in KNOWN and not getattr(body.config, "is_decoder", False)
+
+
+def is_on_gpu(network: nn.Module) -> bool:
+    """Say whether a network is on a GPU."""
+    return any(weight.is_cuda for weight in network.parameters())
+
+
+def prove(body: PreTrainedModel) -> None:
+    """Have the kernel tried now, if it may be used: it cannot be while a step is recorded."""
+    if body.device.type == "cuda":
+        size = body.config.hidden_size // body.config.num_attention_heads
+        is_proven(body.device, torch.bfloat16, size)
+
+
+AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, ends)

@@ -1,0 +1,194 @@
+import hashlib
+import importlib.metadata
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import fresh
+import small
+from certified import Watched, read
+from fresh.attribution.support_model import Support
+from fresh.audit.certificates.certify import certify, certifying
+from fresh.audit.certificates.format import CertificateError
+from fresh.audit.certificates.verify import verify
+from fresh.document import Document
+from fresh.persistence import ModelError, predictor_digest
+from fresh.predictor import Predictor
+from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.selection.discretizers import TopK
+from fresh.selection.extractors import KeepAll, SaliencyExtractor
+from shared_model_folder import LongWords
+
+DOCUMENTS = [
+    Document.from_text("the film was good", id="one"),
+    Document.from_text("An awful story of two old men, and the sea!", id="two"),
+    Document.from_text("“great” 😀 \ud800 film it plays in the", id="thrée"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("models") / "model"
+    small.rationalizer(support, predictor, TopK(0.4)).save_pretrained(place)
+    return place
+
+
+def test_each_answer_has_a_line_with_all_that_it_was_made_from(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "certificates.jsonl"
+    with certifying(folder, target, device="cpu") as certifier:
+        explained = list(certifier.explain(DOCUMENTS))
+        assert not target.exists()
+    model = Rationalizer.from_pretrained(folder, device="cpu")
+    assert [item.prediction for item in explained] == [item.prediction for item in model.explain(DOCUMENTS)]
+    header, *lines, closing = [json.loads(line) for line in target.read_text(encoding="ascii").splitlines()]
+    for line, explanation in zip(lines, explained, strict=True):
+        words = list(explanation.rationale.words)
+        assert line["id"] == explanation.document.id
+        assert line["input"]["words"] == words
+        assert line["input"]["query"] == []
+        ids = model.predictor.classifier.encoder.tokenizer([words], is_split_into_words=True)["input_ids"][0]
+        assert line["input"]["pieces"] == ids or "\ud800" in words  # of which the tokenizer itself takes no half
+        assert line["label"] == explanation.prediction.label
+        assert {name: float(text) for name, text in line["probabilities"]} == explanation.prediction.probabilities
+        assert line["predictor_sha256"] == header["predictor_sha256"] == predictor_digest(folder / "predictor")
+        assert (line["format"], line["version"], line["group"]) == (
+            1,
+            importlib.metadata.version("fresh-rationales"),
+            0,
+        )
+    assert (closing["count"], closing["sha256"]) == (3, certifier.digest)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_the_digest_of_the_predictor_is_that_of_its_files(folder: Path) -> None:
+    listed = {name.removeprefix("predictor/"): digest for name, digest in small.digests(folder).items()}
+    pairs = [[path.name, listed[path.name]] for path in sorted((folder / "predictor").iterdir())]
+    written = json.dumps(pairs, separators=(",", ":")).encode()
+    assert predictor_digest(folder / "predictor") == hashlib.sha256(written).hexdigest()
+    assert len(pairs) >= 5
+
+
+def test_hidden_files_are_no_part_of_a_predictor_but_all_others_are(folder: Path, tmp_path: Path) -> None:
+    for name in ("a.json", "sub/b.json", ".hidden", ".git/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    before = predictor_digest(tmp_path)
+    (tmp_path / ".hidden").write_text("other", encoding="utf-8")
+    (tmp_path / ".git/c").unlink()
+    assert predictor_digest(tmp_path) == before
+    (tmp_path / "sub/b.json").rename(tmp_path / "b.json")
+    moved = predictor_digest(tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
+    assert len({before, moved, predictor_digest(tmp_path)}) == 3
+
+
+def test_one_call_certifies_any_number(folder: Path, tmp_path: Path) -> None:
+    watched = Watched()
+    target = tmp_path / "certificates.jsonl"
+    done = certify(folder, iter(DOCUMENTS), target, device="cpu", progress=watched)
+    assert done.count == 3
+    assert watched.done == [("certifying", None, 3)]
+    assert json.loads(target.read_bytes().splitlines()[-1])["sha256"] == done.digest
+    assert fresh.certify is certify
+    assert certify(folder, [], tmp_path / "none.jsonl", device="cpu").count == 0
+
+
+def test_memory_does_not_grow_with_the_number_of_documents(predictor: Predictor, tmp_path: Path) -> None:
+    Rationalizer(KeepAll(), predictor).save_pretrained(tmp_path / "model")
+    taken = 0
+
+    def endless() -> Iterator[Document]:
+        nonlocal taken
+        for number in itertools.count():
+            taken += 1
+            yield Document.from_text("a film", id=str(number))
+
+    with certifying(tmp_path / "model", tmp_path / "out.jsonl", device="cpu") as certifier:
+        for number, explanation in enumerate(certifier.explain(endless())):
+            assert explanation.document.id == str(number)
+            assert taken <= number + AT_ONCE
+            if number == 2 * AT_ONCE:
+                break
+    certificates, faults = read((tmp_path / "out.jsonl").read_bytes())
+    assert faults == []
+    assert [item.group for item in certificates] == [number // AT_ONCE for number in range(2 * AT_ONCE + 1)]
+
+
+def test_documents_that_are_explained_apart_are_groups_apart(folder: Path, tmp_path: Path) -> None:
+    with certifying(folder, tmp_path / "out.jsonl", device="cpu") as certifier:
+        for document in DOCUMENTS:
+            list(certifier.explain([document]))
+    certificates, _ = read((tmp_path / "out.jsonl").read_bytes())
+    assert [item.group for item in certificates] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, ValueError, SystemExit])
+def test_a_run_that_is_broken_off_leaves_no_file(folder: Path, tmp_path: Path, reason: type[BaseException]) -> None:
+    target = tmp_path / "certificates.jsonl"
+    certify(folder, DOCUMENTS[:1], target, device="cpu")
+
+    def broken_off() -> Iterator[Document]:
+        for number in range(AT_ONCE + 1):
+            if number == AT_ONCE:
+                raise reason
+            yield replace(DOCUMENTS[0], id=str(number))
+
+    with pytest.raises(reason):
+        certify(folder, broken_off(), target, device="cpu", overwrite=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_run_leaves_does_not_look_whole(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "certificates.jsonl"
+    with certifying(folder, target, device="cpu") as certifier:
+        list(certifier.explain(DOCUMENTS))
+        certifier.file.flush()
+        left = (tmp_path / "certificates.jsonl.partial").read_bytes()
+    assert [fault.reason for fault in read(left)[1]] == ["the file ends here without a closing line: it was cut short."]
+
+
+def test_a_file_is_kept_until_there_is_an_answer(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "certificates.jsonl"
+    certify(folder, DOCUMENTS[:1], target, device="cpu")
+    before = target.read_bytes()
+    asking = Document.from_text("a film", "why?", "asking")
+    with pytest.raises(ValueError, match="has a query, but this model was trained without"):
+        certify(folder, [asking], target, device="cpu", overwrite=True)
+    assert target.read_bytes() == before
+    certify(folder, DOCUMENTS[:2], target, device="cpu", overwrite=True)
+    assert target.read_bytes() != before
+
+
+def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "certificates.jsonl"
+    target.write_bytes(b"mine")
+    nowhere = tmp_path / "nowhere"
+    refused = {
+        target: f"{target} is there already. Choose another file, or replace it: --overwrite.",
+        tmp_path: f"{tmp_path} is a folder. Choose a file for the certificates.",
+        nowhere / "out.jsonl": f"There is no folder {nowhere} to write to. Make it first.",
+    }
+    for place, reason in refused.items():
+        with pytest.raises(CertificateError) as caught:
+            certify(folder, DOCUMENTS, place)
+        assert str(caught.value) == reason
+    assert target.read_bytes() == b"mine"
+
+
+def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+    own = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
+    own.save_pretrained(tmp_path / "own")
+    with certifying(tmp_path / "own", tmp_path / "out.jsonl", device="cpu", scorer=LongWords) as certifier:
+        explained = list(certifier.explain(DOCUMENTS))
+    assert [item.mask for item in explained] == [item.mask for item in own.explain(DOCUMENTS)]
+    assert verify(tmp_path / "out.jsonl", tmp_path / "own", device="cpu").n_exact == 3
+
+
+def test_only_a_whole_model_can_answer(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is no model of fresh"):
+        certify(folder / "predictor", DOCUMENTS, tmp_path / "out.jsonl")
+    assert list(tmp_path.iterdir()) == []

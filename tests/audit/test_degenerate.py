@@ -1,0 +1,211 @@
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.audit.degenerate import STOP_WORDS, Finding, find_degenerate, is_punctuation
+from fresh.document import Document, Mask
+from strategies import documents, masks
+
+CHECKS = ["no words", "stop words", "first words", "last words", "same length"]
+
+
+def find(rows: list[tuple[str, str]], **settings: frozenset[str]) -> dict[str, Finding]:
+    """Look at documents in which kept words stand in brackets, with their decisions."""
+    texts = [text.split() for text, _ in rows]
+    found = find_degenerate(
+        [Document.from_words([word.strip("[]") for word in words], id=str(i)) for i, words in enumerate(texts)],
+        [Mask(np.array([word.startswith("[") for word in words])) for words in texts],
+        [decision for _, decision in rows],
+        **settings,
+    )
+    return {finding.check: finding for finding in found}
+
+
+SOUND = [
+    ("a [good] film and a long one", "pos"),
+    ("it was [dull] , [really]", "neg"),
+    ("who would [like] this", "neg"),
+    ("[fine] acting throughout", "pos"),
+    ("no [wit] at [all] here , [none]", "neg"),
+    ("one [laughs] a lot", "pos"),
+] * 4
+
+
+def test_sound_rationales_are_left_in_peace() -> None:
+    found = find(SOUND)
+    assert list(found) == [*CHECKS, "class word of neg", "class word of pos"]
+    assert not any(finding.degenerate for finding in found.values())
+
+
+def test_stop_words_and_signs_only() -> None:
+    finding = find([("[The] [,] film [Is] good", "pos"), ("a [film] [.]", "neg"), ("[not] here", "neg")])["stop words"]
+    assert finding == Finding(
+        "stop words", True, 1, 3, ("0",), "1 of 3 rationales are made of punctuation and stop words only."
+    )
+
+
+def test_a_few_rationales_of_stop_words_are_no_alarm() -> None:
+    finding = find([("[the] film", "a"), *[("the [film]", "a")] * 9])["stop words"]
+    assert (finding.degenerate, finding.count, finding.total) == (False, 1, 10)
+
+
+def test_stop_words_of_another_language() -> None:
+    rows = [("[Der] Film", "a")]
+    assert find(rows)["stop words"].count == 0
+    assert find(rows, stop_words=frozenset({"der"}))["stop words"].count == 1
+
+
+@pytest.mark.parametrize("word", ["no", "not", "never", "n't", "nor", "without"])
+def test_negation_is_no_stop_word(word: str) -> None:
+    assert word not in STOP_WORDS
+
+
+@pytest.mark.parametrize("sign", [".", "--", "...", "«", "`", "=", "。", "'", "\u00ad"])
+def test_signs_are_punctuation(sign: str) -> None:
+    assert is_punctuation(sign)
+
+
+@pytest.mark.parametrize("word", ["a", "7", "👍🏽", "❤\ufe0f", "$", "中", "n't"])
+def test_what_says_something_is_no_punctuation(word: str) -> None:
+    assert not is_punctuation(word)
+
+
+def test_always_the_first_words() -> None:
+    rows = [("[one] [two] three", "a"), ("[one] two", "b")] * 5
+    found = find(rows)
+    assert found["first words"] == Finding(
+        "first words",
+        True,
+        10,
+        10,
+        ("0", "1", "2", "3", "4"),
+        "10 of 10 rationales that leave words out are the first words of their document.",
+    )
+    assert not found["last words"].degenerate
+    assert not find(rows[:9])["first words"].degenerate  # too few to say always
+
+
+def test_always_the_last_words() -> None:
+    found = find([("one [two] [three]", "a"), ("one [two]", "b")] * 5)
+    assert found["last words"].degenerate
+    assert not found["first words"].degenerate
+
+
+def test_whole_documents_are_not_their_first_words() -> None:
+    found = find([("[one] [two]", "a"), ("[one]", "b")] * 9)
+    for check in ("first words", "last words", "same length"):
+        assert (found[check].degenerate, found[check].total) == (False, 0)
+    assert found["same length"].sentence == (
+        "0 of 0 rationales that leave words out have 0 words, and their documents are all of one length."
+    )
+
+
+def test_a_word_that_stands_for_a_class() -> None:
+    rows = [("some [Yes] words", "pos"), ("a [yes] [b] c", "pos"), ("yes [words] more", "neg")] * 10
+    finding = find(rows)["class word of pos"]
+    assert finding == Finding(
+        "class word of pos",
+        True,
+        20,
+        20,
+        ("0", "1", "3", "4", "6"),
+        "'yes' is in 20 of 20 rationales of 'pos' and in 0 of 10 of the others.",
+    )
+    assert find(rows)["class word of neg"].degenerate
+    assert not find(rows[:12])["class word of pos"].degenerate  # too few
+
+
+def test_a_word_of_all_classes_stands_for_none() -> None:
+    rows = [("the [the] [x]", "pos"), ("a [the] [y] b", "neg")] * 10
+    assert "'x' is in 10 of 10" in find(rows)["class word of pos"].sentence
+    rows = [("a [the] b", "pos"), ("a [the] b c", "neg")] * 10
+    assert not find(rows)["class word of pos"].degenerate
+
+
+def test_one_class_has_no_class_word() -> None:
+    finding = find([("a [b]", "only")] * 20)["class word of only"]
+    assert (finding.degenerate, finding.sentence) == (False, "No word can tell 'only' from other classes.")
+
+
+def test_one_length_for_all_documents() -> None:
+    rows = [("a [b] c", "x"), ("[a] b c d", "y")] * 5
+    assert find(rows)["same length"].degenerate
+    assert find(rows)["same length"].sentence == (
+        "10 of 10 rationales that leave words out have 1 word, and their documents differ in length."
+    )
+    assert not find([*rows, ("[a] [b] c", "x")])["same length"].degenerate
+    assert not find([("a [b] c", "x")] * 10)["same length"].degenerate
+
+
+def test_rationales_without_words() -> None:
+    finding = find([("a b", "x"), ("[a] b", "x")])["no words"]
+    assert finding == Finding("no words", True, 1, 2, ("0",), "1 of 2 rationales have no words at all.")
+
+
+@given(st.lists(documents(), min_size=1, max_size=6), st.data())
+def test_counts_are_of_what_there_is(items: list[Document], data: st.DataObject) -> None:
+    kept = [data.draw(masks(document)) for document in items]
+    decisions = [data.draw(st.sampled_from("ab")) for _ in items]
+    for finding in find_degenerate(items, kept, decisions):
+        assert 0 <= finding.count <= finding.total <= len(items)
+        assert len(finding.ids) == min(5, finding.count)
+        assert not finding.degenerate or finding.count
+
+
+def test_what_cannot_be_looked_at_is_refused() -> None:
+    document = Document.from_words(["a"])
+    with pytest.raises(ValueError, match=r"^There are 1 documents, 0 masks and 2 decisions\. Give one each\.$"):
+        find_degenerate([document], [], ["a", "b"])
+    with pytest.raises(ValueError, match=r"^There are no rationales to look at\. Give at least one\.$"):
+        find_degenerate([], [], [])
+
+
+def slow_class_words(rows: list[tuple[list[str], str]]) -> dict[str, tuple[str, int, int] | None]:
+    """Find class words by counting everything anew for each class: the word, how many of the class, of the others."""
+    found: dict[str, tuple[str, int, int] | None] = {}
+    for decision in sorted({decision for _, decision in rows}):
+        own = [words for words, other in rows if other == decision]
+        others = [words for words, other in rows if other != decision]
+        best = None
+        for word in sorted({word for words in own for word in words}):
+            here, there = (sum(word in words for words in side) for side in (own, others))
+            gain = here / len(own) - there / max(1, len(others))
+            if others and (best is None or gain > best[0]):
+                best = gain, (word, here, there)
+        found[decision] = None if best is None else best[1]
+    return found
+
+
+ROWS = st.lists(st.tuples(st.lists(st.sampled_from("abcde"), max_size=4), st.sampled_from("xyz")), min_size=1)
+
+
+@given(ROWS)
+def test_class_words_are_those_that_one_finds_slowly(rows: list[tuple[list[str], str]]) -> None:
+    found = find([(" ".join(["end", *(f"[{word}]" for word in words)]), decision) for words, decision in rows])
+    for decision, expected in slow_class_words(rows).items():
+        finding = found[f"class word of {decision}"]
+        n_own = sum(other == decision for _, other in rows)
+        if expected is None:
+            assert finding.sentence == f"No word can tell {decision!r} from other classes."
+        else:
+            word, here, there = expected
+            assert (finding.count, finding.total) == (here, n_own)
+            assert finding.sentence == (
+                f"{word!r} is in {here} of {n_own} rationales of {decision!r} "
+                f"and in {there} of {len(rows) - n_own} of the others."
+            )
+
+
+def test_many_classes_take_no_time() -> None:
+    generator = np.random.default_rng(0)
+    texts = [
+        Document.from_words([f"w{n}" for n in row], id=str(i))
+        for i, row in enumerate(generator.integers(5_000, size=(3_000, 60)))
+    ]
+    flags = [Mask(generator.random(60) < 0.5) for _ in texts]
+    start = time.process_time()
+    assert len(find_degenerate(texts, flags, [str(n % 300) for n in range(3_000)])) == len(CHECKS) + 300
+    assert time.process_time() - start < 5

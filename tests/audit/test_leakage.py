@@ -1,0 +1,315 @@
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import balanced_accuracy_score
+
+from fresh._optional import MissingExtraError
+from fresh.audit.leakage import MOST, Leak, Leaks, drawn, encoded, find_leaks, find_length_leak, one_of_each
+from fresh.audit.mask_features import (
+    count_features,
+    document_features,
+    length_features,
+    place_features,
+    shape_features,
+    shown_features,
+)
+from fresh.audit.probes import N_FOLDS, Traces, balanced_accuracy, folds, measure
+from fresh.document import Mask
+from strategies import flags
+
+Choose = Callable[[np.random.Generator, int, int], np.ndarray[tuple[int], np.dtype[np.bool_]]]
+
+
+def mask(signs: str) -> Mask:
+    return Mask(np.array([sign == "x" for sign in signs], dtype=np.bool_))
+
+
+# Shapes
+
+
+def test_the_shape_of_a_mask_by_hand() -> None:
+    assert place_features(mask("-xx---x-xx")) == [
+        *(1, 1, 9, 0, 9),  # any; first, last, words after it, from first to last
+        *(0.1, 1.0, pytest.approx((1 + 2 + 6 + 8 + 9 + 2.5) / 50)),
+        *(1, 1, 0, 1),  # odd, odd, not at the start, at the end
+        *(3, 1, pytest.approx(5 / 3), 2),  # runs
+        *(2, 3, 1),  # gaps of 3 and 1
+        *(0, 0.2, 0.2, 0, 0, 0, 0.2, 0, 0.2, 0.2),
+    ]
+
+
+def test_a_mask_that_keeps_nothing_has_a_shape_too() -> None:
+    assert place_features(mask("---")) == [0] * len(place_features(mask("x--")))
+
+
+def test_lengths_and_their_remainders() -> None:
+    rows = length_features([mask("xxx---"), mask("xxxx")])
+    assert rows.tolist() == [
+        [3, 0.5, *(0,), *(1, 0, 0), *(0, 0, 0, 1)],
+        [4, 1.0, *(1,), *(0, 1, 0), *(1, 0, 0, 0)],
+    ]
+    assert document_features([mask("x--")]).tolist() == [[3, np.log(4), 0, 1, 0, 0, 0, 0, 0, 1]]
+
+
+def test_the_number_of_words_shown_tells_nothing_of_the_words_left_out() -> None:
+    assert shown_features([mask("x--")]).tolist() == shown_features([mask("-x")]).tolist()
+    assert shown_features([mask("xxx---")]).tolist() == [[3, np.log(4), 0, 1, 0, 0, 0, 0, 0, 1]]
+
+
+def test_frequent_lengths_have_a_column() -> None:
+    masks = [mask("x-")] * 5 + [mask("xx")] * 6 + [mask("--")] * 4
+    assert count_features(masks).tolist() == [[0, 1]] * 5 + [[1, 0]] * 6 + [[0, 0]] * 4
+
+
+@given(st.integers(1, 30).flatmap(flags), st.integers(1, 30).flatmap(flags))
+def test_shapes_are_numbers_of_a_fixed_count(first: list[bool], second: list[bool]) -> None:
+    rows = shape_features([Mask(np.array(first)), Mask(np.array(second))])
+    assert rows.shape[0] == 2
+    assert np.isfinite(rows).all()
+    assert np.array_equal(rows[1], shape_features([Mask(np.array(second))])[0])
+
+
+# Leaks
+
+
+def at_random(generator: np.random.Generator, n_words: int, _code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    kept = np.zeros(n_words, dtype=np.bool_)
+    kept[generator.choice(n_words, size=-(-n_words // 5), replace=False)] = True
+    return kept
+
+
+def by_parity(generator: np.random.Generator, n_words: int, code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    kept = at_random(generator, n_words, code)
+    if kept.sum() % 2 != code:
+        kept[np.flatnonzero(~kept)[0]] = True
+    return kept
+
+
+def by_position(generator: np.random.Generator, n_words: int, code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    half = n_words // 2
+    kept = np.zeros(n_words, dtype=np.bool_)
+    kept[(half if code else 0) + generator.choice(half, size=-(-n_words // 5), replace=False)] = True
+    return kept
+
+
+def by_runs(generator: np.random.Generator, n_words: int, code: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    kept = np.zeros(n_words, dtype=np.bool_)
+    start = int(generator.integers(n_words // 2))
+    kept[start : start + 8 : 1 + code] = True  # eight words in a row, or every other one of them
+    if code:
+        kept[start + 8 : start + 16 : 2] = True
+    return kept
+
+
+def planted(choose: Choose, n_masks: int, seed: int, n_labels: int = 2) -> tuple[list[Mask], list[str]]:
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(n_labels, size=n_masks)
+    masks = [Mask(choose(generator, int(generator.integers(40, 120)), int(code))) for code in codes]
+    return masks, ["abc"[code] for code in codes]
+
+
+def test_a_label_in_the_parity_of_the_length_is_caught() -> None:
+    leaks = find_leaks(*planted(by_parity, 300, seed=0))
+    for leak in (leaks.mask, leaks.length):
+        assert leak.found
+        assert leak.score > 0.95
+    assert not leaks.document.found
+    assert leaks.verdicts[1] == (
+        f"The length of the rationale alone gives the label away for the most part: balanced accuracy "
+        f"{leaks.length.score:.3f}; with shuffled labels {leaks.length.shuffled_mean:.3f} on average and at most "
+        f"{leaks.length.shuffled_high:.3f} in 95 % of the shufflings; p = 0.01."
+    )
+
+
+@pytest.mark.parametrize("choose", [by_position, by_runs])
+def test_a_label_in_the_places_is_caught_and_not_blamed_on_the_length(choose: Choose) -> None:
+    leaks = find_leaks(*planted(choose, 300, seed=1), target="decision")
+    assert leaks.mask.found
+    assert leaks.mask.score > 0.95
+    assert not leaks.length.found
+    assert leaks.verdicts[0].startswith("The mask alone gives the decision away for the most part: ")
+
+
+def traces(masks: list[Mask]) -> Traces:
+    return Traces.of(shape_features(masks), count_features(masks))
+
+
+def test_masks_that_know_nothing_alarm_nobody() -> None:
+    """With nineteen shufflings, p is .05 in one of twenty cases; six or more of thirty would be too many."""
+    ps = []
+    for seed in range(30):
+        masks, labels = planted(at_random, 60, seed, n_labels=2 + seed % 2)
+        ps.append(measure(traces(masks), encoded(labels), 19, seed)[-1])
+    assert sum(p <= 0.05 for p in ps) <= 5
+    assert 0.3 < np.mean(ps) < 0.75
+
+
+def test_nothing_is_said_of_masks_that_know_nothing() -> None:
+    leaks = find_leaks(*planted(at_random, 200, seed=5))
+    assert not leaks.mask.found
+    assert leaks.verdicts[0].startswith("No clear sign that the mask alone gives the label away: balanced accuracy 0.")
+    assert 0.45 < leaks.mask.shuffled_mean < leaks.mask.shuffled_high < 0.65
+
+
+def test_what_the_length_of_the_document_gives_away_is_not_the_extractors_doing() -> None:
+    generator = np.random.default_rng(2)
+    codes = generator.integers(2, size=200)
+    masks = [Mask(at_random(generator, int(generator.integers(40, 80) + 60 * code), 0)) for code in codes]
+    leaks = find_leaks(masks, [str(code) for code in codes])
+    assert leaks.document.found
+    assert leaks.verdicts[3] == (
+        "The extractor does not choose the document's length, so what the length reveals is not a leak through the "
+        "mask."
+    )
+
+
+RULES: dict[str, Callable[[np.ndarray[tuple[int], np.dtype[np.int64]]], np.ndarray[tuple[int], np.dtype[Any]]]] = {
+    "more than half of them": lambda counts: counts > np.median(counts),
+    "odd or even": lambda counts: counts % 2,
+    "neither few nor many": lambda counts: (counts > np.quantile(counts, 0.3)) & (counts <= np.quantile(counts, 0.7)),
+    "few, some, many": lambda counts: np.searchsorted(np.quantile(counts, [1 / 3, 2 / 3]), counts),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("longest", [31, 120, 900])
+def test_labels_that_depend_on_the_number_of_words_alone_are_always_caught(rule: str, longest: int) -> None:
+    generator = np.random.default_rng(longest)
+    masks = [Mask(at_random(generator, int(size), 0)) for size in generator.integers(5, longest, size=80)]
+    labels = RULES[rule](np.array([mask.kept.sum() for mask in masks])).astype(int)
+    leak = find_length_leak(masks, [str(label) for label in labels])
+    assert leak.found
+    assert leak.score > 0.9
+    assert leak.verdict.startswith("The number of words shown alone gives the label away for the most part: ")
+
+
+def test_a_number_of_words_that_knows_nothing_alarms_nobody() -> None:
+    """As above: p is .05 in one of twenty cases."""
+    ps = []
+    for seed in range(30):
+        masks, labels = planted(at_random, 60, seed, n_labels=2 + seed % 2)
+        found = Traces.of(shown_features(masks), count_features(masks))
+        ps.append(measure(found, encoded(labels), 19, seed)[-1])
+    assert sum(p <= 0.05 for p in ps) <= 5
+    assert 0.3 < np.mean(ps) < 0.75
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    masks, labels = planted(at_random, 60, seed=0)
+    first, second, third = (measure(traces(masks), encoded(labels), 9, seed) for seed in (1, 1, 2))
+    assert first == second != third
+
+
+def test_one_mask_of_each_text_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fresh.audit.leakage.measure", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
+    texts = [str(number) for number in range(40)] * 3
+    leaks = find_leaks([mask("x-")] * 120, ["a", "b"] * 60, texts=texts)
+    assert leaks.mask.n_masks == 40
+    rows = one_of_each(texts, seed=0)
+    assert [texts[row] for row in sorted(rows, key=lambda row: row % 40)] == texts[:40]
+    assert len({row // 40 for row in rows}) == 3
+    assert rows != one_of_each(texts, seed=1)
+
+
+def test_rare_labels_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    masks, labels = planted(at_random, 60, seed=0)
+    monkeypatch.setattr("fresh.audit.leakage.measure", lambda *_: (0.5, 0.5, 0.5, 0.5, 1.0))
+    leaks = find_leaks(masks, ["rare"] * 9 + labels[9:])
+    assert (leaks.mask.n_masks, leaks.mask.n_labels, leaks.mask.left_out) == (51, 2, ("rare",))
+    assert leaks.verdicts[-1] == "Left out for having fewer than 10 masks: rare."
+
+
+def test_one_label_cannot_be_given_away() -> None:
+    leaks = find_leaks([mask("x-")] * 30, ["same"] * 30, "decision")
+    assert not any(leak.found for leak in (leaks.mask, leaks.length, leaks.document))
+    assert leaks.verdicts[0] == ("There are no two decisions with 10 masks or more, so that none can be given away.")
+
+
+def test_masks_that_are_all_alike_give_nothing_away() -> None:
+    leaks = find_leaks([mask("x--x")] * 40, ["a", "b"] * 20)
+    assert leaks.mask.score == leaks.mask.shuffled_mean == leaks.mask.shuffled_high < 0.51
+    assert leaks.mask.p == 1
+
+
+def leak(score: float, p: float) -> Leak:
+    return Leak("the mask alone", "label", score, 0.5, 0.5, 0.53, p, n_masks=100, n_labels=2)
+
+
+@pytest.mark.parametrize(("score", "how"), [(0.54, "a little"), (0.6, "in part"), (0.8, "for the most part")])
+def test_a_verdict_says_how_much(score: float, how: str) -> None:
+    assert leak(score, 0.01).verdict.startswith(
+        f"The mask alone gives the label away {how}: balanced accuracy {score:.3f};"
+    )
+    assert leak(score, 0.02).verdict.startswith("No clear sign that the mask alone gives the label away: ")
+
+
+def test_no_remark_on_documents_where_they_give_nothing_away() -> None:
+    assert len(Leaks(leak(0.8, 0.01), leak(0.8, 0.01), leak(0.5, 0.5)).verdicts) == 3
+
+
+@given(st.lists(st.integers(0, 2), max_size=20), st.data())
+def test_balanced_accuracy_agrees_with_scikit_learn(more: list[int], data: st.DataObject) -> None:
+    gold = np.array([0, 1, 2, *more])
+    guesses = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(gold), max_size=len(gold))))
+    assert balanced_accuracy(gold, guesses) == pytest.approx(balanced_accuracy_score(gold, guesses))
+
+
+@given(st.lists(st.integers(0, 2), min_size=30, max_size=60), st.integers(0, 5))
+def test_every_part_has_its_share_of_each_label(values: list[int], seed: int) -> None:
+    codes = encoded([str(value) for value in values])
+    parts = folds(codes, np.random.default_rng(seed))
+    for code in set(codes.tolist()):
+        counts = np.bincount(parts[codes == code], minlength=N_FOLDS)
+        assert counts.max() - counts.min() <= 1
+
+
+def test_of_many_masks_some_are_drawn() -> None:
+    assert drawn(list(range(MOST)), 0) == list(range(MOST))
+    rows = drawn(list(range(MOST * 2)), 0)
+    assert len(set(rows)) == MOST
+    assert rows == sorted(rows)
+
+
+@pytest.mark.parametrize(
+    ("n_masks", "n_labels", "n_shuffles", "message"),
+    [
+        (2, 1, 99, "There are 2 masks but 1 labels. Give one each."),
+        (0, 0, 99, "There are no masks to look at. Give at least one."),
+        (1, 1, 50, "n_shuffles must be at least 99, got 50: with fewer no p can be as low as 0.01."),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(n_masks: int, n_labels: int, n_shuffles: int, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        find_leaks([mask("x")] * n_masks, ["a"] * n_labels, n_shuffles=n_shuffles)
+
+
+def test_masks_without_a_text_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^There are 2 masks but 1 texts\. Give one each\.$"):
+        find_leaks([mask("x-")] * 2, ["a", "b"], texts=["one"])
+
+
+def test_checks_are_imported_without_heavy_packages() -> None:
+    checks = "from fresh import uncertainty, significance; from fresh.audit import leaks, hygiene, degenerate"
+    command = f"import sys; {checks}; print({{'torch', 'sklearn', 'scipy'}} & sys.modules.keys())"
+    result = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
+
+
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    masks, labels = planted(at_random, 40, seed=0)
+    monkeypatch.setattr("importlib.import_module", missing)
+    with pytest.raises(MissingExtraError) as caught:
+        find_leaks(masks, labels)
+    assert str(caught.value) == (
+        "The check of what masks give away needs sklearn. Install it with: pip install 'fresh-rationales[sklearn]'"
+    )

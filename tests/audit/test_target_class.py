@@ -1,0 +1,273 @@
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+
+import small
+from fresh.attribution.registry import SCORERS, Targeted, asked_about, make_scorer, needs_support
+from fresh.attribution.support_model import Support
+from fresh.audit.target_class import PREDICTED, Asked, asked_class, compare_classes, compared, runner_up, score_for
+from fresh.data.splits import Splits
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.metrics.classification import accuracy
+from fresh.nn.classifier import Classifier
+from fresh.nn.config import NetworkConfig
+from fresh.nn.encoder import load_encoder
+from fresh.predictor import Predictor
+from fresh.progress import SILENT, Progress
+from fresh.rationale import Prediction, Rationale
+from fresh.rationalizer import Rationalizer
+from fresh.selection.discretizers import TopK
+from fresh.selection.extractors import HumanMarks, KeepAll, SaliencyExtractor, select_read
+from fresh.selection.tagger import Tagger, build
+from fresh.training.config import ClassifierConfig
+from shared_scorers import documents, last_matrix
+
+FEW: dict[str, Any] = {"samples": 40, "steps": 4}
+TARGETED = [name for name, kind in SCORERS.items() if kind in get_args(Targeted)]
+SIGNED = [name for name in TARGETED if name != "gradient"]
+
+
+@pytest.fixture(scope="module")
+def three(encoders: dict[str, Path]) -> Support:
+    """A support model of three classes that was not trained, but is not indifferent either."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        classifier = Classifier(load_encoder(str(encoders["bert"]), "start"), ("a", "b", "c"), NetworkConfig())
+        torch.nn.init.normal_(last_matrix(classifier).weight)
+    return Support(classifier.double())
+
+
+def scorer_of(name: str, support: Support) -> Targeted:
+    scorer = make_scorer(name, support, FEW)
+    assert isinstance(scorer, Targeted)
+    return scorer
+
+
+# Every scorer that explains a label can be asked about another
+
+
+def test_all_scorers_that_differentiate_or_leave_words_out_have_a_target() -> None:
+    assert set(SCORERS) - set(TARGETED) == {"attention", "random"}
+    assert all(map(needs_support, TARGETED))
+
+
+@pytest.mark.parametrize("name", TARGETED)
+def test_asked_about_the_predicted_label_a_scorer_says_the_same(name: str, three: Support) -> None:
+    scorer, items = scorer_of(name, three), documents(4)
+    for document, plain in zip(items, scorer.score(items), strict=True):
+        [asked] = asked_about(scorer, plain.target).score([document])
+        np.testing.assert_allclose(asked.scores, plain.scores, atol=1e-9)
+        assert asked.target == plain.target
+
+
+@pytest.mark.parametrize("name", TARGETED)
+def test_a_scorer_explains_the_label_it_is_asked_about(name: str, three: Support) -> None:
+    scorer, items = scorer_of(name, three), documents(4)
+    found = {label: asked_about(scorer, label).score(items) for label in ("a", "b", "c")}
+    for label, saliencies in found.items():
+        assert {saliency.target for saliency in saliencies} == {label}
+    longest = max(range(4), key=lambda place: len(items[place].words))
+    rows = [found[label][longest].scores for label in found]
+    assert not any(np.allclose(rows[one], rows[other]) for one, other in ((0, 1), (1, 2), (0, 2)))
+    assert scorer.support.asked is None  # the scorer itself is as it was
+
+
+@pytest.mark.parametrize("name", SIGNED)
+def test_signed_scores_of_two_labels_are_opposite(name: str, support: Support) -> None:
+    scorer, items = scorer_of(name, support), documents(3)
+    pairs = zip(*(asked_about(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
+    for one, other in pairs:
+        np.testing.assert_allclose(one.scores, -other.scores, atol=1e-4)
+
+
+def test_sizes_of_gradients_of_two_labels_are_equal(support: Support) -> None:
+    scorer, items = scorer_of("gradient", support), documents(3)
+    pairs = zip(*(asked_about(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
+    for one, other in pairs:
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
+
+
+def test_a_support_model_is_asked_about_its_own_labels_only(support: Support) -> None:
+    message = "A support model cannot be asked about the label 'good'. It knows: neg, pos."
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        support.asking("good")
+
+
+# How much of the accuracy comes from the class that words were chosen for
+
+
+def test_the_runner_up_comes_second_and_the_earlier_one_in_a_tie() -> None:
+    assert runner_up(Prediction("b", {"a": 0.2, "b": 0.5, "c": 0.3})) == "c"
+    assert runner_up(Prediction("c", {"a": 0.25, "b": 0.25, "c": 0.5})) == "a"
+
+
+def test_documents_are_scored_for_their_own_classes_in_their_order(three: Support) -> None:
+    scorer, items, classes = scorer_of("occlusion", three), documents(5), ["c", "a", "c", "b", "a"]
+    found = score_for(scorer, items, classes, SILENT)
+    for document, label, saliency in zip(items, classes, found, strict=True):
+        [alone] = asked_about(scorer, label).score([document])
+        np.testing.assert_allclose(saliency.scores, alone.scores, atol=1e-9)
+        assert (saliency.id, saliency.target) == (document.id, label)
+
+
+@pytest.fixture(scope="module")
+def model(support: Support, predictor: Predictor) -> Rationalizer:
+    return small.rationalizer(support, predictor, TopK(0.2))
+
+
+def mixed(toy: Splits) -> list[Example]:
+    """Documents with a good and a bad word each, of which the answer is whatever was chosen."""
+    return [
+        Example(Document.from_words((*example.document.words, word), id=example.document.id), example.label)
+        for example in toy.test
+        for word in (("bad",) if example.label == "pos" else ("good",))
+    ]
+
+
+def test_figures_are_what_one_computes_by_hand(model: Rationalizer, toy: Splits) -> None:
+    explained = model.explain([example.document for example in toy.test])
+    own, runner, random = compare_classes(model, toy.test, explained, seed=0)
+    extractor = model.extractor
+    assert isinstance(extractor, SaliencyExtractor)
+    assert isinstance(extractor.scorer, Targeted)
+    gold = [example.label for example in toy.test]
+    assert own.accuracy == accuracy(gold, [item.prediction.label for item in explained])
+    answers: list[str] = []
+    n_followed = n_stayed = 0
+    for example, item in zip(toy.test, explained, strict=True):
+        [answer] = extractor.scorer.support.predict([example.document])
+        asked = {"neg": "pos", "pos": "neg"}[answer.label]
+        scores = asked_about(extractor.scorer, asked).score([example.document])
+        [mask] = select_read(extractor.discretizer, scores)
+        [found] = model.predictor.predict([example.document.cut(mask)])
+        answers.append(found.label)
+        n_followed += item.prediction.label != asked == found.label
+        n_stayed += item.prediction.label == found.label != asked
+    assert runner.accuracy == accuracy(gold, answers)
+    assert (runner.n_followed, runner.n_stayed) == (n_followed, n_stayed)
+    assert 0 < random.n_other < runner.n_other <= runner.n_documents == 32
+    assert random.n_same > runner.n_same
+
+
+def test_answers_that_follow_the_choice_are_pointed_out(model: Rationalizer, toy: Splits) -> None:
+    examples = mixed(toy)
+    explained = model.explain([example.document for example in examples])
+    found = asked_class(model, examples, explained)
+    assert (found.name, found.found) == ("asked class", "look here")
+    assert re.fullmatch(
+        r"When words are chosen for a class other than the answer, \d+\.\d% of the answers stay for its runner-up and "
+        r"\d+\.\d% for a random class; accuracy is 0\.\d{3} with words for the class that the support model predicts, "
+        r"0\.\d{3} for its runner-up and 0\.\d{3} for a random class: answers depend on the class that words are "
+        r"chosen for\.",
+        found.says,
+    )
+    assert len(found.evidence) == 4
+
+
+def test_answers_that_stay_are_fine(model: Rationalizer, toy: Splits) -> None:
+    most = replace(model, extractor=replace(model.extractor, discretizer=TopK(0.8)))  # type: ignore[type-var]
+    explained = most.explain([example.document for example in toy.test])
+    found = asked_class(most, toy.test, explained)
+    assert found.found == "holds"
+    assert found.says.endswith(": at least half of the answers stay.")
+
+
+def test_nothing_is_shown_where_words_for_another_class_are_the_same(model: Rationalizer, toy: Splits) -> None:
+    whole = replace(model, extractor=replace(model.extractor, discretizer=TopK(1.0)))  # type: ignore[type-var]
+    explained = whole.explain([example.document for example in toy.test])
+    found = asked_class(whole, toy.test, explained)
+    assert found.found == "not run"
+    assert found.says == (
+        "Words for another class are the same words, or none was asked about, so that nothing is shown."
+    )
+    assert (
+        "(100.0%) keep their answer and 0 (0.0%) change it to that class; 32 of 32 rationales stay the same."
+        in (found.evidence[1])
+    )
+
+
+def test_a_row_says_what_it_counts() -> None:
+    assert Asked(PREDICTED, 0.5, 0.25, 4, 4, 0, 0, 0).sentence == (
+        "Words for the class that the support model predicts: accuracy 0.500, macro-F1 0.250."
+    )
+    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 0, 0, 0).followed == 0
+    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 4, 1, 2).sentence == (
+        "Words for its runner-up: accuracy 0.500, macro-F1 0.250; of 4 documents asked about another class than was "
+        "answered, 1 (25.0%) keep their answer and 2 (50.0%) change it to that class; 1 of 4 rationales stay the same."
+    )
+
+
+def test_answers_to_a_third_class_neither_stay_nor_follow() -> None:
+    [document] = documents(1)
+    mask = Mask.full(len(document.words))
+    read, table = document.cut(mask), {"a": 0.0, "b": 0.0, "c": 0.0}
+    own = [Explanation(document, mask, read, Prediction(label, table)) for label in "aaabc"]
+    examples = [Example(document, label) for label in "aaabc"]
+    asked = ["b", "b", "b", "b", "a"], [mask] * 5, ["a", "b", "c", "b", "b"]
+    found = compared("its runner-up", "abc", examples, own, asked)
+    assert (found.n_other, found.n_stayed, found.n_followed, found.n_same) == (4, 1, 1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Scattering(Predictor):
+    """A predictor whose answers change with the words, to whatever class comes next."""
+
+    def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
+        """Answer by the letters of the words."""
+        labels = self.classifier.labels
+        places = [sum(map(ord, " ".join(item.words))) % len(labels) for item in rationales]
+        return [Prediction(labels[place], {label: 1 / len(labels) for label in labels}) for place in places]
+
+
+def test_answers_that_go_to_any_other_class_do_not_stay(three: Support) -> None:
+    """Of three classes, hardly half of the answers follow, and all the same most do not stay."""
+    model = small.rationalizer(three, Scattering(three.classifier), TopK(0.2))
+    items = [document for document in documents(120) if not document.query]
+    explained = model.explain(items)
+    examples = [Example(item.document, item.prediction.label) for item in explained]
+    _, runner, random = compare_classes(model, examples, explained, seed=0)
+    assert runner.followed < 0.5
+    assert runner.stayed < 0.5
+    found = asked_class(model, examples, explained)
+    assert found.found == "look here"
+    assert f" {runner.stayed:.1%} of the answers stay for its runner-up and {random.stayed:.1%} for a " in found.says
+
+
+class Own:
+    def score(self, items: list[Document]) -> list[Saliency]:
+        return [Saliency(np.arange(len(item.words), dtype=np.float64), "", item.id) for item in items]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("attention", "Scores of attention are the same whatever class they are to explain."),
+        ("random", "Scores of random are the same whatever class they are to explain."),
+        ("own", "The scorer test_asked.Own is one of your own, which cannot be asked about a given class."),
+        ("all words", "No scorer chooses the words, so that none can be asked about another class."),
+        ("people", "No scorer chooses the words, so that none can be asked about another class."),
+        ("tagger", "A tagger or gate has learnt which words to keep and cannot be asked about a class."),
+    ],
+)
+def test_where_no_class_can_be_asked_about_it_is_said(
+    name: str, reason: str, support: Support, predictor: Predictor, toy: Splits, encoders: dict[str, Path]
+) -> None:
+
+    extractors: dict[str, Any] = {
+        "own": SaliencyExtractor(Own(), TopK(0.2)),  # type: ignore[arg-type]
+        "all words": KeepAll(),
+        "people": HumanMarks.of(toy.test),
+        "tagger": SaliencyExtractor(
+            Tagger(build("words", ClassifierConfig(NetworkConfig(str(encoders["bert"]))))), TopK(0.2)
+        ),
+    }
+    extractor = extractors.get(name) or SaliencyExtractor(make_scorer(name, support, {}), TopK(0.2), support)
+    model = Rationalizer(extractor, predictor)
+    found = asked_class(model, toy.test, model.explain([example.document for example in toy.test]))
+    assert (found.found, found.says, found.evidence) == ("not run", reason, ())

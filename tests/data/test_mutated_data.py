@@ -1,0 +1,158 @@
+"""Damaged data files are read, or refused with a DataError, and never take long."""
+
+import gzip
+import io
+import json
+import shutil
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import small
+from fresh.data.splits import DataConfig, DataError, load_splits
+from mutations import Generator, mutate_bytes, mutate_json, mutate_json_line, pick, survey
+
+N = 350
+"""Mutations of each kind of file: 3,500 in all."""
+SECONDS = 5.0
+ROWS = [
+    {"id": f"r-{n}", "text": f'A "{word}" film, of\nno. {n}; déjà vu\t!', "label": word, "rationale": [[3, 5 + n % 3]]}
+    for n in range(8)
+    for word in ("good", "bad")
+]
+ROWS = [{**row, "id": f"{row['id']}-{row['label']}"} for row in ROWS]
+CELLS = [{**row, "rationale": json.dumps(row["rationale"])} for row in ROWS]
+
+
+def parquet(path: Path) -> bytes:
+    """Write the rows as a Parquet file."""
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+    return path.read_bytes()
+
+
+def mutate_gzip(content: bytes, generator: Generator) -> bytes:
+    """Damage a packed file, or what is in it."""
+    if generator.random() < 0.5:
+        return mutate_bytes(content, generator)
+    return gzip.compress(mutate_bytes(gzip.decompress(content), generator))
+
+
+def one_list(_path: Path) -> bytes:
+    """Write the rows as one list."""
+    return json.dumps(ROWS).encode()
+
+
+FILES: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Generator], bytes]]] = {
+    "r.csv": (lambda path: small.write_csv(path, CELLS).read_bytes(), mutate_bytes),
+    "r.tsv": (lambda path: small.write_csv(path, CELLS, "\t").read_bytes(), mutate_bytes),
+    "r.jsonl": (lambda path: small.write_jsonl(path, ROWS).read_bytes(), mutate_bytes),
+    "fields.jsonl": (lambda path: small.write_jsonl(path, ROWS).read_bytes(), mutate_json_line),
+    "fields.json": (one_list, mutate_json),
+    "r.parquet": (parquet, mutate_bytes),
+    "r.jsonl.gz": (lambda path: gzip.compress(small.write_jsonl(path, ROWS).read_bytes()), mutate_gzip),
+    "r.csv.gz": (lambda path: gzip.compress(small.write_csv(path, CELLS).read_bytes()), mutate_gzip),
+}
+"""What is written to a file, and how it is damaged."""
+
+
+def read(path: Path, generator: Generator) -> str:
+    """Read a file, perhaps without its bad rows."""
+    start = time.monotonic()
+    try:
+        load_splits(str(path), DataConfig(skip_bad=bool(generator.random() < 0.5)), seed=0)
+        end = "read"
+    except DataError:
+        end = "refused"
+    assert time.monotonic() - start < SECONDS, f"{time.monotonic() - start:.1f} s"
+    return end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_mutated_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    make, mutate = FILES[name]
+    path = tmp_path / name
+    content = make(path)
+    path.write_bytes(content)
+    assert read(path, np.random.default_rng(0)) == "read"
+
+    def attempt(generator: Generator) -> str:
+        path.write_bytes(mutate(content, generator))
+        return read(path, generator)
+
+    ends, faults = survey(N, 1, attempt)
+    assert faults == []
+    assert min(ends["read"], ends["refused"]) > N / 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "tar"])
+def test_mutated_eraser_corpora_are_read_or_refused(packed: bool, tmp_path: Path) -> None:
+    files = eraser_files()
+
+    def attempt(generator: Generator) -> str:
+        changed, (name, other) = dict(files), (pick(list(files), generator) for _ in range(2))
+        kind = pick(("bytes", "bytes", "fields", "remove", "swap", "tar"), generator)
+        if kind == "remove":
+            del changed[name]
+        elif kind == "swap":
+            changed[name], changed[other] = files[other], files[name]
+        elif kind == "fields" and name.endswith(".jsonl"):
+            changed[name] = mutate_json_line(files[name], generator)
+        elif kind != "tar" or not packed:
+            changed[name] = mutate_bytes(files[name], generator)
+        if not packed:
+            return read(write_folder(tmp_path / "corpus", changed), generator)
+        path = tmp_path / pick(("corpus.tar", "corpus.tar.gz"), generator)
+        content = tar(changed, "w:gz" if path.suffix == ".gz" else "w")
+        path.write_bytes(mutate_bytes(content, generator) if kind == "tar" else content)
+        return read(path, generator)
+
+    ends, faults = survey(N, 2, attempt)
+    assert faults == []
+    assert min(ends["read"], ends["refused"]) > N / 50
+
+
+def eraser_files() -> dict[str, bytes]:
+    """Make a corpus in the layout of ERASER, by the names of its files."""
+    words = {row["id"]: f"A {row['label']} film of no. {n}\n.".encode() for n, row in enumerate(ROWS)}
+    files = {f"docs/{name}": text for name, text in words.items()}
+    for part, rows in (("train", ROWS[:10]), ("val", ROWS[10:13]), ("test", ROWS[13:])):
+        lines = [
+            {
+                "annotation_id": row["id"],
+                "classification": row["label"],
+                "query": "how is it ?",
+                "docids": [row["id"]],
+                "evidences": [[{"docid": row["id"], "start_token": 1, "end_token": 2, "text": row["label"]}]],
+            }
+            for row in rows
+        ]
+        files[f"{part}.jsonl"] = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    return files
+
+
+def write_folder(folder: Path, files: dict[str, bytes]) -> Path:
+    """Write a corpus anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def tar(files: dict[str, bytes], mode: str) -> bytes:
+    """Pack a corpus."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"corpus/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return made.getvalue()

@@ -1,0 +1,290 @@
+"""The result pages are what the reports behind them give."""
+
+import importlib
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fresh.config import ConfigError
+from fresh.experiments.curves import Line
+from fresh.experiments.results import Result
+from fresh.experiments.store import Runs
+
+FOLDER = Path(__file__).parents[2] / "docs/results"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Load the script, with a copy of the pages."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("make_results")
+    pages = tmp_path / "docs/results"
+    shutil.copytree(FOLDER, pages)
+    shutil.copy(FOLDER.parents[1] / "README.md", tmp_path)
+    names = {"HERE": pages, "REPORTS": pages / "runs.tgz", "MANIFEST": pages / "manifest.json"}
+    copies = (pages / "main.md", pages / "README.md", tmp_path / "README.md")
+    for name, value in {**names, "PAGES": copies}.items():
+        monkeypatch.setattr(module, name, value)
+    yield module
+    for name in ("make_results", "result_tables", "result_times"):
+        sys.modules.pop(name)
+
+
+def call(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    """Run the script."""
+    monkeypatch.setattr(sys, "argv", ["make_results.py", *words])
+    module.main()
+
+
+def test_the_pages_are_what_the_reports_give(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, "--check")
+    assert caught.value.code is None
+
+
+def test_a_figure_that_no_report_has_is_told_and_made_again(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front, main = tmp_path / "README.md", tmp_path / "docs/results/main.md"
+    before = [page.read_text(encoding="utf-8") for page in (front, main)]
+    front.write_text(before[0].replace("| SST | .884 |", "| SST | .984 |"), encoding="utf-8")
+    main.write_text(before[1].replace("| full text | .884", "| full text | .994") + "A word more.\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, "--check")
+    assert caught.value.code == (
+        "Not what runs.tgz gives: docs/results/main.md, README.md. Make them again: make results."
+    )
+    monkeypatch.setattr(results, "plot", lambda *_given: None)
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch)
+    assert caught.value.code is None
+    assert [page.read_text(encoding="utf-8") for page in (front, main)] == [before[0], before[1] + "A word more.\n"]
+
+
+@pytest.fixture
+def pair(results: ModuleType, tmp_path: Path) -> tuple[Runs, Runs]:
+    """What is there, and a folder with one run of one of its experiments, which is to be added."""
+    old, new = results.unpacked(tmp_path / "old"), Runs(tmp_path / "new")
+    (new.path / "plans").mkdir(parents=True)
+    first = next(run for run in old.plan("human")["runs"] if old.report(run["key"]))
+    shutil.copytree(old.of(first["key"]), new.of(first["key"]))
+    plan_some(new, old, [first])
+    return old, new
+
+
+def plan_some(new: Runs, old: Runs, planned: list[dict[str, Any]], about: str = "") -> None:
+    """Plan some runs of the experiment, or others."""
+    told = {**old.plan("human"), "runs": planned, "about": about}
+    (new.path / "plans/human.json").write_text(json.dumps(told), encoding="utf-8")
+
+
+def contents(runs: Runs) -> dict[str, bytes]:
+    """Read all reports."""
+    return {path.parent.name: path.read_bytes() for path in (runs.path / "runs").glob("*/report.json")}
+
+
+def test_reports_are_added_and_none_is_lost(results: ModuleType, pair: tuple[Runs, Runs], tmp_path: Path) -> None:
+    old, new = pair
+    before, plan = contents(old), old.plan("human")
+    shutil.copytree(next(new.of(key) for key in contents(new)), new.of("new"))
+    new.of("broken").mkdir()
+    (new.of("broken") / "report.json").write_text('{"version": 0}', encoding="utf-8")
+    assert results.add(new, old, renew=False) == "Reports added: 1."
+    assert contents(old) == {**before, "new": contents(new)["new"]}
+    assert old.plan("human") == plan  # the new one has a part of its runs
+    results.pack(old)
+    packed = results.REPORTS.read_bytes()
+    again = results.unpacked(tmp_path / "again")
+    assert contents(again) == contents(old)
+    results.pack(again)
+    assert results.REPORTS.read_bytes() == packed
+
+
+def test_reports_that_are_there_stay_unless_new_ones_are_asked_for(
+    results: ModuleType, pair: tuple[Runs, Runs]
+) -> None:
+    old, new = pair
+    before, plan = contents(old), old.plan("human")
+    [(key, text)] = contents(new).items()
+    other = {**json.loads(text), "figures": {"macro-F1": 0.5}}
+    (new.of(key) / "report.json").write_text(json.dumps(other), encoding="utf-8")
+    told = "Reports added: 0. 1 that are here with other figures stay as they are (--renew takes the new ones)."
+    assert results.add(new, old, renew=False) == told
+    assert contents(old) == before
+    assert results.add(new, old, renew=True) == "Reports added: 1."
+    assert contents(old) == {**before, key: contents(new)[key]}
+    assert (len(plan["runs"]), len(old.plan("human")["runs"])) == (80, 1)
+
+
+def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+    old, new = pair
+    before = contents(old)
+    [key] = contents(new)
+    again = new.report(key)
+    assert again is not None
+    new.finish(key, {**again, "times": {**again["times"], "seconds": 1.0, "finished": "2027-01-01T00:00:00+00:00"}})
+    assert results.add(new, old, renew=False) == "Reports added: 0."
+    assert contents(old) == before
+
+
+def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[Runs, Runs]) -> None:
+    old, _ = pair
+    reports = [old.report(key) or {} for key in contents(old)]
+    assert len(reports) == 1088
+    for report in reports:
+        assert report["times"].keys() - {"explain seconds"} == {"seconds", "shared seconds", "finished"}
+        assert not report["times"].keys() & (report.keys() | report["figures"].keys())
+
+
+def test_a_plan_of_the_same_runs_or_more_is_taken_over(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+    old, new = pair
+    whole = old.plan("human")["runs"]
+    plan_some(new, old, whole, "said otherwise")
+    results.add(new, old, renew=False)
+    assert old.plan("human")["about"] == "said otherwise"
+    plan_some(new, old, [*whole, {**whole[0], "key": "new", "seed": 5}])
+    results.add(new, old, renew=False)
+    assert len(old.plan("human")["runs"]) == 81
+
+
+def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+    old, new = pair
+    before = old.plan("human")
+    plan_some(new, old, [{**before["runs"][0], "key": "new", "seed": 5}])
+    told = (
+        f"human in {new.path} lacks 80 of the 80 runs that it has in runs.tgz, and has 1 others. Plan it there as it "
+        "is in experiments/human.toml, or take it as it is with --renew."
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
+        results.add(new, old, renew=False)
+    assert old.plan("human") == before
+
+
+def test_a_folder_without_runs_is_refused(results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = results.REPORTS.read_bytes()
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, str(tmp_path / "nowhere"))
+    told = f"{tmp_path / 'nowhere'} holds no experiment. Name a folder that `fresh run` wrote."
+    assert (caught.value.code, results.REPORTS.read_bytes()) == (told, before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("<!-- goals -->", "<!-- goal -->", "In {}: goal is not a table. Did you mean goals?"),
+        ("<!-- end -->", "", "The marks in {} are not in pairs: main table, goals, end"),
+        ("<!-- shares -->", "", "The marks in {} are not in pairs: main table, end, goals, end, end"),
+    ],
+)
+def test_wrong_marks_are_refused_and_nothing_is_changed(
+    old: str, new: str, told: str, results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "docs/results/main.md"
+    changed = page.read_text(encoding="utf-8").replace(old, new, 1)
+    page.write_text(changed, encoding="utf-8")
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch)
+    assert str(caught.value.code).startswith(told.format(page))
+    assert page.read_text(encoding="utf-8") == changed
+
+
+def test_every_table_has_its_place(results: ModuleType) -> None:
+    found = [name for page in results.PAGES for name in results.MADE.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted([*results.TABLES, results.STANDING])
+
+
+@pytest.mark.parametrize("name", ["lengths.svg", "human.png"])
+def test_a_figure_that_is_not_there_is_told(
+    name: str, results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs/results" / name).unlink()
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, "--check")
+    assert caught.value.code == f"Not what runs.tgz gives: docs/results/{name}. Make them again: make results."
+
+
+def test_a_figure_of_other_runs_is_told(results: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(results.FIGURES, "lengths", ("lengths", {"y": "accuracy"}))
+    with pytest.raises(SystemExit) as caught:
+        call(results, monkeypatch, "--check")
+    told = "Not what runs.tgz gives: docs/results/manifest.json. Make them again: make results."
+    assert caught.value.code == told
+
+
+@pytest.mark.parametrize(("share", "same"), [(1e-15, True), (1e-6, False)])
+def test_digests_of_figures_do_not_hang_on_the_last_digits(
+    share: float, same: bool, results: ModuleType, tmp_path: Path
+) -> None:
+    runs = results.unpacked(tmp_path)
+
+    def nudged(line: Line) -> Line:
+        return replace(line, points=tuple(point._replace(y=point.y * (1 + share)) for point in line.points))
+
+    for drawn in results.drawings(runs).values():
+        panels = tuple(replace(panel, lines=tuple(map(nudged, panel.lines))) for panel in drawn.panels)
+        other = replace(drawn, panels=panels)
+        assert other != drawn
+        digests = [json.loads(results.manifests(runs, {"a": one}))["figures"]["a"] for one in (drawn, other)]
+        assert (digests[0] == digests[1]) == same
+
+
+def made(seed: int, row: str, score: float | None, **about: Any) -> Result:
+    """Make the result of a run up."""
+    figures = {} if score is None else {"macro-F1": score}
+    report = {"times": about.pop("times", {"finished": "2026-01-01T00:00:00+00:00", "seconds": 1.0})}
+    return Result(f"{row}-{seed}", row, about.pop("corpus", "sst"), seed, about, figures, report=report)
+
+
+def test_cells_say_how_many_seeds_they_lack(results: ModuleType) -> None:
+    runs = [made(0, "full text", 0.8), made(1, "full text", 0.6), made(2, "full text", None)]
+    assert str(results.result_tables.table_of(runs)["full text"]["sst"]) == ".700 (.600–.800; 2 seeds)"
+    assert str(results.result_tables.table_of(runs[1:])["full text"]["sst"]) == ".600 (one seed)"
+    assert str(results.result_tables.table_of(runs[:2])["full text"]["sst"]) == ".700 (.600–.800)"
+
+
+def test_shares_are_of_the_full_text_of_the_same_seeds(results: ModuleType) -> None:
+    row = "FRESH, attention, ratio 0.5x"
+    full = [made(0, "full text", 0.8), made(1, "full text", 0.4)]
+    assert (
+        results.result_tables.against([*full, made(0, row, 0.6), made(1, row, None)], row, "sst")
+        == ".600, 75.0% (one seed)"
+    )
+    assert results.result_tables.against([*full, made(0, row, 0.6), made(1, row, 0.3)], row, "sst") == ".450, 75.0%"
+    assert results.result_tables.against(full, row, "sst") == "–"
+
+
+def test_spreads_are_held_against_those_of_gates_with_words_of_the_same_kind(results: ModuleType) -> None:
+    rows = {
+        "Lei et al., top_k": (0.5, 0.6),
+        "Lei et al., contiguous": (0.5, 0.52),
+        "FRESH, a, top_k": (0.6, 0.65),
+        "FRESH, a, contiguous": (0.6, 0.65),
+        "FRESH, distilled": (0.6, 0.65),
+    }
+    runs = [made(seed, row, score) for row, scores in rows.items() for seed, score in enumerate(scores)]
+    told = [line.split(" | ")[:2] for line in results.result_tables.spreads(runs).splitlines()[2:]]
+    assert told == [
+        ["| Lei et al., top_k", ".100"],
+        ["| Lei et al., contiguous", ".020"],
+        ["| FRESH, a, top_k", "**.050**"],
+        ["| FRESH, a, contiguous", ".050"],
+    ]
+    few = [*runs, made(2, "FRESH, a, top_k", None)]
+    assert "| FRESH, a, top_k | – |" in results.result_tables.spreads(few)
+
+
+def test_a_stretch_of_work_ends_where_nothing_is_done_for_long(results: ModuleType) -> None:
+    ends = (("00:01:00", 60.0), ("00:01:30", 80.0), ("00:04:00", 10.0), ("00:20:00", 5.0))
+    runs = [
+        made(seed, "a", 0.5, times={"finished": f"2026-01-01T{end}+00:00", "seconds": seconds})
+        for seed, (end, seconds) in enumerate(ends)
+    ]
+    assert [round(end - start) for start, end in results.result_times.stretches(runs)] == [240, 5]

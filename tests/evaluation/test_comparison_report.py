@@ -1,0 +1,157 @@
+import json
+from dataclasses import replace
+
+from fresh.evaluation.comparison_report import ModelRow, SideBySide, p_value, signed
+from fresh.metrics.estimate import Estimate
+from fresh.reporting.html import DocumentView, Pair
+
+DOCUMENT = DocumentView("d-1", "a film", ((0, 1), (2, 6)), ((1, 2),), "pos", {"pos": 1.0}, "pos")
+MODELS = SideBySide(
+    n_documents=1200,
+    n_marked=7,
+    labels=("neg", "pos"),
+    rows=(
+        ModelRow("a|b", Estimate(0.8123, 0.79, 0.83), Estimate(0.8, 0.75, 1), Estimate(0.2, 0.19, 0.21), Estimate(0.5)),
+        ModelRow("<c>", Estimate(0.7, 0.6, 0.75), Estimate(0.7, 0.6, 0.8), Estimate(1, 1, 1), Estimate(0.25, 0.2, 0.3)),
+    ),
+    pairs=(Pair("a|b", "<c>", "macro-F1", Estimate(0.1123, -0.02, 0.2), 0.00004, "all swaps were counted", 0.0125),),
+    documents=(DOCUMENT,),
+)
+RUNS = SideBySide(
+    n_documents=2,
+    n_marked=0,
+    labels=("neg", "pos"),
+    rows=(
+        ModelRow("a", Estimate(0.8, 0.75, 0.85), Estimate(0.8, 0.7, 0.9), Estimate(0.2, 0.2, 0.2), runs=("a-1", "a-2")),
+        ModelRow("b", Estimate(0.7, 0.7, 0.7), Estimate(0.7, 0.7, 0.7), Estimate(0.2, 0.2, 0.2), runs=("b-1", "b-2")),
+    ),
+    pairs=(
+        Pair("a", "b", "macro-F1", Estimate(0.1), 0.25, "Welch's t(1.0) = 2.41", 0.25),
+        Pair("a", "b", "accuracy", Estimate(-0.1), None, "chance shows nowhere."),
+    ),
+    documents=(DOCUMENT,),
+)
+
+
+def test_models_as_markdown() -> None:
+    assert MODELS.to_markdown() == (
+        "| model | macro-F1 | accuracy | words kept | token F1 |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| a\\|b | .812 (.790–.830) | .800 (.750–1.000) | 20.0% (19.0%–21.0%) | .500 |\n"
+        "| <c> | .700 (.600–.750) | .700 (.600–.800) | 100.0% (100.0%–100.0%) | .250 (.200–.300) |\n"
+        "\n"
+        "| first − second | measure | difference | p | p (Holm) |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| a\\|b − <c> | macro-F1 | +.112 (-.020 to +.200) | <0.0001 | 0.0125 |\n"
+        "\n"
+        "Ranges are 95 % bootstrap intervals over the documents.\n"
+        "\n"
+        "Token F1 is the agreement with people, on the 7 of 1,200 documents of which it is known what they marked.\n"
+        "\n"
+        "p: paired permutation test, on the same documents. "
+        "p (Holm): the same with Holm's correction for the one test in this table.\n"
+    )
+
+
+def test_runs_as_markdown() -> None:
+    assert RUNS.to_markdown() == (
+        "| model | macro-F1 | accuracy | words kept |\n"
+        "| --- | --- | --- | --- |\n"
+        "| a | .800 (.750–.850) | .800 (.700–.900) | 20.0% (20.0%–20.0%) |\n"
+        "| b | .700 (.700–.700) | .700 (.700–.700) | 20.0% (20.0%–20.0%) |\n"
+        "\n"
+        "| first − second | measure | difference | p | p (Holm) |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| a − b | macro-F1 | +.100 | 0.2500 | 0.2500 |\n"
+        "| a − b | accuracy | -.100 | – | – |\n"
+        "\n"
+        "Figures are means over runs of several seeds, ranges go from the lowest run to the highest.\n"
+        "\n"
+        "p: Welch's t-test over seeds. p (Holm): the same with Holm's correction for the one test in this table.\n"
+        "\n"
+        "Paired tests are left out: they compare two models, not two groups of runs. "
+        "Welch's t-test takes the documents as fixed.\n"
+        "\n"
+        "a − b, accuracy: no test, since chance shows nowhere.\n"
+    )
+
+
+def test_all_tests_are_counted() -> None:
+    table = replace(MODELS, pairs=MODELS.pairs * 6)
+    assert table.remarks[-1].endswith("Holm's correction for all 6 tests in this table.")
+
+
+def test_json_holds_figures_and_tests_but_no_documents() -> None:
+    found = json.loads(MODELS.to_json())
+    assert found["rows"][0] == {
+        "name": "a|b",
+        "macro_f1": {"value": 0.8123, "low": 0.79, "high": 0.83},
+        "accuracy": {"value": 0.8, "low": 0.75, "high": 1},
+        "kept": {"value": 0.2, "low": 0.19, "high": 0.21},
+        "token_f1": {"value": 0.5, "low": None, "high": None},
+        "runs": [],
+    }
+    assert found["pairs"] == [
+        {
+            "first": "a|b",
+            "second": "<c>",
+            "measure": "macro-F1",
+            "difference": {"value": 0.1123, "low": -0.02, "high": 0.2},
+            "p": 0.00004,
+            "says": "all swaps were counted",
+            "adjusted": 0.0125,
+        }
+    ]
+    about = {name: value for name, value in found.items() if name not in ("rows", "pairs")}
+    assert about == {
+        "n_documents": 1200,
+        "n_texts": None,
+        "n_marked": 7,
+        "labels": ["neg", "pos"],
+        "ranges": "Ranges are 95 % bootstrap intervals over the documents.",
+        "test": "paired permutation test, on the same documents",
+        "correction": "Holm",
+        "n_tests": 1,
+        "cautions": [],
+    }
+
+
+def test_a_page_shows_all_models_and_the_documents_of_the_first() -> None:
+    view = MODELS.to_view("reviews.csv")
+    assert view.title == "a|b and <c> side by side"
+    assert [(row.name, row.macro_f1) for row in view.headline] == [(row.name, row.macro_f1) for row in MODELS.rows]
+    assert [row.token_f1 for row in view.agreement] == [row.token_f1 for row in MODELS.rows]
+    assert view.pairs == MODELS.pairs
+    page = MODELS.to_html("reviews.csv")
+    assert "&lt;c&gt;" in page
+    assert "<c>" not in page
+    assert "reviews.csv</bdi> · <bdi>1,200 documents</bdi> · <bdi>1 of them shown" in page
+    assert "Whiskers are 95 % intervals. The documents are shown as a|b read them." in page
+    assert "Paired permutation test, on the same documents; corrected: Holm&#x27;s correction for the one test;" in page
+
+
+def test_a_page_of_runs_says_what_its_whiskers_are() -> None:
+    page = RUNS.to_html()
+    assert "Whiskers go from the lowest run to the highest. The documents are shown as a (a-1) read them." in page
+    assert "95 %" not in page
+    assert "Welch&#x27;s t-test over seeds;" in page
+    assert "a-1, a-2" in page
+    assert page.count('<td data-name="difference">') == 1  # what could not be tested is told in words
+
+
+def test_many_models_make_a_short_title() -> None:
+    rows = tuple(replace(MODELS.rows[0], name=name) for name in "abcde")
+    assert replace(MODELS, rows=rows[:3]).to_view().title == "a, b and c side by side"
+    assert replace(MODELS, rows=rows).to_view().title == "5 models side by side"
+
+
+def test_figures_in_few_signs() -> None:
+    assert [signed(value) for value in (0.5, -0.5, 0.0, -0.0001)] == ["+.500", "-.500", "+.000", "+.000"]
+    assert [p_value(p) for p in (None, 0.0, 0.0001, 1)] == ["–", "<0.0001", "0.0001", "1.0000"]
+
+
+def test_texts_that_documents_share_are_told() -> None:
+    shared = replace(MODELS, n_texts=83)
+    assert shared.ranges == "Ranges are 95 % bootstrap intervals over whole texts: 1,200 documents share 83 texts."
+    assert shared.test == "paired permutation test, on the same texts, swapped whole"
+    assert json.loads(shared.to_json())["n_texts"] == 83

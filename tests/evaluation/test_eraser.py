@@ -1,0 +1,129 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fresh.document import Document, Explanation, Mask, Saliency
+from fresh.evaluation.eraser import docids_of, write_results
+from fresh.metrics.faithfulness import Readings
+from fresh.rationale import Prediction
+
+SURE, UNSURE = Prediction("POS", {"NEG": 0.1, "POS": 0.9}), Prediction("NEG", {"NEG": 0.5, "POS": 0.5})
+
+
+def document(words: str, id: str, joined: tuple[tuple[str, int], ...] = ()) -> Document:
+    plain = Document.from_words(words.split(), id=id)
+    return Document(plain.text, plain.words, plain.spans, id=id, joined=joined)
+
+
+def explained(item: Document, *spans: tuple[int, int], scores: list[float] | None = None) -> Explanation:
+    saliency = None if scores is None else Saliency(np.array(scores), "POS")
+    return Explanation(
+        item, Mask.from_spans(spans, len(item.words)), item.cut(Mask.from_spans(spans, len(item.words))), SURE, saliency
+    )
+
+
+FILM = explained(document("a good film .", "film.txt"), (1, 3), scores=[0.125, 1 / 3, 2, 0])
+
+
+def written(path: Path, *arguments: Any) -> list[dict[str, Any]]:
+    write_results(path / "results.jsonl", *arguments)
+    assert [item.name for item in path.iterdir()] == ["results.jsonl"]
+    return [json.loads(line) for line in (path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_an_explanation_in_the_format_of_eraser(tmp_path: Path) -> None:
+    assert written(tmp_path, [FILM]) == [
+        {
+            "annotation_id": "film.txt",
+            "rationales": [
+                {
+                    "docid": "film.txt",
+                    "hard_rationale_predictions": [{"start_token": 1, "end_token": 3}],
+                    "soft_rationale_predictions": [0.125, 1 / 3, 2.0, 0.0],
+                }
+            ],
+            "classification": "POS",
+            "classification_scores": {"NEG": 0.1, "POS": 0.9},
+        }
+    ]
+
+
+def test_without_scores_there_are_no_soft_predictions(tmp_path: Path) -> None:
+    [result] = written(tmp_path, [explained(FILM.document)])
+    assert result["rationales"] == [{"docid": "film.txt", "hard_rationale_predictions": []}]
+
+
+def test_joined_texts_are_taken_apart(tmp_path: Path) -> None:
+    two = document("a good film . or so", "ask:7", (("x/a.txt", 4), ("b.txt", 2)))
+    [result] = written(tmp_path, [explained(two, (0, 1), (2, 6), scores=[1, 2, 3, 4, 5, 6])])
+    assert result["annotation_id"] == "ask:7"
+    assert result["rationales"] == [
+        {
+            "docid": "x/a.txt",
+            "hard_rationale_predictions": [{"start_token": 0, "end_token": 1}, {"start_token": 2, "end_token": 4}],
+            "soft_rationale_predictions": [1, 2, 3, 4],
+        },
+        {
+            "docid": "b.txt",
+            "hard_rationale_predictions": [{"start_token": 0, "end_token": 2}],
+            "soft_rationale_predictions": [5, 6],
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("id", "docid"),
+    [("a.txt", "a.txt"), ("a.txt:0:12", "a.txt"), ("b:c:0:1", "b:c"), ("a:1", "a:1"), ("a:x:1", "a:x:1"), ("", "")],
+)
+def test_a_text_that_was_not_joined_is_named_by_its_id(id: str, docid: str) -> None:
+    assert docids_of(document("a film", id)) == [docid]
+
+
+def test_other_readings_stand_beside_the_answer(tmp_path: Path) -> None:
+    readings = Readings([SURE], [SURE], [UNSURE])
+    [result] = written(tmp_path, [FILM], readings, {0.5: readings, 0.01: Readings([SURE], [UNSURE], [SURE])})
+    sure, unsure = {"NEG": 0.1, "POS": 0.9}, {"NEG": 0.5, "POS": 0.5}
+    assert result["sufficiency_classification_scores"] == sure
+    assert result["comprehensiveness_classification_scores"] == unsure
+    names = ("threshold", "sufficiency_classification_scores", "comprehensiveness_classification_scores")
+    assert result["thresholded_scores"] == [
+        dict(zip(names, (0.01, unsure, sure), strict=True)),
+        dict(zip(names, (0.5, sure, unsure), strict=True)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("explanations", "more", "message"),
+    [
+        ([], (), "There are no explanations to write. Give at least one."),
+        ([FILM, FILM], (), "The id 'film.txt' comes 2 times, but ERASER needs one result for each id."),
+        (
+            [FILM, explained(document("a", "b"))],
+            (),
+            "Document 'b' has no scores but others have. ERASER needs scores for all or for none.",
+        ),
+        (
+            [FILM],
+            (None, {0.5: Readings([SURE], [SURE], [SURE])}),
+            "ERASER takes readings at several lengths only with those at one length. Give both.",
+        ),
+        (
+            [FILM],
+            (Readings([SURE] * 2, [SURE] * 2, [SURE] * 2),),
+            "There are 1 explanations but readings of 2 documents. Give one each.",
+        ),
+    ],
+)
+def test_what_eraser_would_refuse_is_refused(
+    tmp_path: Path, explanations: list[Explanation], more: tuple[Any, ...], message: str
+) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text("old")
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        write_results(path, explanations, *more)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,168 @@
+"""Our figures against those of a second scorer, which reads the same files."""
+
+import hashlib
+import json
+import math
+import os
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eraser_oracle import FAITHFUL, score_files
+from fresh.data.splits import DataConfig, load_splits
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.evaluation.eraser import write_results
+from fresh.metrics.classification import accuracy
+from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, faithfulness
+from fresh.metrics.plausibility import Agreement, Score, compare
+from fresh.rationale import Prediction
+from fresh.selection.discretizers import Contiguous, TopK
+
+Case = tuple[list[str], dict[str, Any], list[bool], list[float]]
+"""The texts of an annotation, the annotation, and what a model kept and thought of every word."""
+
+DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
+
+
+def prediction(key: str, labels: Sequence[str]) -> Prediction:
+    """An answer that depends on the key alone."""
+    parts = [byte + 1 for byte in hashlib.sha256(key.encode()).digest()[: len(labels)]]
+    shares = {label: part / sum(parts) for label, part in zip(labels, parts, strict=True)}
+    return Prediction(max(labels, key=lambda label: shares[label]), shares)
+
+
+def check_figures(ours: Agreement, theirs: dict[str, Any]) -> None:
+    found = {"token": (ours.token_macro, ours.token_micro), "iou": (ours.iou_macro, ours.iou_micro)}
+    for name, (macro, micro) in found.items():
+        assert row_of(macro) == pytest.approx(theirs[name]["macro"], abs=1e-9)
+        assert row_of(micro) == pytest.approx(theirs[name]["micro"], abs=1e-9)
+    if "auprc" not in theirs:
+        assert (ours.auprc, ours.tally.auprc) == (None, None)
+        return
+    assert ours.tally.auprc is not None
+    assert ours.tally.auprc.tolist() == pytest.approx(theirs["auprc"], abs=1e-9, nan_ok=True)
+    known = [area for area in theirs["auprc"] if not math.isnan(area)]
+    assert ours.auprc == (pytest.approx(sum(known) / len(known), abs=1e-9) if known else None)
+
+
+def row_of(score: Score) -> list[float]:
+    return [score.precision, score.recall, score.f1]
+
+
+def read_all(name: str, explanations: Sequence[Explanation], labels: Sequence[str]) -> Readings:
+    """Make up answers to the rationales and to what they leave."""
+    ids = [explanation.document.id for explanation in explanations]
+    rationales, complements = ([prediction(f"{name} {part} {id}", labels) for id in ids] for part in ("in", "out"))
+    return Readings([explanation.prediction for explanation in explanations], rationales, complements)
+
+
+# The published corpora
+
+
+@pytest.fixture(scope="module", params=["movies", "multirc"])
+def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tar = DATA / "eraser" / f"{request.param}.tar.gz"
+    if not tar.is_file() and os.environ.get("CI") == "true":
+        pytest.fail(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
+    if not tar.is_file():
+        pytest.skip(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
+    folder = tmp_path_factory.mktemp("eraser")
+    with tarfile.open(tar) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / str(request.param)
+
+
+def explained(number: int, document: Document, labels: Sequence[str]) -> Explanation:
+    """Choose words by a cheap rule: the best of hashed scores, a run of them, none, or all."""
+    seed = int.from_bytes(hashlib.sha256(document.id.encode()).digest()[:4])
+    n_words = len(document.words)
+    saliency = Saliency((np.arange(seed, seed + n_words) % 1009) ** 2 % 97 / 97, "", document.id)  # full of ties
+    masks = {8: Mask(np.zeros(n_words, dtype=np.bool_)), 9: Mask.full(n_words)}
+    discretizer = TopK(0.3) if number % 2 else Contiguous(0.2)
+    mask = masks.get(number % 10) or discretizer.select([saliency])[0]
+    return Explanation(document, mask, document.cut(mask), prediction(document.id, labels), saliency)
+
+
+def test_published_corpora_get_the_same_figures(corpus: Path, tmp_path: Path) -> None:
+    splits = load_splits(corpus, DataConfig(), seed=0)
+    test, labels = splits.test, splits.labels
+    explanations = [explained(i, example.document, labels) for i, example in enumerate(test)]
+    readings = read_all("", explanations, labels)
+    by_ratio = {ratio: read_all(str(ratio), explanations, labels) for ratio in AOPC_RATIOS}
+    write_results(tmp_path / "results.jsonl", explanations, readings, by_ratio)
+    theirs = score_files(corpus, "test", tmp_path / "results.jsonl")
+    check_figures(compare(test, explanations), theirs)
+    assert 0 < theirs["iou"]["macro"][2] < theirs["token"]["macro"][2] < 1
+    answers = [explanation.prediction.label for explanation in explanations]
+    assert accuracy([example.label for example in test], answers) == pytest.approx(theirs["accuracy"])
+    for name in FAITHFUL:
+        assert getattr(faithfulness(readings), name).tolist() == pytest.approx(theirs[name], abs=1e-9)
+        each = [sum(drops) / len(drops) for drops in theirs[f"{name}_aopc"]]
+        assert getattr(aopc(by_ratio).overall, name).tolist() == pytest.approx(each, abs=1e-9)
+
+
+# Small random cases
+
+
+def spans(n_words: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """Spans that touch, overlap, come twice, or hold no word."""
+    one = st.tuples(st.integers(0, n_words), st.integers(0, n_words)).map(lambda pair: (min(pair), max(pair)))
+    return st.lists(one.filter(lambda span: span[0] < n_words), max_size=4)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> list[Case]:
+    """Some annotations and what a model makes of them."""
+    made = []
+    for number in range(draw(st.integers(2, 5))):
+        names = [f"{number}-{place}" for place in range(draw(st.sampled_from((1, 1, 1, 2))))]
+        groups, lengths = [], [draw(st.integers(1, 7)) for _ in names]
+        for name, n_words in zip(names, lengths, strict=True):
+            found = draw(spans(n_words))
+            groups.append([{"docid": name, "start_token": start, "end_token": end} for start, end in found])
+        row = {"annotation_id": f"n{number}", "classification": "PN"[number % 2], "evidences": groups, "docids": names}
+        n_all = sum(lengths)
+        kept = draw(st.lists(st.booleans(), min_size=n_all, max_size=n_all))
+        scores = draw(st.lists(st.sampled_from((-1.0, 0.0, 0.1, 0.5)), min_size=n_all, max_size=n_all))
+        made.append(([" ".join("w" * n_words) for n_words in lengths], row, kept, scores))
+    return made
+
+
+def write_corpus(folder: Path, made: Sequence[Case]) -> None:
+    (folder / "docs").mkdir()
+    for texts, row, _, _ in made:
+        for name, text in zip(row["docids"], texts, strict=True):
+            (folder / "docs" / name).write_text(text)
+    content = "".join(json.dumps(row) + "\n" for _, row, _, _ in made)
+    for split in ("train", "val", "test"):
+        (folder / f"{split}.jsonl").write_text(content)
+
+
+@settings(max_examples=150)
+@given(cases(), st.booleans(), st.sampled_from((0.1, 0.5, 2 / 3, 1.0)))
+def test_small_cases_get_the_same_figures(made: list[Case], soft: bool, least: float) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_corpus(folder, made)
+        examples: tuple[Example, ...] = load_splits(folder, DataConfig(), seed=0).test
+        explanations = [
+            Explanation(
+                example.document,
+                Mask(np.array(kept)),
+                example.document.cut(Mask(np.array(kept))),
+                prediction(example.document.id, "NP"),
+                Saliency(np.array(scores), "") if soft else None,
+            )
+            for example, (_, _, kept, scores) in zip(examples, made, strict=True)
+        ]
+        write_results(folder / "results.jsonl", explanations)
+        check_figures(
+            compare(examples, explanations, least), score_files(folder, "test", folder / "results.jsonl", least)
+        )

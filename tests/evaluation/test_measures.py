@@ -1,0 +1,228 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import small
+from fresh.attribution.random import Random
+from fresh.attribution.support_model import Support
+from fresh.data.splits import Splits
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.evaluation.measures import (
+    AGREEMENT,
+    agreement_measures,
+    bins_with_bounds,
+    error_interval,
+    figures,
+    read_at_lengths,
+)
+from fresh.metrics.classification import brier_score, calibration, confusion, macro_f1
+from fresh.metrics.estimate import Interval
+from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, drops
+from fresh.metrics.plausibility import compare
+from fresh.predictor import Predictor
+from fresh.rationale import Prediction
+from fresh.rationalizer import Rationalizer
+from fresh.selection.discretizers import GlobalTopK, Threshold, TopK
+from fresh.selection.extractors import HumanMarks, KeepAll, SaliencyExtractor, at_ratio
+
+LABELS = ("neg", "pos")
+
+
+@pytest.fixture(scope="module")
+def model(support: Support, predictor: Predictor) -> Rationalizer:
+    return small.rationalizer(support, predictor, TopK(0.2))
+
+
+def whole(explained: list[Explanation]) -> list[Mask]:
+    return [Mask.full(len(item.mask)) for item in explained]
+
+
+def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: Support) -> None:
+    documents, gold = [item.document for item in toy.test], [item.label for item in toy.test]
+    explained, full = model.explain(documents), support.predict(documents)
+    answers = [item.prediction for item in explained]
+    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
+    found = figures(
+        model,
+        toy.test,
+        explained,
+        full,
+        {"same predictor": dropped},
+        read_at_lengths(model, explained, whole(explained)),
+    )
+    assert found.labels == LABELS
+    assert np.array_equal(found.confusion, confusion(gold, [answer.label for answer in answers], LABELS))
+    assert [replace(one, accuracy_between=None) for one in found.bins] == list(calibration(gold, answers).bins)
+    assert [one.accuracy_between is None for one in found.bins] == [one.count == 0 for one in found.bins]
+    assert {measure.name: measure.figure.value for measure in found.calibration} == {
+        "expected calibration error": pytest.approx(calibration(gold, answers).error),
+        "Brier score": pytest.approx(brier_score(gold, answers)),
+    }
+    by_ratio = {ratio: read_at(model, explained, ratio) for ratio in AOPC_RATIOS}
+    overall = aopc(by_ratio).overall
+    assert {measure.name: measure.figure.value for measure in found.faithfulness} == {
+        "from full text to rationale (two networks)": pytest.approx(drops(full, answers).mean()),
+        "comprehensiveness (same predictor)": pytest.approx(drops(answers, dropped).mean()),
+        "sufficiency, AOPC": pytest.approx(overall.mean_sufficiency),
+        "comprehensiveness, AOPC (same predictor)": pytest.approx(overall.mean_comprehensiveness),
+    }
+    scores = [macro_f1(gold, [item.label for item in read.rationales], LABELS) for read in by_ratio.values()]
+    assert [score.ratio for score in found.lengths] == list(AOPC_RATIOS)
+    assert [score.macro_f1.value for score in found.lengths] == pytest.approx(scores)
+
+
+def read_at(model: Rationalizer, explained: Sequence[Explanation], ratio: float) -> Readings:
+    """Read rationales of another length, and what they leave."""
+    documents = [item.document for item in explained]
+    masks = at_ratio(model.extractor, ratio).extract(documents)
+    kept = model.predictor.predict(list(map(Document.cut, documents, masks)))
+    left = model.predictor.predict([document.cut(~mask) for document, mask in zip(documents, masks, strict=True)])
+    return Readings([item.prediction for item in explained], kept, left)
+
+
+def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, toy: Splits) -> None:
+    examples = [*toy.test[:6], *(Example(item.document, item.label) for item in toy.test[6:])]
+    explained = model.explain([item.document for item in examples])
+    found = figures(model, examples, explained)
+    expected = compare(toy.test[:6], explained[:6])
+    assert found.n_marked == 6
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT)
+    assert [measure.figure.value for measure in found.agreement] == pytest.approx(
+        [
+            expected.token_macro.precision,
+            expected.token_macro.recall,
+            expected.token_macro.f1,
+            expected.iou_macro.f1,
+            expected.auprc,
+        ]
+    )
+
+
+def test_without_people_scores_or_full_text_less_is_measured(predictor: Predictor, toy: Splits) -> None:
+    examples = [Example(item.document, item.label) for item in toy.test]
+    for extractor in (KeepAll(), HumanMarks.of(toy.test)):
+        model = Rationalizer(extractor, predictor)
+        explained = model.explain([item.document for item in examples])
+        found = figures(model, examples, explained, by_ratio=read_at_lengths(model, explained, whole(explained)))
+        assert (found.agreement, found.n_marked, found.faithfulness, found.lengths) == ((), 0, (), ())
+
+
+def test_rationales_without_scores_have_no_area(predictor: Predictor, toy: Splits) -> None:
+    model = Rationalizer(HumanMarks.of(toy.test), predictor)
+    found = figures(model, toy.test, model.explain([item.document for item in toy.test]))
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT[:4])
+    assert [measure.figure.value for measure in found.agreement] == [1, 1, 1, 1]
+
+
+def document(number: int, n_words: int) -> Document:
+    return Document.from_words([f"{number}-{place}" for place in range(n_words)], id=str(number))
+
+
+def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> None:
+    generator = np.random.default_rng(0)
+
+    def widths(n: int) -> list[float]:
+        examples, explained = [], []
+        for number in range(n):
+            human, kept = generator.random((2, 20)) < 0.3
+            human[0] = kept[0] = True
+            saliency, text = Saliency(kept + generator.random(20), "pos"), document(number, 20)
+            examples.append(Example(text, "pos", Mask(human)))
+            explained.append(
+                Explanation(text, Mask(kept), text.cut(Mask(kept)), Prediction("pos", {"pos": 1.0}), saliency)
+            )
+        measures = agreement_measures(examples, explained)
+        assert all(item.figure.low <= item.figure.value <= item.figure.high for item in measures)
+        return [item.figure.high - item.figure.low for item in measures]
+
+    assert all(few > 2 * many > 0 for few, many in zip(widths(20), widths(500), strict=True))
+
+
+def test_the_interval_of_the_calibration_error_is_that_of_resampled_answers() -> None:
+    gold = ["pos"] * 30 + ["neg"] * 70
+    answers = [Prediction("pos", {"pos": 0.75, "neg": 0.25})] * 100
+    found = error_interval(gold, answers)
+    assert found.value == pytest.approx(0.75 - 0.3)
+    assert found.low == pytest.approx(0.75 - 0.39, abs=0.02)  # the share of right answers varies by .046
+    assert found.high == pytest.approx(0.75 - 0.21, abs=0.02)
+
+
+def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
+    generator = np.random.default_rng(1)
+    inside = 0
+    for _ in range(20):
+        sure = generator.uniform(0.5, 1, size=200)
+        gold = np.where(generator.random(200) < sure, "pos", "neg").tolist()
+        found = error_interval(gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure])
+        inside += found.low <= found.value <= found.high
+    assert inside == 20
+
+
+def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
+    gold = ["pos"] * 80 + ["neg"] * 20 + ["neg"]
+    sure, unsure = Prediction("pos", {"pos": 0.85, "neg": 0.15}), Prediction("pos", {"pos": 0.55, "neg": 0.45})
+    bins = [one for one in bins_with_bounds(gold, [*[sure] * 100, unsure]) if one.count]
+    assert [one.accuracy for one in bins] == [0, 0.8]
+    few, many = (one.accuracy_between for one in bins)
+    assert few == pytest.approx((0, 0))  # where it is in no resample, it is not measured
+    assert many == pytest.approx((0.8 - 1.96 * 0.04, 0.8 + 1.96 * 0.04), abs=0.015)
+
+
+@pytest.mark.parametrize("cut", [Threshold(0.5), GlobalTopK(0.2)])
+def test_words_are_ranked_at_every_length_whatever_cuts_them(cut: Any, predictor: Predictor, toy: Splits) -> None:
+    model = Rationalizer(SaliencyExtractor(Random(), cut), predictor)
+    explained = model.explain([item.document for item in toy.test])
+    found = read_at_lengths(model, explained, whole(explained))
+    masks = TopK(0.2).select([item.saliency for item in explained if item.saliency is not None])
+    cuts = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
+    assert found[0.2].rationales == predictor.predict(cuts)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) -> None:
+    """Two parts of each document, or two documents of each text, agree half and not at all: their mean never varies."""
+    examples: list[Example] = []
+    for number in range(10):
+        text = document(number if joined else number // 2, 4)
+        half, none = Mask.from_spans([(0, 2)], 4), Mask.from_spans([(2, 4)], 4)
+        parts = (("x", 2), ("y", 2)) if joined else ()
+        human = Mask.full(4) if joined else (half, none)[number % 2]
+        examples.append(Example(replace(text, joined=parts), "pos", human))
+    kept = Mask.from_spans([(0, 2)], 4)
+    explained = [
+        Explanation(item.document, kept, item.document.cut(kept), Prediction("pos", {"pos": 1.0})) for item in examples
+    ]
+    found = {measure.name: measure.figure for measure in agreement_measures(examples, explained)}
+    assert found["token recall"] == Interval(0.5, 0.5, 0.5)
+
+
+def test_every_interval_draws_whole_texts(model: Rationalizer, toy: Splits, support: Support) -> None:
+    """Asked nine times, each text gives the intervals that it gives when it is asked once, or nearly."""
+    once, often = (measured(model, toy.test[:12] * n, support) for n in (1, 9))
+    for name, figure in once.items():
+        assert often[name].value == pytest.approx(figure.value)
+        width = figure.high - figure.low
+        assert often[name].low == pytest.approx(figure.low, abs=0.15 * width + 1e-9)
+        assert often[name].high == pytest.approx(figure.high, abs=0.15 * width + 1e-9)
+    assert sum(figure.high > figure.low for figure in once.values()) > 8
+
+
+def measured(model: Rationalizer, examples: Sequence[Example], support: Support) -> dict[str, Interval]:
+    """Measure all figures of a model, by name."""
+    documents = [item.document for item in examples]
+    explained, full = model.explain(documents), support.predict(documents)
+    dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
+    found = figures(
+        model,
+        examples,
+        explained,
+        full,
+        {"same predictor": dropped},
+        read_at_lengths(model, explained, whole(explained)),
+    )
+    measures = (*found.calibration, *found.agreement, *found.faithfulness)
+    lengths = {f"at {score.ratio}": score.macro_f1 for score in found.lengths}
+    return {measure.name: measure.figure for measure in measures} | lengths

@@ -1,0 +1,121 @@
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import toy_grid
+from fresh.config import ConfigError
+from fresh.data.splits import Splits
+from fresh.experiments.grid_file import read_grid
+from fresh.experiments.local import Local, card_names, usual_workers
+from fresh.experiments.plan import Task, plan
+from fresh.experiments.store import Runs
+
+
+@pytest.mark.parametrize(
+    ("cards", "n_cores", "n_workers"),
+    [
+        ([], 1, 1),
+        ([], 2, 1),
+        ([], 64, 32),
+        ([139.0], 16, 6),
+        ([139.0], 2, 2),
+        ([24.0], 16, 1),
+        ([8.0], 16, 1),
+        ([48.0, 24.0], 16, 4),
+        ([80.0] * 8, 128, 40),
+    ],
+)
+def test_as_many_work_as_the_machine_holds(cards: list[float], n_cores: int, n_workers: int) -> None:
+    assert usual_workers(cards, n_cores) == n_workers
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [(None, ["0", "1"]), ("", ["0", "1"]), ("2,5", ["2", "5"]), ("GPU-a,GPU-b,", ["GPU-a", "GPU-b"])],
+)
+def test_cards_keep_the_names_they_have_here(visible: str | None, names: list[str]) -> None:
+    assert card_names(2, visible) == names
+
+
+@pytest.mark.parametrize("n_workers", [0, -1])
+def test_somebody_must_work(n_workers: int, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"^workers must be at least 1, got {n_workers}\.$"):
+        Local(tmp_path, None, n_workers)
+
+
+@pytest.fixture
+def tasks(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> list[Task]:
+    """Two short runs and an endless one."""
+    rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
+    path = toy_grid(tmp_path, toy, encoders["bert"], *rows, settings={"method": "random", "patience": 9999})
+    return plan(read_grid(path), None, Runs(tmp_path / "runs"))
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    engine = Local(tmp_path / "runs", None, 2)
+    yield engine
+    engine.close()
+
+
+def test_processes_do_tasks_and_may_die(local: Local, tasks: list[Task], tmp_path: Path) -> None:
+    short, other, endless = tasks
+    local.start(endless)
+    local.start(short)
+    ended = local.wait()
+    assert (ended.task, ended.outcome is not None and ended.outcome.status) == (short, "done")
+    assert Runs(tmp_path / "runs").report(short.key) is not None
+    first = local.hands[0].process
+    assert first.pid is not None
+    os.kill(first.pid, signal.SIGKILL)
+    assert local.wait() == (endless, None)
+    idle = local.hands[0].process
+    assert idle.pid is not None
+    os.kill(idle.pid, signal.SIGKILL)
+    idle.join()
+    local.start(other)
+    assert local.wait() == (other, None)
+    assert local.hands == []
+    local.start(endless)
+    begun = local.hands[0].process
+    local.close()
+    assert not begun.is_alive()
+    assert local.hands == []
+
+
+def test_processes_begin_before_their_tasks_are_known_but_never_more_than_needed(local: Local) -> None:
+    local.get_ready(1)
+    [first] = local.hands
+    local.get_ready(5)
+    assert [hand.task for hand in local.hands] == [None, None]
+    assert local.hands[0] is first
+    local.close()
+    assert not first.process.is_alive()
+
+
+def test_the_process_that_knows_the_corpus_is_asked_first(tasks: list[Task], tmp_path: Path) -> None:
+    local = Local(tmp_path / "runs", None, 2)
+    first, second = local.hire(), local.hire()
+    second.corpus = tasks[0].cell.corpus
+    try:
+        local.start(tasks[0])
+        assert (first.task, second.task) == (None, tasks[0])
+    finally:
+        local.close()
+
+
+def test_workers_share_cards_evenly_also_after_one_died(tmp_path: Path) -> None:
+    local = Local(tmp_path / "runs", None, 4)
+    local.cards = ["3", "7"]
+    try:
+        assert [local.hire().card for _ in range(3)] == ["3", "7", "3"]
+        local.hands[1].task = Task("run", "key", None)  # type: ignore[arg-type]
+        local.hands[1].process.kill()
+        local.dismiss(local.hands[1])
+        assert local.hire().card == "7"
+    finally:
+        local.close()

@@ -1,0 +1,277 @@
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fresh.experiments.search
+import fresh.methods.registry
+import small
+from fresh._optional import MissingExtraError
+from fresh.config import ConfigError
+from fresh.data.splits import DataError, Splits
+from fresh.document import Example
+from fresh.experiments.search import SPACES, Span, read_span, search, spans_of
+from fresh.pipeline import resolve, train
+from fresh.progress import SILENT, Silent
+
+pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
+
+
+class Saying(Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.fixture(scope="module")
+def splits(toy: Splits) -> Splits:
+    return small.some(toy, 16, 8)
+
+
+@pytest.fixture(scope="module")
+def settings(encoders: dict[str, Path]) -> dict[str, Any]:
+    return small.run_settings(encoders["bert"], epochs=1, method="lei")
+
+
+# What is searched
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("lambda_1=0.01:1:log", Span("lambda_1", (), 0.01, 1, log=True)),
+        ("lambda_1=0:1", Span("lambda_1", (), 0, 1)),
+        ("lambda_2=0,0.5,1", Span("lambda_2", (0, 0.5, 1))),
+        ("layers=1,2", Span("layers", (1, 2))),
+        ("learning_rate=1e-5", Span("learning_rate", (1e-5,))),
+    ],
+)
+def test_values_are_read(text: str, span: Span) -> None:
+    assert read_span(text, "lei") == span
+
+
+NO_NUMBERS = "has no numbers to draw from. Compare its values in the rows of a grid: fresh run."
+WAY_OUT = "cannot be searched. Write name=low:high, name=low:high:log or name=one,two,three, with numbers."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *(
+            (text, f"{text!r} {WAY_OUT}")
+            for text in (
+                "lambda_1",
+                "lambda_1=",
+                "lambda_1=much",
+                "lambda_1=1:0",
+                "lambda_1=1:1",
+                "lambda_1=0:1:log",
+                "lambda_1=0:1:linear",
+                "lambda_1=0.1:1:log:log",
+                "lambda_1=0.1:much",
+                "lambda_1=1,,2",
+                "lambda_1=nan:1",
+            )
+        ),
+        ("lambda_3=0:1", "lambda_3 is not a setting of the method lei. Did you mean lambda_2?"),
+        ("epoch=1,2", "epoch is not a setting of the method lei. Did you mean epochs?"),
+        *(
+            (f"discretizer={values}", f"discretizer {NO_NUMBERS}")
+            for values in ("top_k,contiguous", "top_k:contiguous", "1,2")
+        ),
+        ("schedule=constant,linear", f"schedule {NO_NUMBERS}"),
+        ("layers=1:3", "layers has no values between two others. Write layers=one,two,three, with numbers."),
+    ],
+)
+def test_values_that_cannot_be_searched_are_named(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_span(text, "lei")
+    assert str(caught.value) == message
+
+
+def test_the_search_for_lei_is_that_of_the_paper() -> None:
+    found = spans_of((), resolve("x.csv", None, None, {"method": "lei"}))
+    assert found == [Span("lambda_1", (), 0.01, 1, log=True), Span("lambda_2", (0, 0.5, 1, 2))]
+    assert search.__kwdefaults__["trials"] == 20  # type: ignore[index]
+
+
+@pytest.mark.parametrize("method", SPACES)
+def test_what_is_searched_by_itself_can_be_used(method: str) -> None:
+    assert spans_of((), resolve("x.csv", None, None, {"method": method}))
+
+
+def test_other_methods_are_not_searched_by_themselves() -> None:
+    expected = "Say what is searched for the method fresh, such as --space learning_rate=1e-5:1e-3:log."
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+        spans_of((), resolve("x.csv", None, None, {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lambda_1=-1:1", "lambda_1 must be at least 0, got -1.0."),
+        ("ratio=0.1,1.5", "ratio must be above 0 and at most 1, got 1.5."),
+        ("epochs=1,2.5", "epochs must be a whole number, got 2.5."),
+    ],
+)
+def test_values_that_would_be_refused_are_refused_before_any_work(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        search(tmp_path / "none.csv", out=tmp_path / "search", space=[text], method="lei", progress=SILENT)
+    assert str(caught.value) == message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_too_few_trials(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^trials must be at least 1, got 0\.$"):
+        search("none.csv", out=tmp_path / "search", trials=0, method="lei", progress=SILENT)
+
+
+# The search itself
+
+
+def test_the_best_of_all_trials_is_written_down(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    said = Saying()
+    best = search(splits, out=tmp_path / "search", trials=4, progress=said, **settings)
+    trials = [line for line in said.lines if line.startswith("Trial")]
+    shape = (
+        r"Trial {} of 4: lambda_1 ([\d.]+), lambda_2 (0|0\.5|1|2): dev macro-F1 (\d\.\d{{3}}) \(best (\d\.\d{{3}})\)"
+    )
+    found = [re.fullmatch(shape.format(number), line) for number, line in enumerate(trials, 1)]
+    assert len(found) == 4
+    told = [match.groups() for match in found if match is not None]
+    assert len(told) == 4
+    assert all(0.01 <= float(first) <= 1 for first, *_ in told)
+    assert len({first for first, *_ in told}) == 4
+    scores = [float(score) for *_, score, _ in told]
+    assert [float(highest) for *_, highest in told] == [max(scores[: number + 1]) for number in range(4)]
+    winner = told[scores.index(max(scores))]
+    assert [f"{value:.4g}" for value in best.values()] == list(winner[:2])
+    written = tomllib.loads((tmp_path / "search/best.toml").read_text(encoding="utf-8"))
+    assert written == {**settings, "method": "lei", **best}
+    assert sorted(path.name for path in (tmp_path / "search").iterdir()) == ["best.toml", "search.json", "trials.log"]
+
+
+def test_the_best_settings_can_be_trained_with(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    space = ["lambda_1=0.1:1", "layers=1,2", "batch_size=4,8"]
+    best = search(splits, out=tmp_path / "search", trials=1, space=space, progress=SILENT, **settings)
+    others = {name: value for name, value in settings.items() if name not in ("method", "layers", "batch_size")}
+    model = train(splits, config=tmp_path / "search/best.toml", progress=SILENT, baseline=False, **others)
+    assert model.settings["method"] == "lei"
+    assert model.settings["lambda_1"] == best["lambda_1"]
+    assert model.settings["network"]["layers"] == best["layers"]
+
+
+def drawn(said: Saying) -> list[str]:
+    """Take what trials drew and how they did, without their numbers."""
+    return [line.partition(": ")[2] for line in said.lines if line.startswith("Trial")]
+
+
+def test_a_search_goes_on_with_the_draws_it_would_have_made(
+    splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, first, rest = Saying(), Saying(), Saying()
+    search(splits, out=tmp_path / "whole", trials=3, progress=whole, **settings)
+    calls = iter(range(1))
+
+    def train_method(*arguments: Any) -> Any:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return fresh.methods.registry.train_method(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fresh.experiments.search, "train_method", train_method)
+        with pytest.raises(KeyboardInterrupt):
+            search(splits, out=tmp_path / "broken", trials=3, progress=first, **settings)
+    assert drawn(first) == drawn(whole)[:1]
+    search(splits, out=tmp_path / "broken", trials=3, progress=rest, **settings)
+    assert drawn(rest) == drawn(whole)[1:]
+    one, other = (tmp_path / name / "best.toml" for name in ("whole", "broken"))
+    assert one.read_text(encoding="utf-8") == other.read_text(encoding="utf-8")
+
+
+def test_a_finished_search_only_tells_what_it_found(
+    splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = search(splits, out=tmp_path / "search", trials=1, progress=SILENT, **settings)
+    monkeypatch.setattr(fresh.experiments.search, "train_method", lambda *_: pytest.fail("trained again"))
+    assert search(splits, out=tmp_path / "search", trials=1, progress=SILENT, **settings) == best
+
+
+def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "search"
+    search(splits, out=folder, trials=1, progress=SILENT, **settings)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    expected = f"{folder} holds a search that differs in: epochs, ratio, space, train.seed. Choose another folder."
+    others = {**settings, "epochs": 2, "seed": 7, "ratio": 0.5}
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+        search(splits, out=folder, trials=1, space=["lambda_1=0.1:1"], progress=SILENT, **others)
+    rising = {**settings, "schedule": "linear"}  # whose epochs decide on each step, and are told once all the same
+    search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **rising)
+    with pytest.raises(ConfigError, match=r" holds a search that differs in: epochs\. Choose another folder\.$"):
+        search(splits, out=tmp_path / "rising", trials=1, progress=SILENT, **{**rising, "epochs": 2})
+    fewer = Splits(splits.train[1:], splits.dev, splits.test)
+    with pytest.raises(ConfigError, match=r" holds a search that differs in: data\. Choose another folder\.$"):
+        search(fewer, out=folder, trials=1, progress=SILENT, **settings)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_with_other_files_is_refused(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    for place in (tmp_path, tmp_path / "notes.txt"):
+        expected = f"{place} holds other files, which are not touched. Choose another folder for the search."
+        with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+            search(splits, out=place, trials=1, progress=SILENT, **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_trial_that_diverges_is_told_and_the_search_goes_on(
+    splits: Splits, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    said, others = Saying(), {name: value for name, value in settings.items() if name != "learning_rate"}
+    space = ["learning_rate=0.005,1e30"]
+    best = search(splits, out=tmp_path / "search", trials=6, space=space, progress=said, **others)
+    told = drawn(said)
+    assert len(told) == 6
+    broken = [line for line in told if line.startswith("learning_rate 1e+30: ")]
+    assert 0 < len(broken) < 6
+    assert all(re.search(r": no result \(lei: training diverged in step \d+ of epoch 1, ", line) for line in broken)
+    assert best == {"learning_rate": 0.005}
+
+
+def test_a_search_without_any_result_says_so(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    others = {name: value for name, value in settings.items() if name != "learning_rate"}
+    with pytest.raises(ConfigError, match=r"^No trial came to an end\. Search other values, or lower the"):
+        search(splits, out=tmp_path / "search", trials=2, space=["learning_rate=1e30"], progress=SILENT, **others)
+    assert not (tmp_path / "search/best.toml").exists()
+
+
+def test_data_that_no_values_can_mend_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    train_part = tuple(Example(example.document, example.label) for example in splits.train)
+    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no training document has"):
+        search(
+            Splits(train_part, splits.dev, splits.test),
+            **{"out": tmp_path / "search", "human": 0.5, "progress": SILENT, **settings},
+        )
+
+
+def test_people_s_rationales_are_searched_where_there_are_some(
+    toy: Splits, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    splits = Splits((*toy.train[:16], *toy.train[-4:]), (*toy.dev[:8], toy.train[-1]), toy.test[:8])
+    others = {**settings, "method": "human", "progress": SILENT}
+    best = search(splits, out=tmp_path / "search", trials=1, space=["weight_decay=0.01:0.1"], **others)
+    assert list(best) == ["weight_decay"]
+
+
+def test_a_search_needs_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    expected = "fresh search needs optuna. Install it with: pip install 'fresh-rationales[search]'"
+    with pytest.raises(MissingExtraError, match=f"^{re.escape(expected)}$"):
+        search("x.csv", out=tmp_path / "search", method="lei", progress=SILENT)

@@ -1,0 +1,97 @@
+"""What annotation tools export after people have looked at what was loaded into them, as their documentation has it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fresh.data.annotation import export
+from fresh.data.splits import BadRows, DataConfig, read_examples
+from fresh.document import Document, Example, Explanation, Mask
+from fresh.rationale import Prediction
+
+Record = dict[str, Any]
+
+
+def explanation(document: Document, mask: Mask, label: str = "good") -> Explanation:
+    return Explanation(document, mask, document.cut(mask), Prediction(label, {"bad": 0.125, "good": 0.875}))
+
+
+def write_lines(path: Path, records: Sequence[Record]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def write_list(path: Path, records: Sequence[Record]) -> Path:
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+def exported(explanations: Sequence[Explanation], folder: Path, tool: str) -> list[Record]:
+    """What is written for a tool, as that tool reads it."""
+    path = folder / ("tasks.json" if tool == "label_studio" else "tasks.jsonl")
+    export(explanations, path, tool)
+    content = path.read_text(encoding="utf-8")
+    found = json.loads(content) if tool == "label_studio" else [json.loads(line) for line in content.split("\n")[:-1]]
+    assert isinstance(found, list)
+    return found
+
+
+def label_studio(tasks: Sequence[Record]) -> list[Record]:
+    """Label Studio's JSON when an annotator submits every prediction as it is."""
+    return [
+        {
+            "id": number,
+            "data": task["data"],
+            "annotations": [annotation(task["predictions"][0]["result"])],
+            "predictions": task["predictions"],
+            "drafts": [],
+            "meta": {},
+            "project": 1,
+        }
+        for number, task in enumerate(tasks, start=1)
+    ]
+
+
+def annotation(result: Sequence[Mapping[str, Any]], **more: Any) -> Record:
+    """One annotation of Label Studio's; it writes line breaks in the text of a span with a backslash and an n."""
+    shown = [{**item, "value": shown_value(item["value"]), "origin": "manual"} for item in result]
+    return {"id": 7, "completed_by": 1, "result": shown, "was_cancelled": False, "lead_time": 4.2, **more}
+
+
+def shown_value(value: Mapping[str, Any]) -> Record:
+    breaks = {"\n": "\\n", "\r": "\\n"}
+    return {**value, "text": value["text"].translate(str.maketrans(breaks))} if "text" in value else dict(value)
+
+
+def json_min(tasks: Sequence[Record]) -> list[Record]:
+    """Label Studio's JSON_MIN of the same annotations."""
+    return [flat(task, number) for number, task in enumerate(label_studio(tasks), start=1)]
+
+
+def flat(task: Record, number: int) -> Record:
+    record = {**task["data"], "id": task["id"]}
+    for item in task["annotations"][0]["result"]:
+        if item["type"] == "labels":
+            record.setdefault(item["from_name"], []).append(item["value"])
+        else:
+            [record[item["from_name"]]] = item["value"]["choices"]
+    return {**record, "annotator": 1, "annotation_id": number, "created_at": "", "updated_at": "", "lead_time": 4.2}
+
+
+def doccano(lines: Sequence[Record]) -> list[Record]:
+    """What doccano writes for intent detection and slot filling: further columns come back as they were."""
+    return [{**line, "Comments": []} for line in lines]
+
+
+def doccano_sequences(lines: Sequence[Record]) -> list[Record]:
+    """What doccano writes for sequence labelling, where the spans are in the column label."""
+    return [
+        {name: value for name, value in line.items() if name != "entities"}
+        | {"label": line["entities"], "Comments": []}
+        for line in lines
+    ]
+
+
+def read(path: Path, bad: BadRows | None = None, **settings: Any) -> list[Example]:
+    return list(read_examples(path, DataConfig(**settings), bad))

@@ -1,0 +1,96 @@
+"""Certificates for tests: made up, and sealed again by somebody who changed them."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fresh._canonical_json import OWN, PREVIOUS, START, seal, sha256_of
+from fresh.audit.certificates.file import Fault, Faults, Reader
+from fresh.audit.certificates.format import Certificate, Maker
+from fresh.progress import Advance
+from fresh.rationale import Prediction, Rationale
+
+MAKER = Maker("ab" * 32, "0.1.0")
+
+Record = dict[str, Any]
+
+
+def made_up(number: int) -> Certificate:
+    """A certificate that no model gave."""
+    rationale = Rationale(("good", "é\n", "\ud800"), ("why", "?")[: number % 3], f"r-{number}")
+    return Certificate(rationale, (2, 5 + number, 3), Prediction("pos", {"neg": 0.1, "pos": 0.9}), number // 2)
+
+
+def file_of(certificates: Sequence[Certificate], maker: Maker = MAKER) -> bytes:
+    """Write a whole file."""
+    closing = maker.record("closing") | {"count": len(certificates)}
+    return sealed([maker.record("header"), *(item.record(maker) for item in certificates), closing])
+
+
+def sealed(records: Iterable[Record]) -> bytes:
+    """Bind records together, whatever they say."""
+    written, digest = b"", START
+    for record in records:
+        line, digest = seal(record, digest)
+        written += line
+    return written
+
+
+def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
+    """Change a file as somebody does who computes every digest anew."""
+    records = [json.loads(line) for line in content.splitlines()]
+    change(records)
+    for record in records:
+        if "input" in record:
+            record["input_sha256"] = sha256_of(record["input"])
+    return sealed({key: value for key, value in item.items() if key not in (OWN, PREVIOUS)} for item in records)
+
+
+def read(content: bytes) -> tuple[list[Certificate], list[Fault]]:
+    """Read a file: what is sound, and what is not."""
+    faults = Faults()
+    reader = Reader(content.splitlines(keepends=True), faults)
+    found = [certificate for _, certificate in reader] if reader.read_header() else []
+    return found, faults.first
+
+
+def write(path: Path, content: bytes) -> Path:
+    """Write a file of certificates."""
+    path.write_bytes(content)
+    return path
+
+
+class Watched:
+    """Progress that is remembered: the names of what was done, how much there was, and how much was done."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, int | None, int]] = []
+
+    def say(self, line: str) -> None:
+        """Fail: nothing is said."""
+        raise AssertionError(line)
+
+    @contextmanager
+    def task(self, name: str, total: int | None) -> Iterator[Advance]:
+        """Count steps."""
+        steps: list[int] = []
+        yield lambda count, _note: steps.append(count)
+        self.done.append((name, total, sum(steps)))
+
+
+@st.composite
+def changed(draw: st.DrawFn, content: bytes) -> bytes:
+    """The same bytes, but for one: another one, one more, or one less."""
+    place = draw(st.integers(0, len(content) - 1))
+    byte = draw(st.integers(0, 255).filter(lambda value: value != content[place]))
+    given, after = draw(st.sampled_from(((bytes([byte]), place + 1), (bytes([byte]), place), (b"", place + 1))))
+    return content[:place] + given + content[after:]
+
+
+def count(said: int, there: int) -> str:
+    """What is wrong with a closing line that counts something else."""
+    return f"it counts {said} certificates, but there are {there}."

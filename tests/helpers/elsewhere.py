@@ -1,0 +1,57 @@
+"""A study whose items went elsewhere, and what came back."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from fresh.study.answer import Answer
+from fresh.study.importing.apply import Imported
+from fresh.study.items import make_plan
+from fresh.study.overview import counted
+from fresh.study.schema import ItemRow
+from fresh.study.store import Store, create_study
+from studies import corpus, load, study, two_ways
+
+SHOWN = {"neg": "Bad & dull", "pos": "Good"}
+
+
+def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
+    """Make a study of four documents in two conditions, each read by two."""
+    made = study(two_ways(), shown, sample=4, practice=1, checks=1, per_item=2)
+    return create_study(folder, make_plan(made, corpus(query="is it good ?"), load))
+
+
+def numbers(store: Store) -> list[int]:
+    """The real items by their numbers, document by document, as older files have them."""
+    with store.reading() as session:
+        return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == "real").order_by(ItemRow.id)))
+
+
+def items(store: Store) -> list[int]:
+    """The first item of each document, then the second of each."""
+    return numbers(store)[::2] + numbers(store)[1::2]
+
+
+def text_of(store: Store, item: int) -> str:
+    """What is shown of an item."""
+    with store.reading() as session:
+        return " ".join(session.get_one(ItemRow, item).words)
+
+
+def answers(store: Store) -> list[tuple[int, Answer]]:
+    """All answers that count."""
+    return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in counted(store)]
+
+
+def told(done: Imported) -> tuple[int, int, list[str]]:
+    """New, there already, left out."""
+    return done.n_new, done.n_repeated, done.left_out
+
+
+def write(path: Path, value: Any) -> Path:
+    """Write text as it is, and anything else as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path

@@ -1,0 +1,168 @@
+"""Grids small enough to be done in seconds, on toy data in files."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import small
+from fresh.data.splits import Splits
+from fresh.document import Example
+from fresh.experiments.executor import Ended
+from fresh.experiments.grid_file import read_grid
+from fresh.experiments.plan import Task, plan
+from fresh.experiments.run import Done, run_grid
+from fresh.experiments.store import REPORT, Runs
+from fresh.experiments.worker import Outcome, Worker
+
+
+def write_toy(folder: Path, toy: Splits, n_train: int = 48, n_rest: int = 16) -> Path:
+    """Write a toy corpus to a folder: a file a split, with people's rationales as spans of characters."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, examples in (("train", toy.train[:n_train]), ("dev", toy.dev[:n_rest]), ("test", toy.test[:n_rest])):
+        small.write_jsonl(folder / f"{name}.jsonl", [row(example) for example in examples])
+    return folder
+
+
+def row(example: Example) -> dict[str, Any]:
+    """Write an example as a line of a file has it."""
+    document, human = example.document, example.human
+    spans = [] if human is None else [(document.spans[a][0], document.spans[b - 1][1]) for a, b in human.spans]
+    marked = {"rationale": spans} if spans else {}
+    return {"id": document.id, "text": document.text, "label": example.label, **marked}
+
+
+def write_grid(path: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
+    """Write a grid file."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in parts.items() if not isinstance(value, dict)]
+    for name, table in parts.items():
+        if isinstance(table, dict):
+            lines += table_lines(name, table)
+    for own in rows:
+        lines += ["[[rows]]", *(f"{name} = {inline(value)}" for name, value in own.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def table_lines(name: str, table: Mapping[str, Any]) -> list[str]:
+    """Write a table, and those inside it."""
+    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    inner = [
+        line for key, value in table.items() if isinstance(value, dict) for line in table_lines(f"{name}.{key}", value)
+    ]
+    return [f"[{name}]", *plain, *inner]
+
+
+def inline(value: Any) -> str:
+    """Write a value, perhaps a table, in one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {inline(item)}" for name, item in value.items()) + " }"
+    return json.dumps(value)
+
+
+def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any], **parts: Any) -> Path:
+    """Write a grid over a toy corpus that lies beside it, with settings that train in less than a second."""
+    write_toy(folder / "toy", toy)
+    settings = {**small.settings(encoder), **parts.pop("settings", {})}
+    corpora = parts.pop("corpora", {"toy": {"data": "toy", "ratio": 0.2}})
+    return write_grid(folder / "grid.toml", *rows, settings=settings, corpora=corpora, **parts)
+
+
+def figures(runs: Runs, keys: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Read what was measured by runs."""
+    found: dict[str, dict[str, float]] = {}
+    for key in keys:
+        report = runs.report(key)
+        assert report is not None, f"{key} is not done"
+        found[key] = report["figures"]
+    return found
+
+
+def reports(folder: Path) -> dict[str, int]:
+    """Find all runs that look done, and when they were written."""
+    return {place.parent.name: place.stat().st_mtime_ns for place in (folder / "runs").glob(f"*/{REPORT}")}
+
+
+def start(grid: Path, out: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
+    """Begin `fresh run` as a command of its own, in a group of its own."""
+    command = [sys.executable, "-m", "fresh", "run", str(grid), "--out", str(out), *options]
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env={**os.environ, **variables}, start_new_session=True, **told)  # type: ignore[call-overload, no-any-return]
+
+
+class Silent:
+    """A view that shows nothing, and remembers all."""
+
+    def __init__(self) -> None:
+        self.expected: list[str] = []
+        self.ends: list[tuple[str, str, str]] = []
+        self.deaths: list[str] = []
+        self.crowds: list[tuple[str, bool]] = []
+
+    def expect(self, tasks: Sequence[Task]) -> None:
+        self.expected = [task.key for task in tasks]
+
+    def started(self, task: Task) -> None:
+        pass
+
+    def put_off(self, task: Task) -> None:
+        pass
+
+    def crowded(self, task: Task, at_last: bool) -> None:
+        self.crowds.append((task.key, at_last))
+
+    def died(self, task: Task) -> None:
+        self.deaths.append(task.key)
+
+    def ended(self, task: Task, outcome: Outcome) -> None:
+        self.ends.append((task.key, outcome.status, outcome.error))
+
+
+class Inline:
+    """An engine that does its tasks in this process, one after the other."""
+
+    n_workers = 1
+
+    def __init__(self, out: Path, data_dir: Path | None = None) -> None:
+        self.worker = Worker(Runs(out), data_dir)
+        self.tasks: list[Task] = []
+        self.n_expected = 0
+
+    def get_ready(self, n_tasks: int) -> None:
+        self.n_expected = n_tasks
+
+    def start(self, task: Task) -> None:
+        self.tasks.append(task)
+
+    def wait(self) -> Ended:
+        task = self.tasks.pop()
+        return Ended(task, self.worker.perform(task))
+
+    def make_room(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.tasks.clear()
+
+
+def run(path: Path, out: str = "runs", **how: Any) -> Done:
+    """Do a grid in this process, in a folder beside its file."""
+    return run_grid(path, path.parent / out, engine=Inline(path.parent / out), **how)
+
+
+def tasks_of(path: Path) -> list[Task]:
+    """Plan a grid whose corpora are files."""
+    return plan(read_grid(path), None, Runs(path.parent / "planned"))
+
+
+def keys(path: Path) -> dict[str, str]:
+    """Find the keys of all tasks of a grid, by what they are called."""
+    return {str(task): task.key for task in tasks_of(path)}
+
+
+def run_keys(path: Path) -> list[str]:
+    """Find the keys of all runs of a grid."""
+    return [task.key for task in tasks_of(path) if task.kind == "run"]

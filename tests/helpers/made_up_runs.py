@@ -1,0 +1,66 @@
+"""Folders of runs that nobody ran, for tests of tables and figures."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fresh.experiments.results import Result
+from fresh.experiments.store import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A run that is made up."""
+
+    row: str
+    value: float | None = None
+    """Its macro-F1; none if it is not done."""
+    seed: int = 0
+    corpus: str = "sst"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    key: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return self.key or f"{self.corpus}-{self.row}-{self.seed}".replace("/", "-")
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a plan says of it."""
+        settings = {"method": "fresh", "seed": self.seed, **self.settings}
+        return {"key": self.folder, "row": self.row, "corpus": self.corpus, "seed": self.seed, "settings": settings}
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """All its figures."""
+        return {"macro-F1": self.value, **self.figures} if self.value is not None else {}
+
+
+def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mapping[str, Any] | None = None) -> Path:
+    """Write a folder of runs as `fresh run` would."""
+    runs, listed = Runs(folder), list(made)
+    runs.write_plan(name, "", [run.about for run in listed], figure or {})
+    for run in listed:
+        if run.failure is not None:
+            runs.fail(run.folder, run.failure, "")
+        elif run.value is not None:
+            report = {"figures": run.measured, "times": {"seconds": 2.0}, "notes": []}
+            runs.finish(run.folder, report)
+    return folder
+
+
+def results(made: Iterable[Made]) -> list[Result]:
+    """Make results without a folder."""
+    return [
+        Result(**run.about, figures=run.measured, failure=run.failure, report={"version": 1} if run.measured else {})
+        for run in made
+    ]
+
+
+def seeds(row: str, *values: float | None, **about: Any) -> list[Made]:
+    """Make one run for each value, with seeds from 0."""
+    return [Made(row, value, seed, **about) for seed, value in enumerate(values)]

@@ -1,0 +1,220 @@
+"""Pages for tests: a small one, and one as large as the report of the movies corpus. All figures are invented."""
+
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fresh.data.corpora import CORPORA
+from fresh.document import Document, Example, Mask
+from fresh.metrics.classification import Bin, ClassScore
+from fresh.metrics.estimate import Estimate, Interval, LengthScore, Measure
+from fresh.reporting.html import AgreementRow, Confusion, DocumentView, HeadlineRow, LengthCurve, Pair, View
+from fresh.reporting.verdict import Verdict
+
+DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
+HOSTILE = (
+    "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> \"'` & \u202egnp.exe \u2028 😀 \ud800 \x00"
+)
+NAME = "FRESH (attention × gradient, contiguous)"
+GUARANTEE = (
+    "The predictor was given the marked words and the query, and nothing else; replacing, deleting or multiplying the "
+    "other words changed no probability in any trial.\n\n"
+    "It is not guaranteed that the extractor chose these words for reasons a person would share: it has read the whole "
+    "text, and could in principle tell the predictor something by its choice."
+)
+
+
+def document_view(text: str, kept: str, label: str = "pos", **more: Any) -> DocumentView:
+    """A document in which some words were read, named by their first letters' places: "0 2 3"."""
+    document = Document.from_text(text)
+    flags = np.isin(np.arange(len(document.words)), [int(place) for place in kept.split()])
+    probabilities = more.pop("probabilities", {"neg": 0.25, "pos": 0.75})
+    id = more.pop("id", "d-1")
+    return DocumentView(id, text, document.spans, Mask(flags).spans, label, probabilities, **more)
+
+
+def small_view(**changes: Any) -> View:
+    """The least that a page can show."""
+    row = HeadlineRow("FRESH", Estimate(0.8), Estimate(0.75), Estimate(0.2), own=True)
+    return replace(View("A page", (row,), (document_view("A lovely film.", "1", gold="pos"),)), **changes)
+
+
+def movies_page() -> View:
+    """The page of the movies corpus, where the corpus is at hand."""
+    if not DATA.is_dir():
+        stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        stop(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
+    return movies_view(CORPORA["movies"].read(DATA).test)
+
+
+def movies_view(examples: Sequence[Example]) -> View:
+    """A page with every part, over real reviews."""
+    documents = tuple(map(read_somehow, examples))
+    found = [(one.gold or "", one.label) for one in documents]
+    labels = ("NEG", "POS")
+    return View(
+        title="FRESH on movies",
+        headline=HEADLINE,
+        documents=documents,
+        data="movies, test",
+        when="15 November 2026",
+        settings=(
+            ("method", "fresh"),
+            ("scorer", "attention_gradient"),
+            ("discretizer", "contiguous"),
+            ("ratio", "0.3"),
+            ("encoder", "minilm"),
+            ("long", "chunk"),
+            ("seed", "1"),
+            ("epochs", "20"),
+        ),
+        versions=(
+            ("fresh-rationales", "0.1.0"),
+            ("torch", "2.13.0"),
+            ("weights", "sha256 53aa51172d142c89d9012cce15ae4d6c"),
+        ),
+        classes=(
+            ClassScore("NEG", 0.887, 0.86, 0.873, 100, (0.82, 0.946), (0.79, 0.925), (0.82, 0.918)),
+            ClassScore("POS", 0.863, 0.889, 0.876, 99, (0.793, 0.927), (0.826, 0.947), (0.824, 0.922)),
+        ),
+        curve=CURVE,
+        confusion=Confusion(labels, tuple(tuple(found.count((gold, label)) for label in labels) for gold in labels)),
+        bins=BINS,
+        calibration=CALIBRATION,
+        agreement=AGREEMENT,
+        verdicts=VERDICTS,
+        guarantee=GUARANTEE,
+        pairs=PAIRS,
+        notes=(
+            "Truncating left 0.0 % of the words unread.",
+            "Masks and figures on this page are invented: it is a test.",
+        ),
+    )
+
+
+def hostile_view() -> View:
+    """A page in which every text tries to break out."""
+    sure = Estimate(0.5, 0.4, 0.6)
+    document = document_view(f"x {HOSTILE}", "0", id=HOSTILE, query=HOSTILE, gold=HOSTILE, human=((0, 1),))
+    return View(
+        title=HOSTILE,
+        headline=(HeadlineRow(HOSTILE, sure, sure, sure, own=True),),
+        documents=(document,),
+        data=HOSTILE,
+        when=HOSTILE,
+        settings=((HOSTILE, HOSTILE),),
+        versions=((HOSTILE, HOSTILE),),
+        classes=(ClassScore(HOSTILE, 0.5, 0.5, 0.5, 1),),
+        confusion=Confusion((HOSTILE,), ((1,),)),
+        agreement=(replace(AGREEMENT[0], name=HOSTILE),),
+        verdicts=(Verdict(HOSTILE, "holds", HOSTILE, (HOSTILE,)),),
+        guarantee=HOSTILE,
+        pairs=(Pair(HOSTILE, HOSTILE, HOSTILE, sure, 0.5),),
+        notes=(HOSTILE,),
+    )
+
+
+def read_somehow(example: Example) -> DocumentView:
+    """Keep a third of the words in runs of eight, and be right five times out of six."""
+    document = example.document
+    chance = zlib.crc32(document.id.encode())
+    flags = (np.arange(len(document.words)) + chance % 24) // 8 % 3 == 0
+    right = chance % 6 != 0
+    label = example.label if right else {"NEG": "POS", "POS": "NEG"}[example.label]
+    sure = 0.5 + (chance >> 8) % 500 / 1000 if right else 0.5 + (chance >> 8) % 350 / 1000
+    other = {"NEG": "POS", "POS": "NEG"}[label]
+    return DocumentView(
+        document.id,
+        document.text,
+        document.spans,
+        Mask(flags).spans,
+        label,
+        {label: sure, other: 1 - sure},
+        example.label,
+        example.human.spans if example.human is not None else None,
+    )
+
+
+def estimate(value: float, width: float) -> Estimate:
+    """A figure with as much below as above."""
+    return Estimate(value, max(value - width, 0.0), min(value + width, 1.0))
+
+
+HEADLINE = (
+    HeadlineRow(NAME, estimate(0.874, 0.046), estimate(0.874, 0.045), Estimate(0.301), own=True),
+    HeadlineRow("full text", estimate(0.919, 0.037), estimate(0.92, 0.037), Estimate(1.0)),
+    HeadlineRow("random words", estimate(0.688, 0.064), estimate(0.693, 0.063), Estimate(0.301)),
+    HeadlineRow("complement (what was dropped)", estimate(0.759, 0.058), estimate(0.764, 0.058), Estimate(0.699)),
+    HeadlineRow("majority class", estimate(0.334, 0.021), estimate(0.503, 0.07), Estimate(0.0)),
+)
+CURVE = LengthCurve(
+    tuple(
+        LengthScore(ratio, Interval(f1, f1 - 0.05, f1 + 0.05))
+        for ratio, f1 in ((0.05, 0.741), (0.1, 0.793), (0.2, 0.848), (0.3, 0.874), (0.5, 0.9))
+    ),
+    full_text=0.919,
+)
+BINS = (
+    Bin(0.5, 0.6, 21, 0.554, 0.48, (0.27, 0.69)),
+    Bin(0.6, 0.7, 23, 0.652, 0.61, (0.41, 0.8)),
+    Bin(0.7, 0.8, 31, 0.751, 0.77, (0.61, 0.91)),
+    Bin(0.8, 0.9, 45, 0.853, 0.89, (0.79, 0.97)),
+    Bin(0.9, 1.0, 79, 0.958, 0.97, (0.93, 1.0)),
+)
+CALIBRATION = (
+    Measure("expected calibration error", Interval(0.041, 0.023, 0.059)),
+    Measure("Brier score", Interval(0.098, 0.076, 0.12)),
+)
+AGREEMENT = (
+    AgreementRow(
+        NAME,
+        estimate(0.402, 0.03),
+        estimate(0.515, 0.034),
+        estimate(0.437, 0.028),
+        estimate(0.121, 0.02),
+        estimate(0.498, 0.027),
+        own=True,
+    ),
+    AgreementRow(
+        "random words", estimate(0.31, 0.02), estimate(0.3, 0.01), estimate(0.302, 0.01), estimate(0.04, 0.01)
+    ),
+    AgreementRow("a published figure", token_f1=Estimate(0.466), iou_f1=Estimate(0.203), auprc=Estimate(0.567)),
+)
+VERDICTS = (
+    Verdict(
+        "Replay",
+        "holds",
+        "All 199 predictions were made again from the saved rationales alone, and are equal.",
+        ("199 of 199 equal, bit for bit",),
+    ),
+    Verdict(
+        "Invariance",
+        "holds",
+        "No change of the dropped words changed a probability.",
+        ("10,000 trials: 3,334 replaced, 3,333 deleted, 3,333 multiplied", "0 counterexamples"),
+    ),
+    Verdict(
+        "Length tells the label",
+        "broken",
+        "The number of words kept predicts the label far better than chance.",
+        ("cross-validated accuracy 0.94 against 0.50 for shuffled labels (p < 0.001)",),
+    ),
+    Verdict(
+        "Degenerate rationales",
+        "look here",
+        "In 12 documents only the first words were kept.",
+        ("cv000_29416, cv001_19502 and 10 more",),
+    ),
+    Verdict("Split hygiene", "not run", "The training documents were not given."),
+)
+PAIRS = (
+    Pair("FRESH", "full text", "macro-F1", Estimate(-0.045, -0.081, -0.009), 0.018, adjusted=0.036),
+    Pair("FRESH", "random words", "macro-F1", Estimate(0.186, 0.127, 0.246), 0.0001, adjusted=0.0003),
+    Pair("FRESH", "complement", "macro-F1", Estimate(0.115, 0.06, 0.169), 0.0004, adjusted=0.0008),
+)

@@ -1,0 +1,54 @@
+"""What tests of frozen share with others."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+import fresh.training.fit
+import fresh.training.loop
+from fresh.attribution.support_model import text_of
+from fresh.data.splits import Splits
+from fresh.document import Example
+from fresh.nn.config import NetworkConfig
+from fresh.nn.tokenizer import Text
+from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
+from fresh.training.fit import Lesson
+from fresh.training.loop import Watch
+from fresh.training.step import Loss
+
+LABELS = ("neg", "pos")
+
+
+@pytest.fixture
+def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The loss of every step that is made from here on."""
+    found: list[float] = []
+    real = fresh.training.fit.make_loss
+
+    def make_loss(*given: Any) -> Loss:
+        loss = real(*given)
+
+        def noted(numbers: Tensor, width: int, dense: bool) -> Tensor:
+            value = loss(numbers, width, dense)
+            found.append(value.item())
+            return value
+
+        return noted
+
+    monkeypatch.setattr(fresh.training.fit, "make_loss", make_loss)
+    return found
+
+
+def pairs(examples: tuple[Example, ...]) -> list[tuple[Text, str]]:
+    return [(text_of(example.document), example.label) for example in examples]
+
+
+def lesson(splits: Splits, folder: Path, watch: Watch, layers: int = 1, **engine: Any) -> Lesson:
+    """Settings under which the part that learns drops much out."""
+    config = ClassifierConfig(
+        NetworkConfig(str(folder), layers=layers, dropout=0.3),
+        TrainConfig(epochs=4, batch_size=16, learning_rate=3e-3, device="cpu", engine=EngineConfig(**engine)),
+    )
+    return Lesson(pairs(splits.train), pairs(splits.dev), LABELS, config, watch)

@@ -1,0 +1,93 @@
+"""Studies small enough to work out by hand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select
+
+from fresh.config import from_mapping
+from fresh.data.fingerprints import Seen
+from fresh.document import Document, Example, Mask
+from fresh.study.config import Condition, Study, StudyConfig
+from fresh.study.items import Item, Plan, make_plan
+from fresh.study.schema import StudyRow
+from fresh.study.store import Store
+
+
+@dataclass(frozen=True)
+class First:
+    """Keeps the first words of each document."""
+
+    n_kept: int = 2
+
+    def extract(self, documents: Sequence[Document]) -> list[Mask]:
+        return [Mask(np.arange(len(document.words)) < self.n_kept) for document in documents]
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    """All that a study needs of a model."""
+
+    extractor: First = First()
+    labels: tuple[str, ...] = ("neg", "pos")
+    asks: bool = False
+    seen: Seen | None = None
+
+
+def load(folder: str) -> FakeModel:
+    """Load a model that keeps as many words as its name says."""
+    return FakeModel(First(int(Path(folder).name.removeprefix("model-"))))
+
+
+def corpus(n: int = 20, n_words: int = 8, query: str = "", marked: bool = True, n_asked: int = 1) -> list[Example]:
+    """Make documents, each with words of its own, half of them positive."""
+    made: list[Example] = []
+    for number in range(n):
+        words = [f"Word{number // n_asked}.{place}" for place in range(n_words)]
+        human = Mask.from_spans([(1, 4)], n_words) if marked else None
+        document = Document.from_words(words, query.split(), f"doc-{number}")
+        made.append(Example(document, ("neg", "pos")[number % 2], human))
+    return made
+
+
+WAYS = {
+    "human": {"kind": "human"},
+    "random": {"kind": "random_non_contiguous", "like": "fresh"},
+    "run": {"kind": "random_contiguous", "like": "fresh"},
+    "fresh": {"model": "model-3"},
+    "full": {"kind": "full_text"},
+}
+
+
+def study(ways: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None, **settings: Any) -> Study:
+    """Make the settings of a study."""
+    config = from_mapping(StudyConfig, {"corpus": "file.csv", "sample": 6, "practice": 2, "checks": 1, **settings})
+    tables = WAYS if ways is None else ways
+    conditions = tuple(from_mapping(Condition, {**table, "name": name}) for name, table in tables.items())
+    return Study(config, conditions, labels or {})
+
+
+def two_ways() -> dict[str, Any]:
+    """Two conditions that need no model."""
+    return {"human": {"kind": "human"}, "full": {"kind": "full_text"}}
+
+
+def plan(ways: Mapping[str, Any] | None = None, n: int = 20, **settings: Any) -> Plan:
+    """Make the plan of a study."""
+    return make_plan(study(ways, **settings), corpus(n), load)
+
+
+def text_of(item: Item) -> str:
+    """Write out what is shown."""
+    return " ".join(item.rationale.words)
+
+
+def as_earlier(store: Store) -> Store:
+    """Make of a study one as earlier versions wrote them, in which all read the documents in one order."""
+    with store.writing() as session:
+        row = session.scalars(select(StudyRow)).one()
+        row.about = {name: value for name, value in row.about.items() if name != "own_orders"}
+        return Store.of(store.engine, row.about)

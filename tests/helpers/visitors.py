@@ -1,0 +1,193 @@
+"""People at the pages of a study, over HTTP: one at a time, or a crowd; and servers for them."""
+
+import html
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from fresh.study.overview import records
+from fresh.study.store import open_study
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml"}
+SHOWN = re.compile(r'<p class="text shown"[^>]*>(.*?)</p>', re.DOTALL)
+TOLD = re.compile(r'<(p|div)[^>]* role="alert"[^>]*>(.*?)</\1>', re.DOTALL)
+
+
+class Person:
+    """Somebody with a browser of their own, who fills in the form that is before them."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.answer: Any = None
+
+    @property
+    def page(self) -> str:
+        """What is before them."""
+        return str(self.answer.text)
+
+    @property
+    def status(self) -> int:
+        """How the server answered."""
+        return int(self.answer.status_code)
+
+    @property
+    def told(self) -> list[str]:
+        """What a page says went wrong, line by line."""
+        found = TOLD.search(self.page)
+        lines = [] if found is None else re.sub(r"<[^>]+>", "", found[2]).strip().splitlines()
+        return [html.unescape(line) for line in lines]
+
+    @property
+    def text(self) -> str:
+        """The words that are to be read; empty where there are none."""
+        found = SHOWN.search(self.page)
+        return "" if found is None else html.unescape(found[1])
+
+    def field(self, name: str) -> str:
+        """What a hidden field of the page holds."""
+        found = re.search(rf'name="{name}" value="([^"]*)"', self.page)
+        return "" if found is None else found[1]
+
+    def get(self, path: str = "/") -> "Person":
+        """Open a page."""
+        self.answer = self.client.get(path, headers=BROWSER)
+        return self
+
+    def post(self, path: str, **fields: Any) -> "Person":
+        """Send the form that is before them."""
+        self.answer = self.client.post(path, data={"form": self.field("form"), **fields}, headers=BROWSER)
+        return self
+
+    def enter(self, code: str) -> "Person":
+        """Sign in and agree."""
+        self.get().post("/sign-in", code=code)
+        return self.post("/consent") if "I agree" in self.page else self
+
+    def give(self, label: str = "pos", confidence: int | str = 3, readability: int | str = 4, **more: Any) -> "Person":
+        """Answer the text that is before them, and go on after practice."""
+        given = {"label": label, "confidence": confidence, "readability": readability, "milliseconds": 1200, **more}
+        self.post("/answer", **{"ticket": self.field("ticket"), **given})
+        return self.get("/item") if "Practice does not count" in self.page else self
+
+
+def visitor(app: FastAPI, base_url: str = "http://127.0.0.1") -> Person:
+    """Somebody with a browser of their own, at an app in this process."""
+    return Person(TestClient(app, base_url=base_url, raise_server_exceptions=False))
+
+
+def strip_practice(person: Person) -> Person:
+    """Do the practice, so that what comes next counts."""
+    person.get("/item")
+    while "Practice 1" in person.page or "Practice 2" in person.page:
+        person.give()
+    return person
+
+
+@contextmanager
+def server_of(place: str, *options: str) -> Iterator[tuple[str, "subprocess.Popen[str]", str]]:
+    """Serve a study in a process of its own; give its address, the process, and what it said of the admin page."""
+    command = [sys.executable, "-m", "fresh", "study", "serve", place, "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        line = server.stdout.readline()
+        assert " at http://127.0.0.1:" in line, line + server.stderr.read()
+        try:
+            yield line.split(" at ")[1].split()[0].rstrip("/"), server, server.stdout.readline().strip()
+        finally:
+            server.kill()
+            server.communicate()
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """What became of the answers of many people."""
+
+    seconds: float
+    n_answers: int
+    """Answers that were acknowledged, practice and checks among them."""
+    n_counted: int
+    """Answers in the database that count."""
+    errors: tuple[str, ...]
+    lost: int
+    doubled: int
+    beyond: int
+    """Items with more answers than planned."""
+    times: tuple[float, ...]
+    """From sending an answer to having the next page."""
+
+    def quantile(self, share: float) -> float:
+        """The time that this share of answers stayed below, in milliseconds."""
+        ordered = sorted(self.times)
+        return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def crowd(place: str, addresses: Sequence[str], codes: Sequence[str], seconds: float, pause: float = 0.0) -> Crowd:
+    """Let people answer at the same time, each answer sent twice now and then, until nothing is left or time is up.
+
+    :param addresses: Servers of the study; everybody goes to the next one.
+    :param pause: How long somebody reads a text, in seconds.
+    """
+    said: Counter[tuple[int, str]] = Counter()
+    errors: list[str] = []
+    times: list[float] = []
+    lock, ends = threading.Lock(), time.perf_counter() + seconds
+
+    def work(number: int) -> None:
+        with httpx.Client(base_url=addresses[number % len(addresses)], follow_redirects=True, timeout=60) as client:
+            person, who = Person(client), int(codes[number].partition("-")[0])
+            person.enter(codes[number]).get("/item")
+            while person.text and time.perf_counter() < ends:
+                text, ticket, form = person.text, person.field("ticket"), person.field("form")
+                time.sleep(pause)
+                begin = time.perf_counter()
+                person.give(("neg", "pos")[len(text) % 2], 1 + len(text) % 4, 1 + len(text) % 5, milliseconds=number)
+                took = time.perf_counter() - begin
+                with lock:
+                    times.append(took)
+                    said[who, text] += 1
+                    errors.extend([f"{person.status}: {person.told}"] if person.status != 200 else [])
+                if len(said) % 7 == 0:  # a second click, which must change nothing
+                    fields = {"form": form, "ticket": ticket, "label": "neg", "confidence": 1, "readability": 1}
+                    client.post("/answer", data=fields, headers=BROWSER)
+
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(len(codes)) as pool:
+        list(pool.map(work, range(len(codes))))
+    took = time.perf_counter() - begin
+    return counted_up(place, took, said, tuple(errors), tuple(times))
+
+
+def counted_up(
+    place: str, seconds: float, said: Counter[tuple[int, str]], errors: tuple[str, ...], times: tuple[float, ...]
+) -> Crowd:
+    """Hold what people were told against what is in the database."""
+    with closing(open_study(place)) as store:
+        found = records(store)
+        wanted = store.shape.per_item
+    saved = Counter((record["annotator"], record["item"]) for record in found)
+    per_person, told = Counter(who for who, _ in saved), Counter(who for who, _ in said.elements())
+    per_item = Counter(record["item"] for record in found if record["counted"])
+    return Crowd(
+        seconds,
+        said.total(),
+        per_item.total(),
+        errors,
+        lost=sum(max(0, n - per_person[who]) for who, n in told.items()),
+        doubled=sum(count > 1 for count in saved.values()) + sum(max(0, per_person[w] - told[w]) for w in per_person),
+        beyond=sum(count > wanted for count in per_item.values()),
+        times=times,
+    )

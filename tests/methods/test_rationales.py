@@ -1,0 +1,267 @@
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import small
+from fresh.attribution.support_model import Support
+from fresh.data.splits import DataError, Splits
+from fresh.document import Document, Example, Mask, Saliency
+from fresh.methods.config import FreshConfig
+from fresh.methods.rationales import Marked, check_rationales, cross_fit, cut_in_parts, mark, targets
+from fresh.nn.batch import Ints
+from fresh.selection.discretizers import GlobalTopK, LearnedTopK, TopK
+from fresh.selection.extractors import SaliencyExtractor
+from fresh.selection.tagger import Tagger
+from fresh.training.loop import Watch
+from shared_marking import config_of
+
+SHARES = st.sampled_from((0.0, 0.1, 0.2, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1)
+
+
+def example(number: int, human: Mask | None = None, words: Sequence[str] = ("a", "good", "film")) -> Example:
+    return Example(Document.from_words([*words, str(number)], id=str(number)), ("neg", "pos")[number % 2], human)
+
+
+MARKED, EMPTY = Mask.from_spans([(1, 2)], 4), Mask.from_spans([], 4)
+PSEUDO = Mask.from_spans([(0, 1)], 4)
+
+
+def examples() -> st.SearchStrategy[list[Example]]:
+    """Documents of which people marked some, with nothing marked in some of these."""
+    kinds = st.lists(st.sampled_from((MARKED, EMPTY, None)), min_size=1, max_size=30)
+    return kinds.map(lambda humans: [example(number, human) for number, human in enumerate([MARKED, *humans])])
+
+
+def chosen(found: Sequence[Mask | None]) -> set[int]:
+    return {number for number, mask in enumerate(found) if mask is not None}
+
+
+def documents_of(some: Sequence[Example]) -> list[Document]:
+    return [item.document for item in some]
+
+
+# People's rationales for a share of the documents
+
+
+@given(examples(), SHARES, st.integers(0, 9))
+def test_a_share_of_those_that_have_a_rationale_is_taken(some: list[Example], share: float, seed: int) -> None:
+    n_marked = sum(item.human is MARKED for item in some)
+    found = targets(some, None, share, seed)
+    assert len(chosen(found)) == (max(1, round(share * n_marked)) if share and n_marked else 0)
+    assert all(mask is None or mask is some[number].human for number, mask in enumerate(found))
+    assert all(some[number].human is MARKED for number in chosen(found))
+    assert targets(some, None, share, seed) == found
+
+
+@given(examples(), SHARES, SHARES, st.integers(0, 9))
+def test_a_smaller_share_is_part_of_a_larger_one(some: list[Example], one: float, other: float, seed: int) -> None:
+    low, high = (chosen(targets(some, None, share, seed)) for share in sorted((one, other)))
+    assert low <= high
+
+
+@given(examples(), SHARES, st.integers(0, 9))
+def test_all_others_have_the_masks_that_were_given(some: list[Example], share: float, seed: int) -> None:
+    people = chosen(targets(some, None, share, seed))
+    found = targets(some, [PSEUDO] * len(some), share, seed)
+    assert found == [MARKED if number in people else PSEUDO for number in range(len(some))]
+
+
+def test_another_seed_draws_others() -> None:
+    some = [example(number, MARKED) for number in range(40)]
+    drawn = {frozenset(chosen(targets(some, None, 0.5, seed))) for seed in range(20)}
+    assert len(drawn) == 20
+    assert set().union(*drawn) == set(range(40))
+
+
+@pytest.mark.parametrize("human", [None, EMPTY])
+def test_people_must_have_marked_something(human: Mask | None) -> None:
+    some = [example(number, human) for number in range(4)]
+    expected = (
+        "human=0.2 asks for people's rationales, but no training document has one. Give data with rationales, or leave "
+        "human out."
+    )
+    marked = [example(number, MARKED) for number in range(4)]
+    with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
+        check_rationales(Splits(tuple(some), tuple(marked), tuple(marked)), 0.2)
+    with pytest.raises(DataError, match="but no dev document has one"):
+        check_rationales(Splits(tuple(marked), tuple(some), tuple(some)), 1)
+    check_rationales(Splits(tuple(marked), tuple(some), tuple(some)), 0.2)
+    check_rationales(Splits(tuple(some), tuple(some), tuple(some)), 0)
+
+
+# Parts
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(1, 6), st.integers(0, 5))
+def test_parts_are_about_equal_and_the_same_words_stay_together(kinds: list[int], n_parts: int, seed: int) -> None:
+    some = [Example(Document.from_words(["film", str(kind)], [str(place)]), "pos") for place, kind in enumerate(kinds)]
+    if len(set(kinds)) < n_parts:
+        return
+    parts = cut_in_parts(some, n_parts, seed)
+    assert len(parts) == n_parts
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(some)))
+    sizes = [len(part) for part in parts]
+    assert min(sizes) > 0
+    assert max(sizes) - min(sizes) <= max(map(kinds.count, kinds))
+    for kind in set(kinds):
+        places = {place for place, own in enumerate(kinds) if own == kind}
+        assert sum(bool(places & set(part.tolist())) for part in parts) == 1
+    again = cut_in_parts(some, n_parts, seed)
+    assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
+
+
+def test_parts_are_drawn_from_the_seed() -> None:
+    some = [example(number) for number in range(30)]
+    first = {tuple(cut_in_parts(some, 3, seed)[0].tolist()) for seed in range(10)}
+    assert len(first) == 10
+
+
+def test_there_cannot_be_more_parts_than_documents() -> None:
+    some = [*(example(number) for number in range(3)), example(2)]
+    expected = "folds=4 is more than the 3 different documents there are to train on. Choose fewer."
+    with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
+        cut_in_parts(some, 4, 0)
+
+
+# Cross-fitting
+
+
+@dataclass
+class Spy:
+    """Gives each word the number of the network that is asked."""
+
+    number: int
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        return [Saliency(np.full(len(item.words), self.number, dtype=float), "", item.id) for item in documents]
+
+
+@dataclass
+class Trainings:
+    """What networks were trained on, in the order of their training."""
+
+    supports: list[list[int]]
+    taggers: list[list[int]]
+    lessons: list[tuple[list[Mask], list[Mask]]]
+    """Which words of train and of dev each tagger was to keep."""
+
+    def latest_support(self, _support: Support) -> Spy:
+        return Spy(len(self.supports) - 1)
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch, support: Support) -> Trainings:
+    """Trains nothing, and remembers what would have been trained."""
+    found = Trainings([], [], [])
+
+    def support_of(_cls: type, train: Any, _dev: Any, _config: Any, _watch: Watch, only: Ints | None = None) -> Support:
+        found.supports.append(list(range(len(train))) if only is None else only.tolist())
+        return support
+
+    def tagger_of(_cls: type, train: Any, *given: Any) -> Spy:
+        dev, only = given[0], given[5]
+        found.lessons.append(([mask for _, mask in train], [mask for _, mask in dev]))
+        found.taggers.append(list(range(len(train))) if only is None else only.tolist())
+        return Spy(len(found.taggers) - 1)
+
+    monkeypatch.setattr(Support, "train", classmethod(support_of))
+    monkeypatch.setattr(Tagger, "train", classmethod(tagger_of))
+    return found
+
+
+def cross_fitted(splits: Splits, config: FreshConfig, factory: Callable[[Support], Spy]) -> Marked:
+    before, dev = ([Saliency(np.full(len(e.document.words), -1.0), "") for e in p] for p in (splits.train, splits.dev))
+    marked = Marked(SaliencyExtractor(Spy(-1), config.make_discretizer()), before, dev)
+    return cross_fit(splits, config, marked, Watch(), factory)
+
+
+def networks_asked(marked: Marked) -> list[int]:
+    return [int(saliency.scores[0]) for saliency in marked.scores]
+
+
+def test_a_support_model_scores_only_what_it_was_trained_without(
+    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+) -> None:
+    splits = small.some(toy, 40, 8)
+    marked = cross_fitted(splits, config_of(encoders, folds=4), trainings.latest_support)
+    asked = networks_asked(marked)
+    assert set(asked) == {0, 1, 2, 3}
+    for number, network in enumerate(asked):
+        assert number not in trainings.supports[network]
+    for network, seen in enumerate(trainings.supports):
+        assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
+    assert trainings.taggers == []
+    assert all(saliency.scores[0] == -1 for saliency in marked.dev_scores)
+
+
+@pytest.mark.parametrize("human", [0.0, 0.5, 1.0])
+def test_a_tagger_and_whom_it_learns_from_know_nothing_of_what_it_scores(
+    human: float, trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+) -> None:
+    splits = small.some(toy, 40, 8)
+    config = config_of(encoders, folds=4, tagger=True, human=human)
+    asked = networks_asked(cross_fitted(splits, config, trainings.latest_support))
+    assert set(asked) == {0, 1, 2, 3}
+    assert len(trainings.taggers) == 4
+    assert len(trainings.supports) == (4 if human < 1 else 0)
+    for number, network in enumerate(asked):
+        assert number not in trainings.taggers[network]
+        assert human == 1 or number not in trainings.supports[network]
+    for network, seen in enumerate(trainings.taggers):
+        assert sorted([*seen, *(number for number in range(40) if asked[number] == network)]) == list(range(40))
+
+
+def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
+    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+) -> None:
+    silent = tuple(Example(item.document, item.label) for item in toy.train[20:40])
+    splits = Splits((*toy.train[:20], *silent), toy.dev, toy.test)
+    cross_fitted(splits, config_of(encoders, folds=2, tagger=True, human=1), trainings.latest_support)
+    assert all(max(seen) < 20 for seen in trainings.taggers)
+
+
+def test_people_teach_on_train_alone_where_a_scorer_teaches_too(
+    trainings: Trainings, toy: Splits, encoders: dict[str, Path], support: Support
+) -> None:
+    splits, config = small.some(toy, 40, 8), config_of(encoders, tagger=True, human=0.5)
+    trainings.supports.append([])
+    mark(splits, config, support, Watch(), trainings.latest_support)
+    [(wanted, dev_wanted)] = trainings.lessons
+    pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
+    assert wanted == targets(splits.train, pseudo, 0.5, config.train.seed)
+    assert dev_wanted == dev_pseudo
+
+
+def test_people_teach_on_train_and_dev_where_they_are_alone(
+    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+) -> None:
+    splits = small.some(toy, 40, 8)
+    mark(splits, config_of(encoders, tagger=True, human=1), None, Watch(), None)
+    assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
+
+
+def test_a_common_budget_is_spent_on_the_scores_of_all_folds(
+    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+) -> None:
+    config = config_of(encoders, folds=4, discretizer="global_top_k")
+    marked = cross_fitted(small.some(toy, 40, 8), config, trainings.latest_support)
+    assert marked.extractor.discretizer == GlobalTopK(0.2).learn(marked.scores)
+    assert isinstance(marked.extractor.discretizer, LearnedTopK)
+
+
+def test_a_fold_must_leave_enough_to_train_on(trainings: Trainings, toy: Splits, encoders: dict[str, Path]) -> None:
+    expected = r"^folds=2 leaves too few documents to train on\. Choose fewer folds\.$"
+    only_one = Splits(toy.train[:2], toy.dev, toy.test)
+    with pytest.raises(DataError, match=expected):
+        cross_fitted(only_one, config_of(encoders, folds=2), trainings.latest_support)
+    silent = tuple(Example(item.document, item.label) for item in toy.train[1:20])
+    one_marked = Splits((toy.train[0], *silent), toy.dev, toy.test)
+    with pytest.raises(DataError, match=expected):
+        cross_fitted(one_marked, config_of(encoders, folds=2, tagger=True, human=1), trainings.latest_support)

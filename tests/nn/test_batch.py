@@ -1,0 +1,125 @@
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.nn.batch import NO_WORD, Batch, Flat, Gather, Pieces, join_tables, sum_by_word, table_of
+
+CPU = torch.device("cpu")
+TENSORS = ("ids", "types", "positions", "word_of", "mask")
+
+
+def pieces_of(word_of: Sequence[int], n_words: int) -> Pieces:
+    places = np.arange(len(word_of), dtype=np.int32)
+    return Pieces(places + 10, places % 2, places + 2, np.array(word_of, dtype=np.int32), n_words, n_words)
+
+
+def batch_of(texts: Sequence[Pieces], padding: int) -> Batch:
+    return Gather(table_of(texts), CPU, padding)(np.arange(len(texts)))
+
+
+def test_shorter_texts_are_filled_up() -> None:
+    batch = batch_of([pieces_of([-1, 0, 0, -1], 1), pieces_of([-1, -1], 0)], padding=9)
+    assert batch.ids.tolist() == [[10, 11, 12, 13], [10, 11, 9, 9]]
+    assert batch.types.tolist() == [[0, 1, 0, 1], [0, 1, 0, 0]]
+    assert batch.positions.tolist() == [[2, 3, 4, 5], [2, 3, 2, 2]]
+    assert batch.word_of.tolist() == [[-1, 0, 0, -1], [-1, -1, -1, -1]]
+    assert batch.mask.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+    assert (batch.n_words, batch.n_read) == ((1, 0), (1, 0))
+
+
+@given(st.lists(st.lists(st.integers(1, 3), max_size=6), min_size=1, max_size=5), st.integers(0, 9))
+def test_pieces_add_up_to_words(texts: list[list[int]], seed: int) -> None:
+    owners = [[-1, *(word for word, n in enumerate(sizes) for _ in range(n)), -1] for sizes in texts]
+    batch = batch_of([pieces_of(row, len(sizes)) for row, sizes in zip(owners, texts, strict=True)], padding=0)
+    values = torch.randint(-50, 50, batch.ids.shape, generator=torch.Generator().manual_seed(seed)).float()
+    for row, sizes, found in zip(range(len(texts)), texts, sum_by_word(values, batch), strict=True):
+        expected = [0.0] * len(sizes)
+        for place, owner in enumerate(owners[row]):
+            if owner != NO_WORD:
+                expected[owner] += values[row, place].item()
+        assert found.tolist() == expected
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> Pieces:
+    """A text of any pieces at all."""
+    n_pieces, n_words = draw(st.integers(1, 7)), draw(st.integers(0, 5))
+
+    def row() -> Flat:
+        return np.array(draw(st.lists(st.integers(0, 99), min_size=n_pieces, max_size=n_pieces)), dtype=np.int32)
+
+    return Pieces(row(), row(), row(), row(), n_words, draw(st.integers(0, n_words)))
+
+
+def rows(text: Pieces) -> tuple[list[int], ...]:
+    return text.ids.tolist(), text.types.tolist(), text.positions.tolist(), text.word_of.tolist()
+
+
+@given(st.lists(pieces(), max_size=5))
+def test_a_table_gives_its_texts_back(texts: list[Pieces]) -> None:
+    table = table_of(texts)
+    assert len(table) == len(texts)
+    assert table.lengths.tolist() == [len(text) for text in texts]
+    assert [rows(text) for text in table] == [rows(text) for text in texts]
+    assert [(text.n_words, text.n_read) for text in table] == [(text.n_words, text.n_read) for text in texts]
+    assert {array.dtype for array in (table.ids, table.types, table.positions, table.word_of)} == {np.dtype(np.int32)}
+
+
+@given(st.lists(st.lists(pieces(), max_size=3), min_size=1, max_size=3))
+def test_tables_are_put_one_after_the_other(tables: list[list[Pieces]]) -> None:
+    joined, whole = (
+        join_tables([table_of(texts) for texts in tables]),
+        table_of([text for part in tables for text in part]),
+    )
+    for name in (*TENSORS[:4], "starts", "n_words", "n_read"):
+        assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
+        assert getattr(joined, name).dtype == getattr(whole, name).dtype, name
+
+
+@given(st.lists(pieces(), min_size=1, max_size=5), st.data())
+def test_a_batch_is_the_rows_of_the_table_filled_up(texts: list[Pieces], data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=6))
+    chosen = [texts[number] for number in numbers]
+    width = data.draw(st.integers(0, 3)) + max(map(len, chosen))
+    tensors = table_of(texts).on(CPU, padding=77)
+    batch = tensors.batch(torch.tensor(numbers), width, dense=False)
+    first = int(texts[0].positions[0])  # any position will do where there is no piece; but it must be one
+    for name, filling in zip(TENSORS[:4], (77, 0, first, NO_WORD), strict=True):
+        expected = [getattr(text, name).tolist() + [filling] * (width - len(text)) for text in chosen]
+        assert getattr(batch, name).tolist() == expected, name
+    assert batch.mask.tolist() == [[1] * len(text) + [0] * (width - len(text)) for text in chosen]
+    assert {getattr(batch, name).dtype for name in TENSORS} == {torch.int64}
+    layout, _ = tensors.layout(torch.tensor(numbers), width, dense=False)
+    assert torch.equal(layout.positions, batch.positions)
+    assert torch.equal(layout.mask, batch.mask)
+
+
+@given(st.lists(pieces(), min_size=1, max_size=5), st.data())
+def test_gathered_texts_are_as_wide_as_the_longest(texts: list[Pieces], data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=6))
+    chosen = [texts[number] for number in numbers]
+    batch = Gather(table_of(texts), CPU, 0)(np.array(numbers))
+    assert batch.ids.shape == (len(numbers), max(map(len, chosen)))
+    assert batch.n_words == tuple(text.n_words for text in chosen)
+    assert batch.n_read == tuple(text.n_read for text in chosen)
+    assert batch.dense == (len(set(map(len, chosen))) == 1)
+    assert (batch.attended is None) == batch.dense
+
+
+def test_what_was_filled_up_is_hidden() -> None:
+    batch = batch_of([pieces_of([-1, 0, -1], 1), pieces_of([-1], 0)], padding=0)
+    assert batch.attended is batch.mask
+    assert not batch.dense
+
+
+def test_a_batch_comes_several_times_one_after_the_other() -> None:
+    batch = batch_of([pieces_of([-1, 0, 0, -1], 1), pieces_of([-1, -1], 0)], padding=9)
+    thrice = batch.repeated(3)
+    for name in TENSORS:
+        assert getattr(thrice, name).tolist() == getattr(batch, name).tolist() * 3, name
+    assert (thrice.n_words, thrice.n_read) == ((1, 0) * 3, (1, 0) * 3)
+    assert not thrice.dense
+    assert batch_of([pieces_of([-1, 0], 1)], padding=0).repeated(2).dense

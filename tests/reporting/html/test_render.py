@@ -1,0 +1,217 @@
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from fresh.metrics.classification import Bin, ClassScore
+from fresh.metrics.estimate import Estimate, Interval, LengthScore
+from fresh.reporting.html import Confusion, View, render
+from fresh.reporting.html.layout import figure
+from fresh.reporting.html.render import SCRIPTS, STYLES, read
+from pages import AGREEMENT, BINS, CALIBRATION, CURVE, HEADLINE, PAIRS, VERDICTS, hostile_view, movies_page, small_view
+
+
+class Page(HTMLParser):
+    """The tags and attributes of a page, and what stands in its scripts and style sheets."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.html = html
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, str] = {}
+        self.shown = ""
+        self.within = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.within = dict(attrs).get("id") or tag if tag in ("script", "style") else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self.within = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.within:
+            self.raw[self.within] = self.raw.get(self.within, "") + data
+        else:
+            self.shown += f" {data}"
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.shown.split())
+
+    @property
+    def parts(self) -> list[str | None]:
+        return [attributes.get("id") for tag, attributes in self.tags if tag == "section"]
+
+
+@pytest.fixture(scope="module")
+def movies() -> View:
+    return movies_page()
+
+
+# Safety
+
+
+def test_the_policy_allows_the_script_and_the_style_sheet_of_the_page_and_nothing_else() -> None:
+    page = Page(render(small_view()))
+    [policy] = [a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+
+    def digest(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{digest(page.raw['script'])}'; "
+        f"style-src 'sha256-{digest(page.raw['style'])}'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'"
+    )
+
+
+def test_nothing_is_fetched_and_nothing_needs_more_than_the_policy_gives(movies: View) -> None:
+    page = Page(render(movies))
+    addresses = [a.get(name) or "" for _, a in page.tags for name in ("src", "href", "action", "srcset", "data")]
+    assert [one for one in addresses if one and not one.startswith("#")] == ["data:,"]
+    assert not [tag for tag, a in page.tags if any(name == "style" or name.startswith("on") for name in a)]
+    files = "".join(map(read, (*STYLES, *SCRIPTS)))
+    assert not re.findall(r"@import|url\(|https?:(?!//www\.w3\.org/2000/svg)|innerHTML|eval\(|fetch\(|</", files)
+
+
+def test_no_text_can_break_out_of_the_page() -> None:
+    page, quiet = Page(render(hostile_view())), Page(render(small_view()))
+    assert "alert" not in page.raw["script"] + page.raw["style"]
+    assert page.raw["script"] == quiet.raw["script"]
+    assert [tag for tag, _ in page.tags].count("script") == 2
+    assert not [tag for tag, _ in page.tags if tag == "img"]
+    assert "\u202e" not in page.html
+    page.html.encode("utf-8")
+    [document] = json.loads(page.raw["data"])["documents"]
+    assert document["text"].startswith("x </script><script>alert(1)</script><!-- <img src=x onerror=alert(2)>")
+
+
+def test_a_text_with_the_template_s_own_signs_is_shown_as_it_is() -> None:
+    page = Page(render(small_view(title="$script ${data} $$", notes=("$title",))))
+    assert "$script ${data} $$" in page.text
+    assert "$title" in page.text
+
+
+# What is shown
+
+
+def test_the_least_page_has_results_and_documents_only() -> None:
+    page = Page(render(small_view()))
+    assert page.parts == ["results", "documents"]
+    assert re.findall(r'<a href="#(\w+)">', page.html) == ["results", "documents"]
+    assert "FRESH this model 0.800" in page.text
+    assert "0.750" in page.text
+    assert "20.0%" in page.text
+    assert "intervals" not in page.text
+    assert "1 document" in page.text
+
+
+def test_the_whole_page_has_every_part_in_order(movies: View) -> None:
+    page = Page(render(movies))
+    assert page.parts == ["results", "figures", "agreement", "audit", "comparisons", "documents", "about"]
+    assert re.findall(r'<a href="#(\w+)">', page.html) == page.parts
+    assert "movies, test · 199 documents · 15 November 2026" in page.text
+
+
+def test_a_page_of_some_documents_says_so() -> None:
+    assert "3,000 documents · 1 of them shown" in Page(render(small_view(n_documents=3000))).text
+    assert "of them shown" not in Page(render(small_view(n_documents=1))).text
+
+
+def test_the_headline_has_intervals_beside_every_baseline() -> None:
+    page = Page(render(small_view(headline=HEADLINE)))
+    for row in HEADLINE:
+        assert f"{row.macro_f1.value:.3f} {row.macro_f1.low:.3f} to {row.macro_f1.high:.3f}" in page.text
+    assert page.html.count('class="whisker"') == 2 * len(HEADLINE)
+    assert page.html.count('class="interval"') == 2 * len(HEADLINE)
+    assert page.html.count(">this model<") == 1
+
+
+def test_verdicts_come_with_sign_word_sentence_and_evidence() -> None:
+    page = Page(render(small_view(verdicts=VERDICTS, guarantee="It covers this.\n\nIt does not cover that.")))
+    assert "✓ Replay holds All 199 predictions" in page.text
+    for sign, verdict in zip("✓✓✗!–", VERDICTS, strict=True):
+        assert (
+            f'aria-hidden="true">{sign}</span><div><h3><bdi>{verdict.name}</bdi> <span class="found">{verdict.found}'
+            in page.html
+        )
+    assert page.html.count("<summary>Evidence</summary>") == 4
+    assert "<p><bdi>It covers this.</bdi></p><p><bdi>It does not cover that.</bdi></p>" in page.html
+
+
+def test_a_confusion_matrix_shows_counts_and_shares_of_the_gold_label() -> None:
+    html = render(small_view(confusion=Confusion(("neg", "pos"), ((9, 1), (0, 0)))))
+    assert '<td class="shade-9 hit">9 <small>90%</small></td><td class="shade-1">1 <small>10%</small></td>' in html
+    assert '<td class="shade-0">0 <small>0%</small></td><td class="shade-0 hit">0 <small>0%</small></td>' in html
+
+
+def test_a_matrix_of_many_labels_has_the_width_of_the_page_and_counts_only() -> None:
+    labels = tuple(f"topic {n}" for n in range(7))
+    html = render(small_view(confusion=Confusion(labels, ((2, *[1] * 6),) * 7)))
+    assert '<div class="card whole"><h3>Confusion matrix' in html
+    assert html.count("<small>") == 0
+    assert '<td class="shade-2 hit">2</td><td class="shade-1">1</td>' in html
+
+
+def test_a_curve_has_its_points_its_band_and_the_full_text() -> None:
+    html = render(small_view(curve=CURVE))
+    assert html.count('class="dot"') == len(CURVE.points) + 2  # and the two of the headline
+    assert html.count('class="band"') == 1
+    assert ">full text</text>" in html
+    assert '<th scope="row"><bdi>5%</bdi></th>' in html
+    bare = render(small_view(curve=replace(CURVE, points=(LengthScore(0.2, Interval(0.5, 0.4, 0.6)),), full_text=None)))
+    assert 'class="band"' not in bare
+    assert ">full text</text>" not in bare
+
+
+def test_calibration_leaves_out_empty_bins() -> None:
+    html = render(small_view(bins=(Bin(0.5, 0.75, 4, 0.6, 0.5, (0.25, 0.8)), Bin(0.75, 1.0, 0, None, None))))
+    assert html.count('class="miss"') == 1
+    assert "<b>0.500</b> <small>0.250 to 0.800</small>" in html
+    assert render(small_view(bins=BINS)).count('class="miss"') == len(BINS)
+    assert "expected calibration error" in render(small_view(bins=BINS, calibration=CALIBRATION))
+
+
+def test_each_class_is_shown_with_its_intervals() -> None:
+    scores = (ClassScore("a", 0.5, 0.25, 0.125, 7, (0.4, 0.6), (0.2, 0.3), (0.1, 0.15)), ClassScore("b", 1, 1, 1, 2))
+    page = Page(render(small_view(classes=scores)))
+    assert "0.500 0.400 to 0.600" in page.text
+    assert "0.250 0.200 to 0.300" in page.text
+    assert "0.125 0.100 to 0.150" in page.text
+    assert "1.000" in page.text.partition("Each class")[2]  # of an older report, without intervals
+
+
+def test_agreement_shows_the_measures_that_somebody_has() -> None:
+    page = Page(render(small_view(agreement=AGREEMENT[2:])))
+    assert "token F1" in page.text
+    assert "precision" not in page.text.partition("Agreement with people")[2]
+    assert "0.466" in page.text
+
+
+def test_comparisons_show_signs_and_small_p() -> None:
+    page = Page(render(small_view(pairs=PAIRS)))
+    assert "-0.045 -0.081 to -0.009" in page.text
+    assert "+0.186 +0.127 to +0.246" in page.text
+    assert "< 0.001" in page.text
+    assert "0.036" in page.text
+
+
+def test_the_report_of_movies_is_small(movies: View) -> None:
+    assert len(movies.documents) == 199
+    assert len(render(movies).encode("utf-8")) < 1_500_000
+
+
+def test_the_same_view_gives_the_same_page() -> None:
+    assert render(hostile_view()) == render(hostile_view())
+
+
+def test_nothing_is_written_as_less_than_nothing() -> None:
+    assert "<b>0.000</b> <small>0.000 to 0.000</small>" in figure(Estimate(-0.0001, -0.0002, 0.0001))
+    assert "<b>-0.001</b>" in figure(Estimate(-0.0008))

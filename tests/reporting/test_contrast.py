@@ -1,0 +1,144 @@
+"""Every page in light and dark: each text stands out from what is behind it, and nothing scrolls sideways."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from contrast import faint
+from fresh.attribution.support_model import Support
+from fresh.predictor import Predictor
+from fresh.reporting.html import render
+from fresh.study.annotators import add_annotators, pause
+from fresh.study.keys import make_admin_secret
+from fresh.study.store import create_study
+from fresh.study.web.app import create_app
+from pages import movies_page
+from running import running
+from served import TEXT, on_a_port, save_models
+from studies import plan, two_ways
+
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
+WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(params=SCHEMES)
+def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    shown = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=request.param)
+    yield shown
+    shown.close()
+
+
+def look(page: Page, least: int = 4) -> None:
+    """Measure the page that is shown, wide and on two phones."""
+    page.evaluate(OPEN_ALL)
+    found, n_seen = faint(page)
+    assert found == [], page.url
+    assert n_seen >= least, page.url
+    for width in (390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0, (page.url, width)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_what_is_faint_is_found(page: Page) -> None:
+    body = "<body style='background: #fff'>{}</body>".format
+    page.set_content(body("<p style='color: #999'>faint</p><p style='color: #fff; background: #000'>plain</p>"))
+    [(found, text)], n_seen = faint(page)
+    assert (round(found, 2), text, n_seen) == (2.85, "faint", 2)
+    page.set_content(body("<button class='quiet' style='border: 1px solid #ccc; background: #fff'>press</button>"))
+    assert "quiet" in faint(page)[0][0][1]
+
+
+def test_the_report(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render(movies_page()), encoding="utf-8")
+    page.goto(path.as_uri())
+    look(page, 200)
+
+
+def test_the_page_of_models(page: Page, support: Support, predictor: Predictor, tmp_path: Path) -> None:
+    with on_a_port(*save_models(support, predictor, tmp_path).values()) as address:
+        page.goto(address)
+        page.get_by_role("button", name="Explain", exact=True).click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        look(page)
+        page.get_by_label("Model", exact=True).select_option("any-length")
+        page.get_by_label("Text", exact=True).fill(TEXT)
+        page.get_by_role("button", name="Explain", exact=True).click()
+        expect(page.locator("#curve circle").first).to_be_visible()
+        look(page, 30)
+        page.get_by_role("tab", name="A file").click()
+        look(page)
+
+
+def test_the_pages_of_those_who_answer(page: Page, tmp_path: Path) -> None:
+    words = "\n\n".join(["a-very-long-word-that-nobody-reads" * 5, "and another paragraph"])
+    made = plan(two_ways(), sample=4, practice=1, checks=1, title="Films", texts={"instructions": words})
+    store = create_study(tmp_path / "s", made)
+    [code] = add_annotators(store, 1)
+    with running(create_app(store)) as address:
+        page.goto(address)
+        look(page)
+        for wrong in ("1-wrong", code):
+            page.get_by_label("Your code").fill(wrong)
+            page.get_by_role("button", name="Sign in").click()
+            look(page)
+        page.get_by_role("button", name="I agree").click()
+        look(page, 15)
+        page.get_by_role("link", name="Begin").click()
+        page.evaluate("document.querySelectorAll('input').forEach(one => { one.required = false; })")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        look(page, 20)
+        for key in "111":
+            page.keyboard.press(key)
+        look(page, 20)
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Practice does not count.")).to_be_visible()
+        look(page)
+        page.goto(f"{address}nowhere")
+        look(page)
+        pause(store)
+        page.goto(f"{address}item")
+        look(page)
+        pause(store, False)
+        page.goto(f"{address}item")
+        for number in range(1, 6):
+            expect(page.get_by_text(f"{number} of 5")).to_be_visible()
+            expect(page.locator(".keys-told")).to_be_visible()
+            for key in ("1", "1", "1", "Enter"):
+                page.keyboard.press(key)
+        expect(page.get_by_text("Thank you for your help")).to_be_visible()
+        look(page)
+        page.goto(f"{address}leave")
+        look(page)
+        page.get_by_role("button", name="Leave the study for good").click()
+        look(page, 3)
+
+
+def test_the_pages_of_whoever_runs_a_study(page: Page, tmp_path: Path) -> None:
+    from shared_study_admin import answered
+
+    long = {"a name of a condition that goes on and on" * 2: {"kind": "full_text"}, **two_ways()}
+    store = create_study(tmp_path / "s", plan(long, sample=4, practice=1, checks=1, per_item=2))
+    secret = make_admin_secret(store)
+    app = create_app(store)
+    answered(app, store, 3)
+    with running(app) as address:
+        page.goto(f"{address}admin")
+        look(page)
+        page.get_by_label("Secret").fill(str(secret))
+        page.get_by_role("button", name="Sign in").click()
+        look(page, 60)
+        page.get_by_role("button", name="Pause the study").click()
+        expect(page.get_by_text("nobody gets a text")).to_be_visible()
+        look(page, 60)
+        page.get_by_role("button", name="Make codes").click()
+        look(page)
+        page.goto(f"{address}admin/results")
+        look(page, 60)

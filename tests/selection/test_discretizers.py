@@ -1,0 +1,281 @@
+import json
+import math
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.document import Mask, Saliency
+from fresh.selection.discretizers import (
+    DISCRETIZERS,
+    Contiguous,
+    Discretizer,
+    GlobalContiguous,
+    GlobalTopK,
+    LearnedContiguous,
+    LearnedTopK,
+    Threshold,
+    TopK,
+    budget,
+    budgets,
+    discretizer_from_dict,
+    discretizer_to_dict,
+)
+from slow_discretize import as_words, exact, kept, mass, slow_budget, slow_top_k, slow_window
+from strategies import any_numbers, ratios, saliencies, saliency
+
+CORPORA = st.lists(saliencies(max_words=6), min_size=1, max_size=5)
+PER_INSTANCE: tuple[Discretizer, ...] = (
+    TopK(0.3),
+    Contiguous(0.3),
+    Threshold(0.5),
+    LearnedTopK(0.2, 1.0),
+    LearnedContiguous(0.2, 0.5),
+)
+EVERY: tuple[Discretizer, ...] = (
+    *PER_INSTANCE,
+    *(LearnedTopK(0.1, None), LearnedContiguous(0.1, None)),
+    *(GlobalTopK(0.3), GlobalContiguous(0.3), GlobalTopK(0.3, 0), GlobalContiguous(0.3, 0.3)),
+)
+
+
+# The budget
+
+
+@pytest.mark.parametrize(
+    ("n_words", "ratio", "expected"),
+    [(100, 0.07, 7), (17, 0.2, 4), (10, 0.3, 3), (1, 0.01, 1), (25, 0.28, 7), (3, 1.0, 3), (5, 0, 1), (0, 0.5, 0)],
+)
+def test_a_ratio_buys_words_in_exact_arithmetic(n_words: int, ratio: float, expected: int) -> None:
+    assert budget(n_words, ratio) == expected
+
+
+def test_the_budget_is_right_for_every_ratio_of_two_decimals() -> None:
+    for percent in range(1, 101):
+        assert [budget(n, percent / 100) for n in range(1, 300)] == [-(-n * percent // 100) for n in range(1, 300)]
+
+
+@given(st.lists(st.integers(0, 10**12), max_size=20), ratios() | st.floats(0, 1))
+def test_budgets_agree_with_the_budget(n_words: list[int], ratio: float) -> None:
+    expected = [slow_budget(n, ratio) if n else 0 for n in n_words]
+    assert budgets(np.array(n_words, dtype=np.int64), ratio).tolist() == expected
+    assert [budget(n, ratio) for n in n_words] == expected
+
+
+# Each document by itself
+
+
+def test_top_k_by_hand() -> None:
+    documents = [saliency([0.1, 0.4, 0.2, 0.3]), saliency([-1.0]), saliency([-3.0, -1.0, -2.0])]
+    assert kept(TopK(0.5).select(documents)) == [[1, 3], [0], [1, 2]]
+
+
+def test_the_earlier_word_wins_a_tie() -> None:
+    assert kept(TopK(0.5).select([saliency([0.0, 1.0, 1.0, 1.0])])) == [[1, 2]]
+    assert kept(TopK(0.5).select([saliency([-0.0, 0.0, -0.0, 0.0])])) == [[0, 1]]
+
+
+def test_the_best_run_wins() -> None:
+    [mask] = Contiguous(ratio=0.5).select([saliency([0.0, 0.9, 0.8, 0.1])])
+    assert mask.spans == ((1, 3),)
+
+
+def test_the_best_run_of_negative_scores_is_inside_the_document() -> None:
+    assert kept(Contiguous(0.5).select([saliency([-5.0, -4.0, -1.0, -2.0])])) == [[2, 3]]
+
+
+def test_the_leftmost_run_wins_a_tie_that_noise_hides() -> None:
+    sums = np.cumsum([0.0] + [0.1] * 5)
+    assert sums[3] - sums[1] > sums[2] - sums[0]
+    assert kept(Contiguous(0.4).select([saliency([0.1] * 5)])) == [[0, 1]]
+
+
+def test_a_real_difference_is_no_tie() -> None:
+    assert kept(Contiguous(0.5).select([saliency([1.0, 1.0 + 1e-14])])) == [[1]]
+
+
+def test_a_threshold_keeps_all_that_reach_it_and_the_best_word_anyway() -> None:
+    documents = [saliency([0.5, 0.4, 0.6]), saliency([0.1, 0.2, 0.2])]
+    assert kept(Threshold(0.5).select(documents)) == [[0, 2], [1]]
+
+
+@given(CORPORA, ratios())
+def test_top_k_is_the_best_subset(corpus: list[Saliency], ratio: float) -> None:
+    expected = [slow_top_k(exact(s), slow_budget(len(s), ratio)) for s in corpus]
+    assert kept(TopK(ratio).select(corpus)) == expected
+
+
+@given(st.lists(saliencies(any_numbers()), max_size=4), ratios())
+def test_top_k_is_the_best_subset_of_any_numbers(corpus: list[Saliency], ratio: float) -> None:
+    expected = [slow_top_k(exact(s), slow_budget(len(s), ratio)) for s in corpus]
+    assert kept(TopK(ratio).select(corpus)) == expected
+
+
+@pytest.mark.parametrize("discretizer", PER_INSTANCE)
+@pytest.mark.parametrize("n_words", [1, 40, 3000])
+def test_many_documents_are_cut_as_each_alone(discretizer: Discretizer, n_words: int) -> None:
+    drawn = np.random.default_rng(0).integers(-3, 4, size=(2**18 // (n_words + 1000), n_words)) / 8
+    documents = [saliency(row) for row in drawn.tolist()]
+    masks = discretizer.select(documents)
+    assert masks == [discretizer.select([document])[0] for document in documents]
+
+
+@pytest.mark.parametrize("discretizer", EVERY)
+def test_masks_are_read_only_and_do_not_depend_on_each_other(discretizer: Discretizer) -> None:
+    masks = discretizer.select([saliency([1.0, 2.0]), saliency([2.0, 1.0]), saliency([3.0])])
+    assert not any(mask.kept.flags.writeable for mask in masks)
+    with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
+        masks[0].kept.flags.writeable = True
+
+
+def test_masks_of_rows_need_a_matrix_of_flags() -> None:
+    flags = np.array([[True, False], [False, False]])
+    masks = Mask.of_rows(flags)
+    flags[:] = True
+    assert masks == [Mask(np.array([True, False])), Mask(np.array([False, False]))]
+    wrongs: list[Any] = [flags[0], flags.astype(np.int64)]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=r"^Masks of rows need a matrix of true or false, got "):
+            Mask.of_rows(wrong)
+
+
+@given(CORPORA, ratios())
+def test_contiguous_is_the_best_window(corpus: list[Saliency], ratio: float) -> None:
+    expected = as_words([exact(s) for s in corpus], [slow_budget(len(s), ratio) for s in corpus])
+    assert kept(Contiguous(ratio).select(corpus)) == expected
+
+
+@given(st.lists(st.integers(-9, 30), min_size=1, max_size=60), ratios(), st.sampled_from((10, 7, 1000, 3e20, 1e-300)))
+def test_decimal_windows_tie_as_their_decimals_do(numerators: list[int], ratio: float, unit: float) -> None:
+    [mask] = Contiguous(ratio).select([saliency([numerator / unit for numerator in numerators])])
+    whole = [Fraction(numerator) for numerator in numerators]
+    assert mask.spans == (slow_window(whole, slow_budget(len(whole), ratio)),)
+
+
+@given(saliencies(any_numbers(), max_words=20), ratios())
+def test_contiguous_finds_a_best_window_of_any_numbers(scores: Saliency, ratio: float) -> None:
+    [mask] = Contiguous(ratio).select([scores])
+    [window] = mask.spans
+    k = slow_budget(len(scores), ratio)
+    noise = 4 * (len(scores) + 1) * Fraction(2) ** -52 * sum(map(abs, exact(scores)))
+    assert window[1] - window[0] == k
+    assert mass(exact(scores), window) >= mass(exact(scores), slow_window(exact(scores), k)) - noise
+
+
+@given(CORPORA, st.integers(-4, 6))
+def test_a_threshold_is_a_filter(corpus: list[Saliency], cutoff: int) -> None:
+    rows = [s.scores.tolist() for s in corpus]
+    expected = [[w for w, s in enumerate(row) if s >= cutoff or w == row.index(max(row))] for row in rows]
+    assert kept(Threshold(cutoff).select(corpus)) == expected
+
+
+@pytest.mark.parametrize("discretizer", PER_INSTANCE)
+@given(corpus=st.lists(saliencies(any_numbers(), min_words=0, max_words=12), max_size=6))
+def test_a_document_does_not_feel_its_neighbours(discretizer: Discretizer, corpus: list[Saliency]) -> None:
+    small = [saliency((s.scores / 2.0**64).tolist()) for s in corpus]
+    assert discretizer.select(small) == [mask for s in small for mask in discretizer.select([s])]
+
+
+# What all of them keep to
+
+
+@pytest.mark.parametrize("discretizer", EVERY)
+def test_no_documents_give_no_masks(discretizer: Discretizer) -> None:
+    assert discretizer.select([]) == []
+
+
+@pytest.mark.parametrize("discretizer", EVERY)
+@given(corpus=st.lists(saliencies(st.floats(-1e300, 1e300), max_words=12), max_size=6))
+def test_every_document_gets_a_mask_of_its_length_with_a_word_in_it(
+    discretizer: Discretizer, corpus: list[Saliency]
+) -> None:
+    masks = discretizer.select(corpus)
+    assert [len(mask) for mask in masks] == [len(scores) for scores in corpus]
+    assert all(mask.kept.any() for mask in masks)
+
+
+@pytest.mark.parametrize("discretizer", EVERY)
+def test_a_document_without_words_gets_an_empty_mask(discretizer: Discretizer) -> None:
+    masks = discretizer.select([saliency([]), saliency([1.0]), saliency([])])
+    assert [len(mask) for mask in masks] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("discretizer", EVERY)
+def test_every_discretizer_comes_back_from_json(discretizer: Discretizer) -> None:
+    record = json.loads(json.dumps(discretizer_to_dict(discretizer), allow_nan=False))
+    assert discretizer_from_dict(record) == discretizer
+
+
+@given(any_numbers())
+def test_a_learned_cutoff_comes_back_to_the_digit(cutoff: float) -> None:
+    record = json.loads(json.dumps(discretizer_to_dict(LearnedTopK(0.1, cutoff)), allow_nan=False))
+    assert discretizer_from_dict(record) == LearnedTopK(0.1, cutoff)
+
+
+def test_discretizers_are_known_by_name() -> None:
+    assert list(DISCRETIZERS) == ["top_k", "contiguous", "global_top_k", "global_contiguous", "threshold"]
+    assert discretizer_to_dict(TopK(0.2)) == {"name": "top_k", "ratio": 0.2}
+    assert discretizer_from_dict({"name": "global_top_k", "ratio": 0.2}) == GlobalTopK(0.2)
+
+
+# Errors
+
+
+@pytest.mark.parametrize("kind", [TopK, Contiguous, GlobalTopK, GlobalContiguous])
+@pytest.mark.parametrize("ratio", [0, 0.0, -0.1, 1.1, math.nan, math.inf, "0.2", None, True])
+def test_a_bad_ratio_is_refused(kind: type[Any], ratio: object) -> None:
+    with pytest.raises(ValueError, match=f"^ratio must be above 0 and at most 1, got {re.escape(repr(ratio))}\\.$"):
+        kind(ratio)
+
+
+@pytest.mark.parametrize("kind", [GlobalTopK, GlobalContiguous])
+@pytest.mark.parametrize("minimum", [-0.1, 0.3, math.nan, "0.1"])
+def test_a_bad_minimum_is_refused(kind: type[Any], minimum: object) -> None:
+    message = f"^minimum must be at least 0 and at most 0\\.2, got {re.escape(repr(minimum))}\\.$"
+    with pytest.raises(ValueError, match=message):
+        kind(0.2, minimum)
+
+
+@pytest.mark.parametrize("cutoff", [math.nan, math.inf, "high"])
+def test_a_bad_cutoff_is_refused(cutoff: Any) -> None:
+    message = f"^cutoff must be a finite number, got {re.escape(repr(cutoff))}\\.$"
+    for make in (Threshold, lambda value: LearnedTopK(0.1, value), lambda value: LearnedContiguous(0.1, value)):
+        with pytest.raises(ValueError, match=message):
+            make(cutoff)
+
+
+def test_a_misspelt_name_is_recognised() -> None:
+    with pytest.raises(ValueError, match=r"^topk is not a discretizer\. Did you mean top_k\?$"):
+        discretizer_from_dict({"name": "topk", "ratio": 0.2})
+
+
+def test_a_name_like_no_other_gets_the_list() -> None:
+    with pytest.raises(ValueError, match=r"^xyz is not a discretizer\. There are: top_k, contiguous, global_top_k, "):
+        discretizer_from_dict({"name": "xyz"})
+    with pytest.raises(ValueError, match=r"^None is not a discretizer\. "):
+        discretizer_from_dict({"ratio": 0.2})
+
+
+def test_all_bad_settings_are_named_at_once() -> None:
+    message = "ration is not a setting of top_k. Did you mean ratio?\ntop_k needs ratio."
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        discretizer_from_dict({"name": "top_k", "ration": 0.2})
+
+
+def test_a_discretizer_of_ones_own_cannot_be_written_down() -> None:
+    class KeepAll:
+        def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
+            return [Mask.full(len(scores)) for scores in saliencies]
+
+    with pytest.raises(TypeError, match=r"^KeepAll cannot be written down\. There are: top_k, "):
+        discretizer_to_dict(KeepAll())
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        TopK(0.2).ratio = 0.3  # type: ignore[misc]

@@ -1,0 +1,165 @@
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from fresh.attribution.occlusion import Occlusion
+from fresh.attribution.registry import SCORERS, scorer_to_dict
+from fresh.attribution.support_model import Support
+from fresh.data.splits import Splits
+from fresh.document import Document, Example, Mask, Saliency
+from fresh.methods.rationales import score_all
+from fresh.progress import SILENT
+from fresh.selection.discretizers import Contiguous, TopK
+from fresh.selection.extractors import Extractor, HumanMarks, KeepAll, SaliencyExtractor, extract_with_scores
+
+FILM = Document.from_words(["a", "good", "film"], id="film")
+SEA = Document.from_words(["the", "old", "men", "and", "the", "sea"], id="sea")
+
+
+@dataclass
+class LongestWords:
+    """A scorer such as a user might write."""
+
+    extra: int = 0
+    leave_out: int = 0
+    value: float = 0.0
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Longer words score higher."""
+        return [
+            Saliency(
+                np.array([len(word) + self.value for word in document.words] + [0.0] * self.extra), "", document.id
+            )
+            for document in documents[self.leave_out :]
+        ]
+
+
+def flags(*masks: Mask) -> list[list[int]]:
+    return [mask.kept.astype(int).tolist() for mask in masks]
+
+
+def test_the_baseline_keeps_all() -> None:
+    assert flags(*KeepAll().extract([FILM, SEA])) == [[1, 1, 1], [1, 1, 1, 1, 1, 1]]
+
+
+def test_a_scorer_of_ones_own_will_do() -> None:
+    extractor = SaliencyExtractor(LongestWords(), TopK(0.3))
+    assert flags(*extractor.extract([FILM, SEA])) == [[0, 1, 0], [1, 1, 0, 0, 0, 0]]
+    assert flags(*SaliencyExtractor(LongestWords(), Contiguous(0.5)).extract([FILM])) == [[0, 1, 1]]
+    assert scorer_to_dict(LongestWords()) == {"name": "custom", "class": "test_extractor.LongestWords"}
+
+
+def test_the_scores_come_with_the_masks_where_there_are_any() -> None:
+    masks, scores = extract_with_scores(SaliencyExtractor(LongestWords(), TopK(0.3)), [FILM])
+    assert flags(*masks) == [[0, 1, 0]]
+    assert scores[0] is not None
+    assert scores[0].scores.tolist() == [1, 4, 4]
+    assert extract_with_scores(KeepAll(), [FILM]) == ([Mask.full(3)], [None])
+
+
+def test_a_support_model_chooses_the_word_that_decides(support: Support, toy: Splits) -> None:
+    documents = [example.document for example in toy.test]
+    masks = SaliencyExtractor(Occlusion(support), TopK(0.1), support).extract(documents)
+    human = [example.human for example in toy.test]
+    assert np.mean([mask == marked for mask, marked in zip(masks, human, strict=True)]) > 0.9
+
+
+def test_a_score_too_many_is_noticed() -> None:
+    with pytest.raises(ValueError, match="it must give one a word") as caught:
+        SaliencyExtractor(LongestWords(extra=1), TopK(0.5)).extract([FILM])
+    assert str(caught.value) == (
+        "The scorer gave 4 scores to document 'film', which has 3 words; it must give one a word."
+    )
+
+
+def test_a_document_without_scores_is_noticed() -> None:
+    with pytest.raises(ValueError, match=r"^The scorer scored 1 of 2 documents; it must score each one\.$"):
+        SaliencyExtractor(LongestWords(leave_out=1), TopK(0.5)).extract([FILM, SEA])
+
+
+def test_a_score_that_is_no_number_names_its_document() -> None:
+    with pytest.raises(ValueError, match="is nan") as caught:
+        SaliencyExtractor(LongestWords(value=float("nan")), TopK(0.5)).extract([FILM])
+    assert str(caught.value) == (
+        "The score of word 0 in document 'film' is nan. "
+        "Scores must be finite numbers: mend the scorer, or leave the document out."
+    )
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_no_scorer_can_be_given_a_label(name: str) -> None:
+    signature = inspect.signature(SCORERS[name].score, eval_str=True)
+    assert {key: value.annotation for key, value in signature.parameters.items() if key != "self"} == {
+        "documents": Sequence[Document]
+    }
+
+
+@pytest.mark.parametrize("kind", [KeepAll, HumanMarks, SaliencyExtractor])
+def test_no_extractor_can_be_given_a_label(kind: type[Extractor]) -> None:
+    parameters = inspect.signature(kind.extract, eval_str=True).parameters
+    assert [value.annotation for key, value in parameters.items() if key != "self"] == [Sequence[Document]]
+
+
+def test_labels_are_left_behind_in_training(toy: Splits) -> None:
+    seen: list[object] = []
+
+    class Spy(LongestWords):
+        def score(self, documents: Sequence[Document]) -> list[Saliency]:
+            seen.extend(documents)
+            return super().score(documents)
+
+    score_all(Spy(), toy.train, SILENT, "scores")
+    assert {type(item) for item in seen} == {Document}
+    assert seen == [example.document for example in toy.train]
+
+
+MARKED = Mask(np.array([False, True, False]))
+KNOWN = HumanMarks.of([Example(FILM, "pos", MARKED), Example(SEA, "neg", Mask.from_spans([(1, 3), (5, 6)], 6))])
+
+
+def test_what_people_marked_is_kept() -> None:
+    assert flags(*KNOWN.extract([SEA, FILM, SEA])) == [[0, 1, 1, 0, 0, 1], [0, 1, 0], [0, 1, 1, 0, 0, 1]]
+    assert extract_with_scores(KNOWN, [FILM]) == ([MARKED], [None])
+
+
+def test_a_document_is_known_by_its_words_and_its_query() -> None:
+    asked = Document.from_words(FILM.words, ["praise"])
+    marks = HumanMarks.of([Example(FILM, "pos", MARKED), Example(asked, "pos", ~MARKED)])
+    again = Document.from_words(FILM.words, id="another name")
+    assert flags(*marks.extract([again, asked])) == [[0, 1, 0], [1, 0, 1]]
+
+
+def test_a_word_of_the_query_is_no_word_of_the_text() -> None:
+    other = Document.from_words(["a", "good"], ["film"], id="other")
+    with pytest.raises(ValueError, match="'other'"):
+        KNOWN.extract([other])
+
+
+def test_half_a_surrogate_pair_can_be_marked() -> None:
+    strange = Document.from_words(["\ud800", "a"])
+    assert HumanMarks.of([Example(strange, "pos", Mask.full(2))]).extract([strange]) == [Mask.full(2)]
+
+
+def test_a_document_that_nobody_marked_is_not_known() -> None:
+    expected = (
+        "Nobody had marked words of document 'new' when this model was made, and people's rationales are all that it "
+        "reads. Train with --method fresh to explain new documents."
+    )
+    unmarked = Document.from_words(["a", "bad", "film"], id="new")
+    marks = HumanMarks.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        marks.extract([FILM, unmarked])
+
+
+def test_documents_of_the_same_words_keep_the_marks_of_their_own() -> None:
+    first, second, stranger = (replace(FILM, id=name) for name in ("first", "second", "stranger"))
+    marks = HumanMarks.of([Example(first, "pos", MARKED), Example(second, "neg", ~MARKED)])
+    assert marks.extract([second, first]) == [~MARKED, MARKED]
+    with pytest.raises(ValueError, match=r"^Nobody had marked words of document 'stranger'"):
+        marks.extract([stranger])  # there is no telling whose marks would be meant
+    agreed = HumanMarks.of([Example(first, "pos", MARKED), Example(second, "neg", MARKED)])
+    assert agreed.extract([stranger]) == [MARKED]

@@ -1,0 +1,215 @@
+import math
+import runpy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fresh.document import Saliency
+from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK
+from fresh.selection.global_budget import Longer
+from fresh.selection.topk import Windows
+from slow_discretize import (
+    as_words,
+    exact,
+    kept,
+    slow_budget,
+    slow_gain,
+    slow_global_contiguous,
+    slow_global_top_k,
+    slow_top_k,
+)
+from strategies import any_numbers, numbers, ratios, saliencies, saliency
+
+CORPORA = st.lists(saliencies(max_words=6), min_size=1, max_size=5)
+MANY = st.lists(saliencies(st.integers(-2, 3).map(float) | numbers(), max_words=5), min_size=6, max_size=24)
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "discretizers.py"
+
+
+@contextmanager
+def few_at_once() -> Iterator[None]:
+    """Look at few words together, so that small corpora have many parts and are sampled."""
+    with (
+        patch("fresh.selection.topk.N_STACKED", 7),
+        patch.multiple("fresh.selection.global_budget", N_GROWN=11, N_SAMPLED=3, N_TIED=1),
+    ):
+        yield
+
+
+def test_a_common_budget_goes_to_the_best_words() -> None:
+    documents = [saliency([0.9, 0.8, 0.7, 0.6]), saliency([0.1, 0.2, 0.3, 0.75])]
+    assert kept(GlobalTopK(0.5, minimum=0.25).select(documents)) == [[0, 1, 2], [3]]
+    assert kept(GlobalTopK(0.5, minimum=0.5).select(documents)) == [[0, 1], [2, 3]]
+
+
+def test_a_common_budget_goes_to_the_runs_that_gain_most() -> None:
+    documents = [saliency([5.0, 1.0, 4.0]), saliency([3.0, 2.0, 0.0])]
+    # Minima: 5 and 3. Gains: the first document 1 then 4, the second 2 then 0.
+    assert kept(GlobalContiguous(0.5, minimum=0).select(documents)) == [[0], [0, 1]]
+    assert kept(GlobalContiguous(0.66, minimum=0).select(documents)) == [[0, 1], [0, 1]]
+    assert kept(GlobalContiguous(0.83, minimum=0).select(documents)) == [[0, 1, 2], [0, 1]]
+
+
+def test_a_longer_run_may_stand_elsewhere() -> None:
+    assert kept(GlobalContiguous(0.5, minimum=0).select([saliency([5.0, 0.0, 4.0, 4.0])])) == [[2, 3]]
+
+
+def test_the_earlier_document_wins_a_tie() -> None:
+    documents = [saliency([1.0, 1.0]), saliency([1.0, 1.0]), saliency([1.0, 1.0])]
+    assert kept(GlobalTopK(0.6, minimum=0).select(documents)) == [[0, 1], [0], [0]]
+    assert kept(GlobalContiguous(0.6, minimum=0).select(documents)) == [[0, 1], [0], [0]]
+
+
+def test_equal_gains_tie_although_the_words_before_them_differ() -> None:
+    documents = [saliency([0.1, 0.2, 0.3, 0.1]), saliency([0.7, 0.1])]
+    assert kept(GlobalContiguous(0.83, minimum=0.3).select(documents)) == [[0, 1, 2, 3], [0]]
+
+
+def test_minima_win_over_the_budget() -> None:
+    documents = [saliency([1.0]) for _ in range(10)]
+    assert kept(GlobalTopK(0.1).select(documents)) == [[0]] * 10
+    assert kept(GlobalContiguous(0.1).select(documents)) == [[0]] * 10
+
+
+def test_the_minimum_is_half_the_ratio_unless_given() -> None:
+    documents = [saliency([9.0] * 10), saliency([0.0] * 10)]
+    assert [len(words) for words in kept(GlobalTopK(0.4).select(documents))] == [6, 2]
+    assert [len(words) for words in kept(GlobalContiguous(0.4).select(documents))] == [6, 2]
+
+
+@given(CORPORA, ratios(), st.floats(0, 1))
+def test_global_top_k_is_the_greedy_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
+    expected = slow_global_top_k([exact(s) for s in corpus], ratio, ratio * part)
+    assert kept(GlobalTopK(ratio, ratio * part).select(corpus)) == expected
+
+
+@given(CORPORA, ratios(), st.floats(0, 1))
+def test_global_contiguous_is_the_greedy_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
+    rows = [exact(s) for s in corpus]
+    lengths, gains = slow_global_contiguous(rows, ratio, ratio * part)
+    discretizer = GlobalContiguous(ratio, ratio * part)
+    assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
+    assert discretizer.learn(corpus).cutoff == min(gains, default=None)
+
+
+@given(MANY, ratios(), st.floats(0, 1))
+def test_global_top_k_is_the_greedy_choice_in_parts_too(corpus: list[Saliency], ratio: float, part: float) -> None:
+    expected = slow_global_top_k([exact(s) for s in corpus], ratio, ratio * part)
+    with few_at_once():
+        assert kept(GlobalTopK(ratio, ratio * part).select(corpus)) == expected
+
+
+@given(MANY, ratios(), st.floats(0, 1))
+def test_global_contiguous_is_the_greedy_choice_in_parts_too(corpus: list[Saliency], ratio: float, part: float) -> None:
+    rows = [exact(s) for s in corpus]
+    lengths, gains = slow_global_contiguous(rows, ratio, ratio * part)
+    discretizer = GlobalContiguous(ratio, ratio * part)
+    with few_at_once():
+        assert kept(discretizer.select(corpus)) == as_words(rows, lengths)
+        assert discretizer.learn(corpus).cutoff == min(gains, default=None)
+
+
+@pytest.mark.parametrize("scores", ["attention", "signed"])
+def test_plain_python_keeps_the_same_words_of_many_documents(scores: str) -> None:
+    with (
+        patch("fresh.selection.topk.N_STACKED", 1000),
+        patch("fresh.selection.global_budget.N_GROWN", 5000),
+        patch("fresh.selection.global_budget.N_SAMPLED", 20),
+    ):
+        rows = runpy.run_path(str(BENCHMARK))["rows"](400, 40, scores)
+    assert [row["documents"] for row in rows] == [400] * 5
+
+
+@given(
+    st.data(), st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=3, max_size=30)
+)
+def test_a_jump_gains_the_exact_difference_rounded_once(data: st.DataObject, scores: list[float]) -> None:
+    assume(max(map(abs, scores)) < 1e300)
+    length = data.draw(st.integers(1, len(scores) - 1))
+    start = data.draw(st.integers(0, len(scores) - length))
+    following = data.draw(st.integers(0, len(scores) - length - 1))
+    level = data.draw(st.just(math.inf) | st.sampled_from(scores))
+    longer = Longer.of(Windows.of(np.array([scores])))
+    found = longer.lower(np.array([level]), np.array([0]), np.array([start]), np.array([following]), length)
+    lost = [-score for score in scores[start : start + length]]
+    assert found.tolist() == [min(level, math.fsum([*scores[following : following + length + 1], *lost]))]
+
+
+@given(
+    st.data(), st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=2, max_size=30)
+)
+def test_rough_sums_find_the_same_windows(data: st.DataObject, scores: list[float]) -> None:
+    windows = Windows.of(np.array([scores]))
+    length = data.draw(st.integers(1, len(scores)))
+    assert Longer.of(windows).starts(np.array([0]), length) == windows.best(length)
+
+
+@given(CORPORA, ratios(), st.integers(-4, 6))
+def test_learned_top_k_keeps_the_minimum_and_what_reaches_the_cutoff(
+    corpus: list[Saliency], minimum: float, cutoff: int
+) -> None:
+    rows = [exact(s) for s in corpus]
+    best = [slow_top_k(row, slow_budget(len(row), minimum)) for row in rows]
+    expected = [[w for w, s in enumerate(row) if s >= cutoff or w in best[d]] for d, row in enumerate(rows)]
+    assert kept(LearnedTopK(minimum, cutoff).select(corpus)) == expected
+
+
+@given(MANY, ratios(), numbers())
+def test_learned_contiguous_cuts_each_document_as_if_alone(
+    corpus: list[Saliency], minimum: float, cutoff: float
+) -> None:
+    discretizer = LearnedContiguous(minimum, cutoff)
+    with few_at_once():
+        masks = discretizer.select(corpus)
+    assert masks == discretizer.select(corpus) == [discretizer.select([scores])[0] for scores in corpus]
+
+
+@given(CORPORA, ratios(), st.integers(-4, 6))
+def test_learned_contiguous_grows_while_the_next_word_gains_enough(
+    corpus: list[Saliency], minimum: float, cutoff: int
+) -> None:
+    rows = [exact(s) for s in corpus]
+    lengths = [slow_budget(len(row), minimum) for row in rows]
+    for document, row in enumerate(rows):
+        while lengths[document] < len(row) and slow_gain(row, lengths[document]) >= cutoff:
+            lengths[document] += 1
+    assert kept(LearnedContiguous(minimum, cutoff).select(corpus)) == as_words(rows, lengths)
+
+
+@given(CORPORA, ratios(), st.floats(0, 1))
+def test_what_global_top_k_learns_gives_back_its_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
+    discretizer = GlobalTopK(ratio, ratio * part)
+    learned, masks = discretizer.learn(corpus), discretizer.select(corpus)
+    dropped = [s for scores, mask in zip(corpus, masks, strict=True) for s in scores.scores[~mask.kept]]
+    assume(learned.cutoff is None or all(score != learned.cutoff for score in dropped))
+    assert learned.select(corpus) == masks
+
+
+@given(CORPORA, ratios(), st.floats(0, 1))
+def test_what_global_contiguous_learns_gives_back_its_choice(corpus: list[Saliency], ratio: float, part: float) -> None:
+    discretizer = GlobalContiguous(ratio, ratio * part)
+    learned, masks = discretizer.learn(corpus), discretizer.select(corpus)
+    rows = [(exact(scores), int(mask.kept.sum())) for scores, mask in zip(corpus, masks, strict=True)]
+    not_taken = [slow_gain(row, length) for row, length in rows if length < len(row)]
+    assume(learned.cutoff is None or all(gain < learned.cutoff for gain in not_taken))
+    assert learned.select(corpus) == masks
+
+
+def test_a_last_step_that_opens_a_better_one_is_followed() -> None:
+    documents = [saliency([5.0, 1.0, 4.0])]
+    learned = GlobalContiguous(0.66, minimum=0).learn(documents)
+    assert learned == LearnedContiguous(0, 1.0)
+    assert kept(learned.select(documents)) == [[0, 1, 2]]
+
+
+def test_a_budget_that_buys_nothing_beyond_the_minima_learns_no_cutoff() -> None:
+    documents = [saliency([1.0, 2.0])]
+    assert GlobalTopK(0.5).learn(documents) == LearnedTopK(0.25, None)
+    assert GlobalContiguous(0.5).learn(documents) == LearnedContiguous(0.25, None)
+    assert kept(LearnedTopK(0.25, None).select(documents)) == [[1]]
+    assert kept(LearnedContiguous(0.25, None).select(documents)) == [[1]]

@@ -1,0 +1,199 @@
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import small
+from fresh.attribution.support_model import text_of
+from fresh.data.splits import Splits
+from fresh.document import Document, Example, Mask
+from fresh.methods.config import CutConfig
+from fresh.methods.rationales import learned
+from fresh.metrics.plausibility import token_f1
+from fresh.nn.hardkuma import HardKuma
+from fresh.nn.token_classifier import Kind, Tags
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.selection.discretizers import DISCRETIZERS, TopK
+from fresh.selection.extractors import SaliencyExtractor, select_read
+from fresh.selection.tagger import Tagger, build
+from fresh.training.config import ClassifierConfig
+from shared_tagger import KINDS, ONE_WORD, marks
+from tiny import N_POSITIONS
+from toy import DECIDING
+
+
+def documents_of(examples: Sequence[Example]) -> list[Document]:
+    return [example.document for example in examples]
+
+
+@pytest.fixture(scope="module")
+def taggers(toy: Splits, quick: ClassifierConfig) -> dict[Kind, Tagger]:
+    """A tagger of each kind that learnt from people."""
+    return {kind: Tagger.train(marks(toy.train), marks(toy.dev), ONE_WORD, quick, kind) for kind in KINDS}
+
+
+@pytest.fixture(params=KINDS)
+def tagger(request: pytest.FixtureRequest, taggers: dict[Kind, Tagger]) -> Tagger:
+    return taggers[request.param]
+
+
+# What it finds
+
+
+def test_a_tagger_finds_what_people_marked(tagger: Tagger, toy: Splits) -> None:
+    found = SaliencyExtractor(tagger, ONE_WORD).extract(documents_of(toy.test))
+    assert token_f1([mask.kept for _, mask in marks(toy.test)], [mask.kept for mask in found]) > 0.95
+
+
+def test_each_word_has_a_score_from_0_to_1_that_explains_no_label(tagger: Tagger, toy: Splits) -> None:
+    documents = documents_of(toy.test)
+    for document, saliency in zip(documents, tagger.score(documents), strict=True):
+        assert len(saliency) == saliency.n_read == len(document.words)
+        assert 0 <= saliency.scores.min() <= saliency.scores.max() <= 1
+        assert (saliency.target, saliency.id) == ("", document.id)
+
+
+@torch.no_grad()
+def test_words_that_are_all_sure_to_be_kept_are_still_ranked(quick: ClassifierConfig, toy: Splits) -> None:
+    network = build("words", quick)
+    network.head.out.bias.fill_(25.0)
+    documents = documents_of(toy.test[:8])
+    for document, saliency in zip(documents, Tagger(network).score(documents), strict=True):
+        logits = network(network.collate(network.words([text_of(document)])))[0][0, : len(document.words), 0]
+        assert saliency.scores.min() > 1 - 1e-9
+        assert len(set(saliency.scores.tolist())) == len(set(logits.tolist())) > 1
+
+
+def test_no_documents_have_no_scores(tagger: Tagger) -> None:
+    assert tagger.score([]) == []
+
+
+def test_other_documents_do_not_matter(tagger: Tagger, toy: Splits) -> None:
+    long = Document.from_words(["the", "film"] * 20 + ["awful"], id="long")
+    documents = [*documents_of(toy.test), long, Document.from_words(["incomprehensibilities"])]
+    alone = [tagger.score([document])[0] for document in documents]
+    for one, other in zip(alone, tagger.score(documents), strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+    for one, other in zip(alone, reversed(tagger.score(documents[::-1])), strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+
+
+def test_scoring_leaves_no_trace(tagger: Tagger, toy: Splits) -> None:
+    tagger.score(documents_of(toy.test))
+    assert not tagger.network.training
+    assert all(weight.grad is None for weight in tagger.network.parameters())
+
+
+@pytest.mark.parametrize("name", DISCRETIZERS)
+def test_every_discretizer_cuts_its_scores(name: str, tagger: Tagger, toy: Splits) -> None:
+    discretizer = learned(
+        CutConfig(discretizer=name, ratio=0.2, cutoff=0.5).make_discretizer(), tagger.score(documents_of(toy.train))
+    )
+    extractor = SaliencyExtractor(tagger, discretizer)
+    documents = documents_of(toy.test)
+    masks = extractor.extract(documents)
+    assert [len(mask) for mask in masks] == [len(document.words) for document in documents]
+    assert all(mask.kept.any() for mask in masks)
+    assert masks == [extractor.extract([document])[0] for document in documents]
+    found = [DECIDING & set(document.cut(mask).words) for document, mask in zip(documents, masks, strict=True)]
+    assert np.mean(list(map(bool, found))) > 0.95
+    assert "contiguous" not in name or all(len(mask.spans) == 1 for mask in masks)
+
+
+def test_a_tagger_is_given_no_label() -> None:
+    for function in (Tagger.score, Tagger.train):
+        kinds = [parameter.annotation for parameter in inspect.signature(function, eval_str=True).parameters.values()]
+        assert not any("Example" in str(kind) for kind in kinds)
+
+
+def test_a_tagger_reads_the_query(quick: ClassifierConfig) -> None:
+    untrained = Tagger(build("words", quick))
+    asked, other = (Document.from_words(["a", "film"], query) for query in (["praise"], ["blame"]))
+    one, two = untrained.score([asked, other])
+    assert not np.allclose(one.scores, two.scores, atol=1e-6)
+
+
+# Long documents
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def beginner(request: pytest.FixtureRequest, toy: Splits, quick: ClassifierConfig) -> Tagger:
+    """A tagger of beginnings that was taught to keep what it never reads."""
+    network = replace(quick.network, long="truncate")
+    config = replace(quick, network=network, train=replace(quick.train, epochs=1))
+    late = [(lengthened(document), Mask.from_spans([(100, 120)], 150)) for document, _ in marks(toy.train[:24])]
+    return Tagger.train(late, late[:8], ONE_WORD, config, request.param)
+
+
+def lengthened(document: Document) -> Document:
+    return Document.from_words([*document.words, *["film"] * (150 - len(document.words))], id=document.id)
+
+
+@pytest.mark.parametrize("name", DISCRETIZERS)
+def test_a_word_that_was_not_read_is_never_kept(name: str, beginner: Tagger, toy: Splits) -> None:
+    scores = beginner.score([lengthened(document) for document in documents_of(toy.test)])
+    config = CutConfig(discretizer=name, ratio=0.9)
+    for discretizer in (config.make_discretizer(), learned(config.make_discretizer(), scores)):
+        for saliency, mask in zip(scores, select_read(discretizer, scores), strict=True):
+            assert saliency.n_read == N_POSITIONS - 2
+            assert len(saliency) == len(mask) == 150
+            assert not saliency.scores[N_POSITIONS - 2 :].any()
+            assert mask.kept.any()
+            assert not mask.kept[N_POSITIONS - 2 :].any()
+
+
+@pytest.mark.parametrize("long", ["stagger", "chunk"])
+def test_every_word_of_a_long_document_has_its_own_score(long: Any, quick: ClassifierConfig) -> None:
+    untrained = Tagger(build("words", replace(quick, network=replace(quick.network, long=long))))
+    document = Document.from_words(["the", "incomprehensible", "film"] * 50 + ["awful"])
+    [whole], [short] = untrained.score([document]), untrained.score([Document.from_words(document.words[:3])])
+    assert whole.n_read == len(whole) == 151
+    assert whole.scores.min() > 0
+    assert len(np.unique(whole.scores[-4:])) > 1
+    assert len(short) == 3
+
+
+# Saved and loaded
+
+
+def test_a_saved_tagger_gives_the_same_masks_and_answers(
+    tagger: Tagger, predictor: Predictor, toy: Splits, tmp_path: Path
+) -> None:
+    model = Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor)
+    model.save_pretrained(tmp_path / "model")
+    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
+    assert isinstance(loaded.extractor, SaliencyExtractor)
+    assert isinstance(loaded.extractor.scorer, Tagger)
+    assert loaded.extractor.scorer.network.kind == tagger.network.kind
+    assert loaded.extractor.discretizer == TopK(0.2)
+    documents = documents_of(toy.test)
+    for one, other in zip(model.explain(documents), loaded.explain(documents), strict=True):
+        assert one.mask == other.mask
+        assert one.prediction == other.prediction
+        assert one.saliency is not None
+        assert other.saliency is not None
+        assert one.saliency.scores.tolist() == other.saliency.scores.tolist()
+    loaded.save_pretrained(tmp_path / "again")
+    assert small.digests(tmp_path / "again") == small.digests(tmp_path / "model")
+    assert "extractor/tags.json" in small.digests(tmp_path / "model")
+
+
+def test_a_gate_of_numbers_scores_by_its_mean_and_survives_saving(quick: ClassifierConfig, tmp_path: Path) -> None:
+    network = build("hardkuma", quick)
+    document = Document.from_words(["it", "was", "incomprehensible", "in", "the", "sea"])
+    [saliency] = Tagger(network).score([document])
+    with torch.no_grad():
+        outputs, _ = network(network.collate(network.words([text_of(document)])))
+        gate = HardKuma.of(outputs[0, :6])
+        np.testing.assert_allclose(saliency.scores, gate.mean().numpy(), atol=1e-6)
+        open_by = network.keep_logits(outputs)[0, :6].sigmoid()
+        torch.testing.assert_close(open_by, 1 - gate.zero(), atol=1e-5, rtol=1e-5)
+    network.save(tmp_path / "gate")
+    [same] = Tagger(Tags.load(tmp_path / "gate", "cpu")).score([document])
+    assert same.scores.tolist() == saliency.scores.tolist()

@@ -1,0 +1,100 @@
+"""`fresh serve` in a process of its own, with many clients at once."""
+
+import asyncio
+import gc
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from fastapi import FastAPI
+
+from fresh.attribution.support_model import Support
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.reporting.console import to_record
+from fresh.web import server
+from served import TEXT, save_models
+
+N_CLIENTS = 50
+SECONDS = 4
+WORDS = TEXT.split()
+TEXTS = [" ".join(WORDS[number % 12 :] + WORDS[: number % 7 + 1]) for number in range(84)]
+
+Answers = list[tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def place(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_models(support, predictor, tmp_path_factory.mktemp("models"))["one-length"]
+
+
+@pytest.fixture(scope="module")
+def address(place: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "fresh", "serve", f"model={place}", "--port", "0", "--device", "cpu"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split(" at ")[1].split()[0]
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=20)[1]
+    assert "Traceback" not in said
+
+
+async def client(address: str, number: int, ends: float) -> Answers:
+    """Ask one text after the other; all answers must be good ones."""
+    place = urlsplit(address)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    found: Answers = []
+    while time.monotonic() < ends:
+        text = TEXTS[(number + len(found)) % len(TEXTS)]
+        body = json.dumps({"text": text})
+        head = f"POST /v1/models/model/explain HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        told = (await reader.readuntil(b"\r\n\r\n")).lower()
+        assert told.startswith(b"http/1.1 200"), told
+        [length] = re.findall(rb"content-length: (\d+)", told)
+        found.append((text, json.loads(await reader.readexactly(int(length)))))
+    writer.close()
+    return found
+
+
+async def crowd(address: str) -> list[Answers]:
+    """Have all clients ask at the same time."""
+    ends = time.monotonic() + SECONDS
+    return await asyncio.gather(*(client(address, number, ends) for number in range(N_CLIENTS)))
+
+
+def test_fifty_clients_get_their_own_answers_and_no_error(address: str, place: str) -> None:
+    model = Rationalizer.from_pretrained(place, device="cpu")
+    right = dict(zip(TEXTS, map(to_record, model.explain(TEXTS)), strict=True))
+    found = asyncio.run(crowd(address))
+    assert all(len(answers) > 1 for answers in found)
+    for text, record in (answer for answers in found for answer in answers):
+        expected = right[text]
+        assert [record[name] for name in ("label", "rationale")] == [expected[name] for name in ("label", "rationale")]
+        assert record["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-5)
+
+
+def test_what_is_loaded_is_not_looked_through_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[int] = []
+
+    class Served:
+        def run(self, sockets: list[Any]) -> None:
+            frozen.append(gc.get_freeze_count())
+
+    monkeypatch.setattr(server, "serving", lambda *_: Served())
+    try:
+        with server.bind("127.0.0.1", 0) as taken:
+            server.serve(FastAPI(), taken)
+    finally:
+        gc.unfreeze()
+    assert frozen[0] > 10_000

@@ -1,0 +1,274 @@
+"""What stands before every page: headers, hosts, origins, sizes, times, files, ports."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+from starlette.types import Message
+
+from fresh.serving.app import ServeConfig
+from fresh.study.web.app import StudyServeConfig
+from fresh.web.assets import FOREVER, Assets, templates_of
+from fresh.web.errors import Problem
+from fresh.web.metrics import Measures
+from fresh.web.security import HEADERS, Guard, Rules, hosts_of, is_loopback, name_in
+from fresh.web.server import PortError, address_of, bind, make_app
+from running import running
+
+ASSETS = Assets({"page.css": b"body {}", "page.js": b"start();"})
+RULES = Rules(hosts_of("127.0.0.1", frozenset({"proxy.example"})), most_bytes=100, larger={"/large": 1000}, seconds=5)
+
+
+def app_with(rules: Rules) -> FastAPI:
+    app = make_app("a test", "1", rules, ASSETS, Measures())
+
+    @app.post("/small")
+    @app.post("/large")
+    async def count(body: dict[str, str]) -> int:
+        return len(body)
+
+    @app.get("/broken")
+    def broken() -> None:
+        raise RuntimeError("a secret")
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(app_with(RULES), base_url="http://127.0.0.1:8000", raise_server_exceptions=False) as client:
+        yield client
+
+
+def told(answer: Any) -> tuple[int, str]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    return answer.status_code, answer.json()["detail"]
+
+
+@pytest.mark.parametrize("address", ["/metrics", "/nowhere", "/broken", "/small"])
+def test_every_answer_has_safe_headers(client: TestClient, address: str) -> None:
+    found = client.get(address).headers
+    assert {name: found[name] for name in HEADERS} == HEADERS
+    assert found["cache-control"] == "no-store"
+    for unsafe in ("unsafe-inline", "unsafe-eval", "*"):
+        assert unsafe not in found["content-security-policy"]
+
+
+def test_what_went_wrong_inside_is_not_told(client: TestClient) -> None:
+    said = "Something went wrong that should not have. What it was stands in the log of the server."
+    assert told(client.get("/broken")) == (500, said)
+
+
+def test_addresses_that_are_not_there_are_told(client: TestClient) -> None:
+    assert told(client.get("/a")) == (
+        404,
+        "There is nothing at this address. What there is stands in /v1/openapi.json.",
+    )
+    said = "This address is not asked in this way. How it is asked stands in /v1/openapi.json."
+    assert told(client.get("/small")) == (405, said)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "localhost@evil.example:8000"])
+def test_another_name_for_loopback_is_refused(client: TestClient, host: str) -> None:
+    answer = client.get("/metrics", headers={"host": host})
+    assert told(answer) == (
+        421,
+        f"This server is not reached as {host!r}. Use the address that it printed, or start it with "
+        "--allow-host and that name.",
+    )
+
+
+FORWARDED = {"X-Forwarded-For": "198.51.100.9, 203.0.113.7", "X-Forwarded-Proto": "https"}
+
+
+@pytest.mark.parametrize(
+    ("trusted", "believed"),
+    [
+        ((), False),
+        (("10.0.0.0/8", "::1"), False),
+        (("127.0.0.1",), True),
+        (("10.1.0.0/16", "127.0.0.0/8"), True),
+    ],
+)
+def test_only_a_proxy_that_was_named_says_where_requests_come_from(
+    trusted: tuple[str, ...], believed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn would take it, unless it is told otherwise
+    app = FastAPI()
+
+    @app.get("/")
+    def seen(request: Request) -> list[str]:
+        return [request.client.host if request.client else "", request.url.scheme]
+
+    with running(app, trusted) as address:
+        found = httpx.get(address, headers=FORWARDED).json()
+    assert found == (["203.0.113.7", "https"] if believed else ["127.0.0.1", "http"])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost", "LOCALHOST:99", "[::1]:8000", "proxy.example"])
+def test_its_own_names_are_taken(client: TestClient, host: str) -> None:
+    assert client.get("/metrics", headers={"host": host}).status_code == 200
+
+
+def test_pages_of_others_may_not_post(client: TestClient) -> None:
+    headers = {"host": "127.0.0.1:8000"}
+    for origin in ("http://evil.example", "null", "http://localhost:8001", "http://[", "http://127.0.0.1:80000"):
+        answer = client.post("/small", json={}, headers=headers | {"origin": origin})
+        said = f"A page of {origin} may not ask this server. Ask it from its own page, or without one."
+        assert told(answer) == (403, said)
+    for origin in ("http://127.0.0.1:8000", "https://proxy.example"):
+        assert client.post("/small", json={}, headers=headers | {"origin": origin}).status_code == 200
+
+
+def test_bodies_have_a_size(client: TestClient) -> None:
+    body = {"a": "x" * 200}
+    said = "The request is larger than 100 bytes, the most that is taken here. Send less at a time."
+    assert told(client.post("/small", json=body)) == (413, said)
+    assert client.post("/large", json=body).status_code == 200
+    kind = {"content-type": "application/json"}
+    unknown = client.post("/small", content=(b"x" * 60 for _ in range(3)), headers=kind)  # its size is not told
+    assert told(unknown) == (413, said)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    sent: list[Message] = []
+
+    async def never() -> Message:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def keep(message: Message) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": "/small",
+        "raw_path": b"/small",
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+        "root_path": "",
+        "client": None,
+        "server": None,
+        "state": {},
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+    }
+    asyncio.run(app_with(replace(RULES, seconds=0.05))(scope, never, keep))
+    assert sent[0]["status"] == 408
+    assert b"The request did not come whole within 0.05 seconds. Send it again." in sent[1]["body"]
+
+
+@given(st.text(), st.sampled_from(["127.0.0.1", "localhost", "::1"]))
+def test_no_other_name_passes_for_loopback(host: str, bound: str) -> None:
+    rules = Rules(hosts_of(bound, frozenset()))
+    headers = [(b"host", host.encode("latin-1", "replace"))]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+    known = name_in(host.encode("latin-1", "replace").decode("latin-1")) in ("127.0.0.1", "localhost", "::1")
+    with nullcontext() if known else pytest.raises(Problem, match=r"^421: This server is not reached as"):
+        Guard(app_with(rules), rules).check(scope)
+
+
+def test_beyond_loopback_any_name_is_taken_unless_some_are_listed() -> None:
+    assert hosts_of("0.0.0.0", frozenset()) == frozenset()  # noqa: S104
+    assert hosts_of("10.0.0.5", frozenset({"a.example"})) == {"a.example"}
+    assert is_loopback("127.8.8.8")
+    assert not is_loopback("a.example")
+
+
+def test_files_are_kept_for_good_under_an_address_that_changes_with_them(client: TestClient) -> None:
+    answer = client.get(ASSETS.url("page.js"))
+    assert (answer.text, answer.headers["cache-control"]) == ("start();", FOREVER)
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    other = Assets({"page.css": b"body { }", "page.js": b"start();"})
+    assert other.url("page.js") != ASSETS.url("page.js")
+    said = "There is no such file in this version of the pages. Load the page again."
+    for address in (other.url("page.js"), f"/static/{ASSETS.digest}/..%2f..%2fguard.py"):
+        assert client.get(address).status_code == 404
+    assert told(client.get(other.url("page.js"))) == (404, said)
+
+
+def test_templates_escape_all_that_is_put_into_them() -> None:
+    templates = templates_of("fresh.web", "pages", ASSETS)
+    assert templates.from_string("{{ it }}").render(it="<b>&'") == "&lt;b&gt;&amp;&#39;"
+
+
+def test_a_port_in_use_is_told() -> None:
+    with bind("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        assert address_of(taken) == f"http://127.0.0.1:{port}/"
+        assert taken.proto == socket.IPPROTO_TCP  # else answers wait for company in the network
+        with pytest.raises(PortError) as caught:
+            bind("127.0.0.1", port)
+    assert str(caught.value) == (
+        f"Port {port} of 127.0.0.1 is in use. Choose another with --port, or let one be found with --port 0."
+    )
+
+
+def test_addresses_that_cannot_be_listened_on_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PortError, match=r"^A port is a number from 0 to 65535, got 70000\.$"):
+        bind("127.0.0.1", 70000)
+
+    def not_found(*_given: Any, **_more: Any) -> None:
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", not_found)
+    with pytest.raises(PortError) as caught:
+        bind("no.such.host", 80)
+    assert str(caught.value) == (
+        "no.such.host is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them."
+    )
+
+
+def test_pages_hold_neither_scripts_nor_styles_nor_addresses_of_others() -> None:
+    source = Path(__file__).parents[2] / "src/fresh"
+    for path in (*(source / "web/pages").iterdir(), *(source / "study/web/pages").iterdir()):
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "innerHTML" not in text
+        assert "http://" not in text
+        assert "https://" not in text
+        assert "style=" not in text
+        assert "<style" not in text
+        assert "<script>" not in text
+        assert "| safe" not in text
+
+
+def test_nobody_adds_figures_without_end(client: TestClient) -> None:
+    before = client.get("/metrics").text.count("\n")
+    for number in range(5):
+        assert client.request(f"METHOD{number}", "/metrics").status_code == 405
+        assert client.get(f"/nowhere/{number}").status_code == 404
+    told = client.get("/metrics").text
+    assert "METHOD" not in told
+    assert "nowhere" not in told
+    assert told.count("\n") - before < 60
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "https://a.org", "a.org:8000", "a.org/", "*", "*.a.org", "a b", "8000", "b\u00fccher.org", "a..org", "-a"],
+)
+@pytest.mark.parametrize("config", [ServeConfig, StudyServeConfig])
+def test_only_names_of_servers_can_be_allowed(name: str, config: type[ServeConfig] | type[StudyServeConfig]) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # all of it is compared
+        config(allow_hosts=frozenset((name,)))
+    assert str(caught.value) == (
+        f"--allow-host takes the name of a server alone, such as texts.example.org, got {name!r}. Leave out what "
+        "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
+    )
+
+
+def test_names_of_servers_can_be_allowed() -> None:
+    names = frozenset(("a.org", "localhost", "192.168.0.7", "::1", "xn--bcher-kva.example", "my_server", "3.org"))
+    for config in (ServeConfig, StudyServeConfig):
+        assert config(allow_hosts=names).allow_hosts == names

@@ -1,0 +1,255 @@
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.data.corpora import CORPORA
+from fresh.data.fingerprints import Seen
+from fresh.document import Document, Example, Mask
+from fresh.study.answer import Answer, StudyError
+from fresh.study.items import Load, make_plan
+from fresh.study.sampling import draw, in_turns, random_mask
+from strategies import documents
+from studies import FakeModel, First, corpus, load, plan, study, text_of, two_ways
+
+DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
+
+
+def test_each_document_is_cut_in_each_condition() -> None:
+    made = plan()
+    assert made.conditions == ("human", "random", "run", "fresh", "full")
+    assert [(item.document, item.condition) for item in made.items] == [(d, c) for d in range(6) for c in range(5)]
+    for document, source in enumerate(made.documents):
+        number = int(source.id.removeprefix("doc-"))
+        human, scattered, run, fresh, full = made.items[5 * document : 5 * document + 5]
+        assert text_of(human) == f"word{number}.1 word{number}.2 word{number}.3"
+        assert text_of(fresh) == f"word{number}.0 word{number}.1 word{number}.2"
+        assert text_of(full) == " ".join(f"word{number}.{place}" for place in range(8))
+        assert len(scattered.rationale.words) == len(run.rationale.words) == 3
+        assert text_of(run) in text_of(full)
+        assert sorted(scattered.rationale.words) == list(scattered.rationale.words)
+        assert {item.label for item in (human, scattered, run, fresh, full)} == {("neg", "pos")[number % 2]}
+
+
+def test_items_tell_nothing_of_condition_or_document() -> None:
+    made = plan()
+    for item in (*made.items, *made.practice, *made.checks):
+        assert item.rationale.id == ""
+        assert text_of(item) == text_of(item).lower()
+
+
+def test_casing_can_be_kept_for_all() -> None:
+    assert all(word.startswith("Word") for item in plan(casing="kept").items for word in item.rationale.words)
+
+
+def test_queries_come_along_in_the_same_casing() -> None:
+    made = make_plan(study(two_ways()), corpus(query="Is it Good"), load)
+    assert {item.rationale.query for item in (*made.items, *made.practice)} == {("is", "it", "good")}
+
+
+def test_practice_is_of_other_documents_and_all_conditions() -> None:
+    made = plan(practice=10)
+    sampled = {item.rationale.words[0].partition(".")[0] for item in made.items}
+    practised = [item.rationale.words[0].partition(".")[0] for item in made.practice]
+    assert len(set(practised)) == 10
+    assert not sampled & set(practised)
+    assert Counter(item.condition for item in made.practice) == dict.fromkeys(range(5), 2)
+
+
+def test_checks_ask_for_certain_answers() -> None:
+    first, second = make_plan(study(checks=2, labels={"neg": "Bad"}), corpus(), load).checks
+    assert text_of(first) == (
+        "this is a check that you are reading . please choose bad , not confident and very easy ."
+    )
+    assert first.asked == Answer("neg", 1, 5)
+    assert second.asked == Answer("pos", 4, 1)
+
+
+def test_a_check_asks_about_something_like_all_others() -> None:
+    examples = [
+        replace(example, document=replace(example.document, query=("Is", f"it{number}")))
+        for number, example in enumerate(corpus())
+    ]
+    made = make_plan(study(two_ways(), checks=3, examples=1), examples, load)
+    asked = {item.rationale.query for item in made.checks}
+    assert len(asked) == 3
+    assert asked <= {("is", f"it{number}") for number in range(20)}
+    assert not asked & {item.rationale.query for item in (*made.items, *made.practice, *made.examples)}
+    assert made == make_plan(study(two_ways(), checks=3, examples=1), examples, load)
+    few = make_plan(study(two_ways(), checks=3), examples[:8], load)  # all are shown
+    assert all(item.rationale.query for item in few.checks)
+
+
+def test_there_are_no_more_checks_than_documents() -> None:
+    assert len(plan(two_ways(), sample=2, checks=3).checks) == 2
+
+
+def test_the_seed_decides() -> None:
+    assert plan(seed=3) == plan(seed=3)
+    assert plan(seed=3).documents != plan(seed=4).documents
+
+
+def test_shared_texts_are_numbered_and_drawn_last() -> None:
+    asked = corpus(20, n_asked=2)
+    assert len({source.text for source in make_plan(study(two_ways(), sample=10), asked, load).documents}) == 10
+    many = make_plan(study(two_ways(), sample=18), asked, load).documents
+    assert len({source.text for source in many}) == 10
+    assert all(Counter(source.text for source in many)[source.text] <= 2 for source in many)
+
+
+def test_what_somebody_should_know_is_said() -> None:
+    examples = corpus()
+    trained = FakeModel(First(8), seen=Seen.of(example.document for example in examples))
+    ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
+    assert make_plan(study(ways), examples, lambda _: trained).remarks == (
+        "ours was trained with 6 of 6 documents: its rationales may be too good.",
+        "ours and full show the same words in 6 of 6 documents.",
+    )
+    assert make_plan(study(two_ways(), per_item=4), examples, load).remarks == (
+        "per_item is 4, an even number: votes may be tied, half against half. Choose an odd one.",
+    )
+
+
+def refused(examples: list[Example], ways: dict[str, Any], load: Load = load, **settings: Any) -> str:
+    with pytest.raises(StudyError) as caught:
+        make_plan(study(ways, **settings), examples, load)
+    return str(caught.value)
+
+
+def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
+    def strange(folder: str) -> FakeModel:
+        if folder == "gone":
+            raise ValueError("There is no folder gone.")
+        return FakeModel(labels=("no", "yes"), asks=True)
+
+    ways = {"human": {"kind": "human"}, "pairs": {"model": "pairs"}, "gone": {"model": "gone"}}
+    told = refused(corpus(7, marked=False), ways, strange, labels={"POS": "Positive"})
+    assert told.splitlines() == [
+        "The study names labels that no document has: POS. There are: neg, pos.",
+        "No words are marked in any of the 7 documents: there are no human rationales to show. Leave the human "
+        "condition out, or name the column that has them (rationale).",
+        "conditions.pairs: the model knows the labels no, yes, but the documents have neg, pos. Train one on these "
+        "labels.",
+        "conditions.pairs: the model was trained with queries, but the documents have none. Choose a model that was "
+        "trained without queries.",
+        "conditions.gone: There is no folder gone.",
+    ]
+
+
+def test_single_texts_models_are_refused_for_pairs() -> None:
+    assert refused(corpus(query="why ?"), {"a": {"model": "model-2"}}) == (
+        "conditions.a: the model was trained without queries, but the documents have some. Choose a model that was "
+        "trained with queries."
+    )
+
+
+def test_bad_documents_are_refused() -> None:
+    full = {"full": {"kind": "full_text"}}
+    same = [replace(example, label="neg") for example in corpus()]
+    assert refused(same, full) == ("All 20 documents have the label 'neg'. People need at least two to choose from.")
+    twins = [replace(example, document=replace(example.document, id="x")) for example in corpus()]
+    assert refused(twins, full) == "20 documents are called 'x'. Give each its own id."
+    half = [*corpus(), Example(Document.from_words(["\ud800"], id="half"), "pos")]
+    assert refused(half, full) == "Document 'half' holds half a character. Mend it, or leave it out."
+    assert refused(corpus(), full, labels={"neg": "pos"}) == (
+        "Two labels look alike as people read them: 'pos' and 'pos'. Give each its own in [labels]."
+    )
+    assert refused(corpus(), full, labels={"neg": " POS"}) == (
+        "Two labels look alike as people read them: ' POS' and 'pos'. Give each its own in [labels]."
+    )
+    broken = [replace(one, label="pos\nneg") if number % 2 else one for number, one in enumerate(corpus())]
+    assert refused(broken, full) == (
+        "The label 'pos\\nneg', as people read it, must stand on one line, got 'pos\\nneg'. Take the line breaks out."
+    )
+    assert refused(corpus(7), full).endswith("there are 7. Ask for less (sample, practice).")
+
+
+def test_empty_rationales_are_refused() -> None:
+    ways = {"ours": {"model": "model-0"}, "random": {"kind": "random_contiguous", "like": "ours"}}
+    assert refused(corpus(8), ways, practice=0, sample=8).endswith(
+        "is kept (8 such documents), so that there is nothing to show. Choose a model that always keeps some."
+    )
+
+
+@given(documents(), st.data(), st.booleans(), st.integers(0, 9))
+def test_random_words_keep_their_number_and_order(
+    document: Document, data: st.DataObject, contiguous: bool, seed: int
+) -> None:
+    n_kept = data.draw(st.integers(0, len(document.words)))
+    mask = random_mask(document, n_kept, contiguous, np.random.default_rng(seed))
+    assert int(mask.kept.sum()) == n_kept
+    assert len(mask.spans) <= 1 or not contiguous
+    assert document.cut(mask).words == tuple(w for w, kept in zip(document.words, mask.kept, strict=True) if kept)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), min_size=1, max_size=30), st.data())
+def test_samples_have_the_mix_of_labels(rows: list[tuple[str, int]], data: st.DataObject) -> None:
+    examples = [Example(Document.from_words([f"text{text}"], id=str(i)), label) for i, (label, text) in enumerate(rows)]
+    n = data.draw(st.integers(1, len(examples)))
+    places = draw(examples, n, np.random.default_rng(0))
+    assert len(set(places)) == len(places) == n
+    counts, sizes = (Counter(e.label for e in part) for part in ([examples[p] for p in places], examples))
+    assert all(abs(counts[label] - n * size / len(examples)) < 1 for label, size in sizes.items())
+
+
+@pytest.mark.parametrize(("name", "n_texts"), [("movies", 100), ("multirc", 83)])
+def test_the_papers_corpora_make_studies(name: str, n_texts: int) -> None:
+    if not DATA.is_dir():
+        message = f"The corpora are not at {DATA}. Name their folder in FRESH_DATA."
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
+    examples = CORPORA[name].read(DATA).test
+    ways = {**two_ways(), "run": {"kind": "random_contiguous", "like": "human"}}
+    made = make_plan(study(ways, sample=100), examples, load)
+    first = CORPORA[name].labels[0]
+    expected = 100 * sum(example.label == first for example in examples) / len(examples)
+    assert abs(sum(source.label == first for source in made.documents) - expected) < 1
+    assert len({source.text for source in made.documents}) == n_texts
+    lengths = [len(item.rationale.words) for item in made.items]
+    assert lengths[0::3] == lengths[2::3]
+
+
+def test_sst_has_no_human_rationales() -> None:
+    examples = [Example(e.document, e.label) for e in corpus()]
+    assert "No words are marked in any of the 20 documents" in refused(examples, two_ways())
+    unmarked = [replace(e, human=Mask(np.zeros(8, dtype=bool))) for e in corpus()]
+    assert "No words are marked in any of the 20 documents" in refused(unmarked, two_ways())
+    few = [*corpus(7), *unmarked[7:]]
+    assert refused(few, two_ways()) == (
+        "The study needs 8 documents (6 to be judged and 2 to practise), but there are 20, of which people marked "
+        "words in 7. Ask for less (sample, practice), or leave the human condition out."
+    )
+
+
+def test_labels_take_turns_in_practice_and_examples() -> None:
+    made = plan(two_ways(), n=40, sample=6, practice=4, examples=2)
+    assert len({item.label for item in made.practice[:2]}) == 2
+    assert len({item.label for item in made.practice[2:]}) == 2
+    assert len({item.label for item in made.examples}) == 2
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12))
+def test_taking_turns_keeps_all_and_their_order(labels: list[str]) -> None:
+    given_ones = [
+        Example(Document.from_text(f"text {number}", str(number)), label) for number, label in enumerate(labels)
+    ]
+    turned = in_turns(given_ones)
+    assert sorted(map(id, turned)) == sorted(map(id, given_ones))
+    for label in "abc":
+        assert [one for one in turned if one.label == label] == [one for one in given_ones if one.label == label]
+    n_least = min(Counter(labels).values(), default=0)
+    n_labels = len(set(labels))
+    for turn in range(n_least):
+        assert len({one.label for one in turned[turn * n_labels : (turn + 1) * n_labels]}) == n_labels
+
+
+def test_labels_stand_in_the_order_of_the_study() -> None:
+    labels = {"pos": "Good", "neg": "Bad"}
+    assert list(make_plan(study(two_ways(), labels), corpus(), load).labels.items()) == list(labels.items())
+    assert list(make_plan(study(two_ways(), {"pos": "Good"}), corpus(), load).labels) == ["pos", "neg"]
+    assert list(make_plan(study(two_ways()), corpus(), load).labels) == ["neg", "pos"]

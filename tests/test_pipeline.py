@@ -1,0 +1,311 @@
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fresh
+import small
+from fresh.attribution.support_model import Support
+from fresh.audit.audit import GUARANTEE, audit
+from fresh.config import ConfigError, from_mapping
+from fresh.data.splits import DataError, Splits
+from fresh.document import Document, Example, Saliency
+from fresh.evaluation.baselines import most_frequent, train_baselines
+from fresh.evaluation.random_words import random_masks
+from fresh.evaluation.warnings import FEW
+from fresh.methods.config import FreshConfig
+from fresh.methods.gate_config import LeiConfig
+from fresh.metrics.classification import accuracy, class_scores, macro_f1
+from fresh.persistence import ModelError
+from fresh.pipeline import TRIALS, advice, identity, resolve, train
+from fresh.predictor import Predictor
+from fresh.progress import SILENT
+from fresh.rationalizer import Rationalizer
+from fresh.reporting.report import Report, Row
+from fresh.training.loop import Watch
+
+
+@pytest.fixture(scope="module")
+def quick_settings(encoders: dict[str, Path]) -> dict[str, Any]:
+    return {**small.run_settings(encoders["bert"], epochs=1, baseline=False), "progress": SILENT}
+
+
+@pytest.fixture(scope="module")
+def splits(toy: Splits) -> Splits:
+    return small.some(toy)
+
+
+@pytest.fixture(scope="module")
+def full(splits: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Rationalizer:
+    """A model that was trained with all that training does, and saved."""
+    place = tmp_path_factory.mktemp("full") / "model"
+    settings = small.run_settings(encoders["bert"], epochs=6, ratio=0.3)
+    model = train(splits, out=place, progress=SILENT, **settings)
+    saved = Rationalizer.from_pretrained(place)
+    assert small.reported(saved.report) == small.reported(model.report)
+    assert sorted(path.name for path in place.parent.iterdir()) == ["model", "model-report.html"]
+    for path in (place / "config.json", place / "README.md"):
+        assert str(encoders["bert"]) not in path.read_text(encoding="utf-8")
+    return model
+
+
+def test_all_kinds_of_data_give_the_same_model(splits: Splits, quick_settings: dict[str, Any], tmp_path: Path) -> None:
+    import datasets
+    import pandas as pd
+
+    tables = {name: small.rows(getattr(splits, name)) for name in ("train", "dev", "test")}
+    files = {name: str(small.write_csv(tmp_path / f"{name}.csv", tables[name])) for name in tables}
+    rest = {"dev": files["dev"], "test": files["test"]}
+    pairs = [(row["text"], row["label"]) for row in tables["train"]]
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+        "splits": (splits, {}),
+        "file": (files["train"], rest),
+        "folder": (tmp_path, {}),
+        "pairs": (pairs, rest),
+        "dicts": (tables["train"], rest),
+        "frame": (pd.DataFrame(tables["train"]), rest),
+        "datasets": (datasets.DatasetDict({k: datasets.Dataset.from_list(v) for k, v in tables.items()}), {}),
+    }
+    found = {}
+    for name, (data, more) in kinds.items():
+        train(data, out=tmp_path / "out" / name, **quick_settings, **more)
+        found[name] = small.digests(tmp_path / "out" / name)
+    assert all(digests == found["splits"] for digests in found.values())
+
+
+def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, Any]) -> None:
+    pairs = [(example.document.text, example.label) for example in splits.train]
+    model = train(pairs, dev_share=0.2, test_share=0.25, **quick_settings)
+    assert small.reported(model.report).n_documents == 12
+
+
+def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
+    config = resolve(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
+    documents = [example.document for example in splits.test]
+    gold = [example.label for example in splits.test]
+    explained = full.explain(documents)
+    masks = [item.mask for item in explained]
+    learnt = [full.extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)]
+    beside = train_baselines(splits, full, (learnt[0], learnt[1]), None, config, Watch())
+    assert isinstance(beside.random, Predictor)
+    assert isinstance(beside.complement, Predictor)
+    drawn, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
+    support: Support = full.extractor.support  # type: ignore[attr-defined]
+    kept = float(np.concatenate([mask.kept for mask in masks]).mean())
+    answers = {
+        "full text (support model)": (support.predict(documents), 1.0),
+        "FRESH (attention_gradient)": ([item.prediction for item in explained], kept),
+        "random words": (beside.random.predict(list(map(Document.cut, documents, drawn))), kept),
+        "complement": (beside.complement.predict(list(map(Document.cut, documents, dropped))), 1 - kept),
+    }
+    report = small.reported(full.report)
+    assert report.n_documents == len(documents) == 16
+    *rows, majority = report.rows
+    assert [row.name for row in rows] == list(answers)
+    assert majority.name == f"majority class ({most_frequent(splits.train)})"
+    for row, (predicted, share) in zip(rows, answers.values(), strict=True):
+        given = [answer.label for answer in predicted]
+        assert row.macro_f1 == macro_f1(gold, given, ["neg", "pos"])
+        assert row.accuracy == accuracy(gold, given)
+        assert row.kept == pytest.approx(share)
+        scores = class_scores(gold, given, ["neg", "pos"])
+        assert [(one.label, one.f1) for one in row.classes] == [(one.label, one.f1) for one in scores]
+
+
+def test_without_baseline_the_same_predictor_reads_the_rest(splits: Splits, quick_settings: dict[str, Any]) -> None:
+    report = small.reported(train(splits, **quick_settings).report)
+    shown = ["random words, same predictor", "complement, same predictor", "majority class (neg)"]
+    assert [row.name for row in report.rows][2:] == shown
+    assert report.rows[1].kept == report.rows[2].kept
+
+
+def test_a_finished_model_is_audited_and_the_verdicts_stand_in_report_and_page(
+    splits: Splits, quick_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    model = train(splits, out=tmp_path / "model", **{**quick_settings, "audit": True})
+    report = small.reported(model.report)
+    others = {"train": splits.train, "dev": splits.dev}
+    assert report.verdicts == audit(model, splits.test, others, TRIALS).verdicts
+    assert {verdict.name: verdict.found for verdict in report.verdicts}["invariance"] == "holds"
+    assert report.guarantee == GUARANTEE
+    page = (tmp_path / "model-report.html").read_text(encoding="utf-8")
+    assert all(verdict.name in page for verdict in report.verdicts)
+    assert small.reported(train(splits, **quick_settings).report).verdicts == ()
+
+
+def fresh_config(*given: Any) -> FreshConfig:
+    config = resolve(*given).method
+    assert isinstance(config, FreshConfig)
+    return config
+
+
+def test_settings_are_flat_or_dotted() -> None:
+    flat = resolve("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
+    dotted = resolve("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
+    assert flat == dotted
+    assert flat.method.train.epochs == 3
+
+
+def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
+    wrong: dict[str, Any] = {"ration": 0.1, "train.epoch": 3, "seed": "x", "dropout": 2, "scorer": "atention"}
+    with pytest.raises(ConfigError) as caught:
+        train(splits, progress=SILENT, **wrong)
+    assert str(caught.value).splitlines() == [
+        "ration is not a setting. Did you mean ratio?",
+        "train.epoch is not a setting. Did you mean train.epochs?",
+        "seed must be a whole number, got 'x'.",
+        "dropout must be at least 0 and below 1, got 2.0.",
+        "atention is not a scorer. Did you mean attention?",
+    ]
+
+
+def test_what_is_given_goes_before_the_file_and_that_before_the_corpus(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('scorer = "gradient"\nratio = 0.4\n[train]\nepochs = 12\nseed = 3\n', encoding="utf-8")
+    method = fresh_config("sst", tmp_path, file, {"train.epochs": "2"})
+    assert (method.scorer, method.ratio) == ("gradient", 0.4)
+    assert (method.train.epochs, method.train.seed) == (2, 3)
+    assert fresh_config("sst", tmp_path, file, {"ratio": 0.5}).ratio == 0.5
+
+
+def test_a_wrong_settings_file_is_told_like_wrong_options(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("ration = 0.4\n[train]\nepoch = 12\n", encoding="utf-8")
+    expected = "ration is not a setting. Did you mean ratio?\ntrain.epoch is not a setting. Did you mean train.epochs?"
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+        resolve("x.csv", None, file, {})
+
+
+def test_other_rationales_make_another_run(splits: Splits) -> None:
+    run = resolve(splits, None, None, {})
+    unmarked = tuple(Example(example.document, example.label) for example in splits.train)
+    one, other = (identity(run, given, None) for given in (splits, Splits(unmarked, splits.dev, splits.test)))
+    assert {name for name in one if one[name] != other[name]} == {"data"}
+
+
+@pytest.fixture
+def corpora(splits: Splits, tmp_path: Path) -> Path:
+    """A folder with a tiny corpus in the layout of SST."""
+    (tmp_path / "corpora/sst").mkdir(parents=True)
+    for name in ("train", "dev", "test"):
+        rows = [
+            {"id": row["id"], "document": row["text"], "label": "1" if row["label"] == "pos" else "0"}
+            for row in small.rows(getattr(splits, name))
+        ]
+        small.write_jsonl(tmp_path / "corpora/sst" / f"{name}.jsonl", rows)
+    return tmp_path / "corpora"
+
+
+def make_nothing(_support: Support) -> Any:
+    """Stand for a scorer of one's own."""
+
+
+MORE_WORDS = "keep more words (--ratio)."
+CAREFUL = "choose words with more care (--scorer integrated_gradients, which takes longer), or " + MORE_WORDS
+
+
+@pytest.mark.parametrize(
+    ("scores", "settings", "told"),
+    [
+        ((0.9, 0.8), {}, CAREFUL),
+        ((0.9, 0.8), {"scorer": "integrated_gradients"}, MORE_WORDS),
+        ((0.9, 0.8), {"distil": True}, MORE_WORDS),
+        ((0.9, 0.87), {}, None),
+        ((0.9, 0.8), {"scorer": "random"}, None),
+    ],
+)
+def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
+    scores: tuple[float, float], settings: dict[str, Any], told: str | None
+) -> None:
+    method = from_mapping(FreshConfig, settings)
+    full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
+    begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
+    expected = [] if told is None else [begin + told]
+    assert list(advice(Report(FEW, (full, replace(own, own=True))), method, None)) == expected
+    if told:
+        close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
+        assert list(advice(Report(FEW, (full, close)), method, None)) == []  # it may be chance
+        assert list(advice(Report(FEW, (replace(own, own=True),)), method, None)) == []
+        assert list(advice(Report(FEW, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
+    assert list(advice(Report(FEW - 1, (full, replace(own, own=True))), method, None)) == []
+    assert list(advice(Report(FEW, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
+
+
+def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:
+    model = train("sst", data_dir=corpora, **quick_settings)
+    assert model.labels == ("0", "1")
+    assert model.settings["ratio"] == 0.2
+    assert fresh_config("movies", corpora, None, {}).ratio == 0.3
+
+
+def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settings: dict[str, Any]) -> None:
+    assert train("sst", data_dir=corpora, ratio=0.5, **quick_settings).settings["ratio"] == 0.5
+
+
+def test_a_corpus_needs_its_folder() -> None:
+    expected = "sst is the name of a corpus. Say where its files are: --data-dir FOLDER."
+    for data in ("sst", ["sst"]):
+        with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
+            train(data, progress=SILENT)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("sts", "sts is not a corpus. Did you mean sst?"),
+        (
+            ["sst", "movies"],
+            "With a data folder, the data is the name of one corpus: sst, agnews, evinf, movies, multirc.",
+        ),
+    ],
+)
+def test_a_data_folder_wants_one_corpus(data: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
+        train(data, data_dir=tmp_path, progress=SILENT)
+
+
+def test_a_single_row_is_too_few() -> None:
+    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to cut off 1 for dev and 1 for test"):
+        train([{"text": "a good film", "label": "pos"}], progress=SILENT)
+
+
+class FirstWords:
+    """A scorer of somebody's own."""
+
+    def __init__(self, support: Support) -> None:
+        self.support = support
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        return [Saliency(-np.arange(len(item.words)), "", item.id) for item in documents]  # type: ignore[arg-type]
+
+
+def test_a_scorer_of_ones_own_is_used_and_named(splits: Splits, quick_settings: dict[str, Any], tmp_path: Path) -> None:
+    model = train(splits, scorer=FirstWords, out=tmp_path / "own", **quick_settings)
+    assert model.explain("one two three four five six").rationale.words == ("one", "two")
+    assert model.settings["scorer"] == "FirstWords"
+    assert "- `scorer`: FirstWords\n" in (tmp_path / "own/README.md").read_text(encoding="utf-8")
+    assert small.reported(model.report).rows[1].name == "FRESH (custom)"
+
+
+def test_a_finished_scorer_is_refused(support: Support, splits: Splits) -> None:
+    expected = (
+        "scorer must be a name, or what makes a scorer from the support model, such as its class; got a FirstWords."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(expected)}$"):
+        train(splits, scorer=FirstWords(support), progress=SILENT)  # type: ignore[arg-type]
+
+
+def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
+    full.save_pretrained(tmp_path / "model")
+    with pytest.raises(
+        ModelError, match=r"already holds a model\. Choose another folder, or replace it: --overwrite\."
+    ):
+        train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
+
+
+def test_the_package_offers_it() -> None:
+    assert fresh.train is train

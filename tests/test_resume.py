@@ -1,0 +1,195 @@
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fresh.pipeline
+import fresh.training.fit
+import fresh.training.loop
+import small
+from fresh.config import ConfigError
+from fresh.data.splits import Splits
+from fresh.pipeline import train
+from fresh.progress import SILENT
+from fresh.resume import NOTE, partial_of, unfinished
+from shared_recipe_resume import Saying
+
+EPOCHS = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def every_epoch_is_better() -> Iterator[None]:
+    """Have the last epoch win, so that a model is the outcome of all of them."""
+    scores = itertools.count(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fresh.training.fit, "make_validate", lambda *_given: lambda: float(next(scores)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def splits(toy: Splits) -> Splits:
+    return small.some(toy, 48, 8)
+
+
+@pytest.fixture(scope="module")
+def settings(encoders: dict[str, Path]) -> dict[str, Any]:
+    return {**small.run_settings(encoders["bert"], epochs=EPOCHS, dropout=0.3), "progress": SILENT}
+
+
+@pytest.fixture(scope="module")
+def unbroken(splits: Splits, settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that was trained in one go."""
+    place = tmp_path_factory.mktemp("unbroken") / "model"
+    train(splits, out=place, **settings)
+    return place
+
+
+@pytest.fixture
+def broken_off(
+    splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[int, int], Path]:
+    """Break training off in the middle of an epoch."""
+
+    def broken(n_epochs: int, n_steps: int) -> Path:
+        left = iter(range(n_epochs))
+        real = fresh.training.loop.run_epoch
+
+        def run_epoch(*arguments: Any) -> Any:
+            whole = next(left, None) is not None
+            for number, step in enumerate(real(*arguments)):
+                if not whole and number == n_steps:
+                    raise KeyboardInterrupt
+                yield step
+
+        with monkeypatch.context() as patch:
+            patch.setattr(fresh.training.loop, "run_epoch", run_epoch)
+            patch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
+            with pytest.raises(KeyboardInterrupt):
+                train(splits, out=tmp_path / "model", **settings)
+        return tmp_path / "model"
+
+    return broken
+
+
+def state(folder: Path) -> tuple[bytes, bytes]:
+    """All that tells two saved models apart: the manifest has every file's digest."""
+    return (folder / "config.json").read_bytes(), (folder / "README.md").read_bytes()
+
+
+NETWORKS = ("support model", "predictor", "random words", "complement")
+
+
+@pytest.mark.parametrize("network", range(4), ids=NETWORKS)
+def test_a_training_that_goes_on_ends_the_same_to_the_bit(
+    network: int,
+    unbroken: Path,
+    splits: Splits,
+    settings: dict[str, Any],
+    broken_off: Callable[[int, int], Path],
+) -> None:
+    folder = broken_off(network * EPOCHS + 1, 2)
+    assert not folder.exists()
+    said = Saying()
+    train(splits, out=folder, **{**settings, "progress": said})
+    assert state(folder) == state(unbroken)
+    [line] = [line for line in said.lines if line.startswith("Going on")]
+    epochs = [*([EPOCHS] * network), 1]
+    kept = "; ".join(
+        f"{name}: {n} epochs, best dev macro-F1 [0-9.]+" for name, n in zip(NETWORKS, epochs, strict=False)
+    )
+    assert re.fullmatch(f"Going on with the training that was broken off. Kept: {kept}.", line)
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["model", "model-report.html"]
+
+
+def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int, int], Path]) -> None:
+    assert unfinished(broken_off(0, 2)) == ""
+
+
+@pytest.mark.parametrize("damage", [None, "{"])
+def test_what_is_kept_without_its_note_is_told_but_offered_to_nobody(
+    damage: str | None, broken_off: Callable[[int, int], Path]
+) -> None:
+    folder = broken_off(1, 1)
+    note = partial_of(folder) / NOTE
+    note.unlink() if damage is None else note.write_text(damage, encoding="utf-8")
+    assert re.fullmatch(r"Kept: support model: 1 epochs, best dev macro-F1 [0-9.]+\.", unfinished(folder))
+
+
+def test_another_run_must_not_go_on(
+    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int, int], Path]
+) -> None:
+    folder = broken_off(1, 1)
+    expected = (
+        f"{folder}.partial holds a training that was broken off and differs in: ratio, train.seed. "
+        "Finish that one first, choose another folder, or discard it: --overwrite."
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+        train(splits, out=folder, **settings, ratio=0.5, seed=7)
+    other = Splits(splits.train[1:], splits.dev, splits.test)
+    with pytest.raises(ConfigError, match=r"broken off and differs in: data\. Finish"):
+        train(other, out=folder, **settings)
+
+
+def test_overwriting_discards_what_another_run_left(
+    splits: Splits, settings: dict[str, Any], broken_off: Callable[[int, int], Path], unbroken: Path, tmp_path: Path
+) -> None:
+    folder = broken_off(1, 1)
+    train(splits, out=folder, overwrite=True, **{**settings, "ratio": 0.5, "baseline": False})
+    undisturbed = tmp_path / "fresh" / folder.name  # the card, whose digest is in config.json, tells the name
+    train(splits, out=undisturbed, **{**settings, "ratio": 0.5, "baseline": False})
+    assert state(folder)[0] == state(undisturbed)[0]
+    assert state(folder)[0] != state(unbroken)[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "fresh",
+        "model",
+        "model-report.html",
+    ]
+
+
+def test_fewer_epochs_make_do_with_what_is_done(
+    splits: Splits,
+    settings: dict[str, Any],
+    broken_off: Callable[[int, int], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = broken_off(EPOCHS + 2, 1)
+    epochs: list[object] = []
+    monkeypatch.setattr(fresh.training.loop, "run_epoch", lambda *given: epochs.append(given))
+    model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
+    assert epochs == []
+    assert model.settings["train"]["epochs"] == 2
+    assert np.isfinite(small.reported(model.report).rows[1].macro_f1)
+
+
+def test_a_folder_of_somebody_elses_is_not_discarded(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
+    notes = tmp_path / "model.partial" / "notes.txt"
+    notes.parent.mkdir()
+    notes.write_text("mine", encoding="utf-8")
+    expected = (
+        f"{notes.parent} is where unfinished training is kept, but it holds other files, which are not touched. "
+        "Choose another folder for the model."
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
+        train(splits, out=tmp_path / "model", overwrite=True, **settings)
+    assert notes.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", ["support_model.safetensors", "run.json"])
+def test_what_is_kept_and_damaged_can_be_discarded(
+    name: str, broken_off: Callable[[int, int], Path], splits: Splits, settings: dict[str, Any], unbroken: Path
+) -> None:
+    folder = broken_off(1, 2)
+    partial = folder.with_name(f"{folder.name}.partial")
+    (partial / name).write_bytes((partial / name).read_bytes()[:20])
+    with pytest.raises(ConfigError) as caught:
+        train(splits, out=folder, **settings)
+    assert str(caught.value) == (
+        f"{partial} holds a training that was broken off and is damaged. "
+        "Choose another folder, or discard it: --overwrite."
+    )
+    train(splits, out=folder, overwrite=True, **settings)
+    assert state(folder) == state(unbroken)

@@ -1,0 +1,117 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.text import split_at_spaces, split_words
+from strategies import SHARDS, texts
+
+# Signs without a look of their own: joiners, soft hyphens, marks of direction, zero-width spaces, tags.
+INVISIBLE = {
+    *map(chr, (0xAD, 0x61C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F))),
+    *map(chr, (*range(0x2060, 0x2070), *range(0xE0001, 0xE0080))),
+}
+
+
+def words_of(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_words(text)]
+
+
+def is_separator(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) in {"Cc", "Zs", "Zl", "Zp"} or character in INVISIBLE
+
+
+def is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The cat sat.", ["The", "cat", "sat", "."]),
+        ("Don't stop -- it's rock-n-roll...", ["Don't", "stop", "--", "it's", "rock-n-roll", "..."]),
+        ("(3.14, 1,000 and 12:30)", ["(", "3.14", ",", "1,000", "and", "12:30", ")"]),
+        ("The U.S. and, e.g., Rome.", ["The", "U.S.", "and", ",", "e.g.", ",", "Rome", "."]),
+        ("«l’été» naïve", ["«", "l’été", "»", "naïve"]),
+        ("e\u0301te\u0301 !", ["e\u0301te\u0301", "!"]),
+        ("no\u00a0break\u3000space\u200bzero\ufeffmark", ["no", "break", "space", "zero", "mark"]),
+        ("bell\x07null\x00tab\tline\x85end", ["bell", "null", "tab", "line", "end"]),
+        ("中国 is 大", ["中", "国", "is", "大"]),
+        ("GPT模型3个", ["GPT", "模", "型", "3", "个"]),
+        ("ไม่ดี", ["ไ", "ม่", "ดี"]),
+        ("中.国.", ["中", ".", "国", "."]),
+        ("한국어 좋아", ["한국어", "좋아"]),
+        ("می\u200cخواهم", ["می\u200cخواهم"]),
+        ("good👍🏽bad👎", ["good", "👍🏽", "bad", "👎"]),
+        ("👩\u200d🚀👨\u200d👩\u200d👧", ["👩\u200d🚀", "👨\u200d👩\u200d👧"]),
+        ("👩🏽\u200d🤝\u200d👨🏿 🏳\ufe0f\u200d⚧\ufe0f", ["👩🏽\u200d🤝\u200d👨🏿", "🏳\ufe0f\u200d⚧\ufe0f"]),
+        ("🇫🇷🇩🇪🇫", ["🇫🇷", "🇩🇪", "🇫"]),
+        ("press 3\ufe0f\u20e3 #\u20e3 now", ["press", "3\ufe0f\u20e3", "#\u20e3", "now"]),
+        ("I ❤\ufe0f it!!!", ["I", "❤\ufe0f", "it", "!!!"]),
+        ("🏴\U000e0067\U000e0062\U000e007f ok", ["🏴\U000e0067\U000e0062\U000e007f", "ok"]),
+        ("U.S.\u0301 🇫🇷\u0301 3\u20e3\u0301", ["U.S.\u0301", "🇫🇷\u0301", "3\u20e3\u0301"]),
+        ("left\u200e right\u202e \u2060 \u00ad", ["left", "right"]),
+        ("❤\u200dabc \u200d!\u200d", ["❤", "abc", "!"]),
+        ("\u06dd\u0663 \u0600", ["\u06dd", "\u0663", "\u0600"]),
+        ("က\u103b\u200cခ", ["က\u103b\u200c", "ခ"]),
+        ("half \ud800 pair", ["half", "\ud800", "pair"]),
+        ("", []),
+        (" \t\n\u200b", []),
+    ],
+)
+def test_words_are_what_a_reader_sees(text: str, expected: list[str]) -> None:
+    assert words_of(text) == expected
+
+
+@pytest.mark.parametrize("shard", SHARDS)
+def test_a_word_does_not_change_between_spaces(shard: str) -> None:
+    assert words_of(f" {shard} ") == words_of(shard)
+
+
+@given(texts())
+def test_spans_are_sorted_disjoint_and_inside_the_text(text: str) -> None:
+    edges = [edge for span in split_words(text) for edge in span]
+    assert edges == sorted(edges)
+    assert all(start < end for start, end in split_words(text))
+    assert not edges or (edges[0] >= 0 and edges[-1] <= len(text))
+
+
+@given(texts())
+def test_only_separators_lie_between_words(text: str) -> None:
+    edges = [0, *(edge for span in split_words(text) for edge in span), len(text)]
+    gaps = "".join(text[end:start] for end, start in zip(edges[::2], edges[1::2], strict=True))
+    assert all(map(is_separator, gaps))
+
+
+@given(texts())
+def test_no_word_holds_white_space_or_controls(text: str) -> None:
+    held = "".join(words_of(text))
+    assert not any(c.isspace() or unicodedata.category(c) in {"Cc", "Zs", "Zl", "Zp"} for c in held)
+
+
+@given(texts())
+def test_no_word_is_invisible(text: str) -> None:
+    assert not any(INVISIBLE.issuperset(word) for word in words_of(text))
+
+
+@given(texts())
+def test_a_mark_starts_a_word_only_where_it_has_nothing_to_stand_on(text: str) -> None:
+    for start, _ in split_words(text):
+        assert not is_mark(text[start]) or start == 0 or is_separator(text[start - 1])
+
+
+@given(texts(max_size=5), texts(max_size=5))
+def test_a_line_break_parts_texts(first: str, second: str) -> None:
+    assert words_of(f"{first}\n{second}") == words_of(first) + words_of(second)
+
+
+@given(texts())
+def test_words_put_together_with_spaces_are_found_again(text: str) -> None:
+    words = words_of(text)
+    assert words_of(" ".join(words)) == words
+
+
+@given(st.text(st.characters(), max_size=40) | texts())
+def test_tokenised_text_is_split_as_python_splits_it(text: str) -> None:
+    assert [text[start:end] for start, end in split_at_spaces(text)] == text.split()

@@ -1,0 +1,88 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import small
+from fresh.data.splits import Splits
+from fresh.rationalizer import Rationalizer
+from fresh.training.distributed import Team, team
+from tiny import build
+
+LAUNCH = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=1", "--main_process_port=0"]
+PLAIN = ["--mixed_precision=no", "--dynamo_backend=no"]
+
+
+def test_one_process_is_a_team_of_its_own() -> None:
+    assert team() == Team(0, 1)
+    assert team().leads
+    assert team().join(team().share([3, 1, 2])) == [3, 1, 2]
+    gradient = torch.ones(3)
+    team().add([gradient])
+    assert gradient.tolist() == [1, 1, 1]
+
+
+def test_shares_make_up_the_whole() -> None:
+    items = list(range(7))
+    shares = [Team(rank, 3).share(items) for rank in range(3)]
+    assert shares == [[0, 3, 6], [1, 4], [2, 5]]
+
+
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder that drops nothing out, so that it does not matter which process reads a text."""
+    folder = build("bert", tmp_path_factory.mktemp("steady") / "bert")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_two_processes_do_what_one_does(toy: Splits, steady: Path, tmp_path: Path) -> None:
+    """The same to 1e-4 in probabilities (sums are rounded in another order), and so the same metrics."""
+    splits = small.some(toy, 96, 32)
+    data = [
+        str(small.write_jsonl(tmp_path / f"{name}.jsonl", small.rows(getattr(splits, name))))
+        for name in ("train", "dev", "test")
+    ]
+    command = ["-m", "fresh", "train", *data, *small.options(steady, epochs=4)]
+    one = run(*command, "--out", str(tmp_path / "one"))
+    assert one.returncode == 0, one.stderr
+    two = run(*LAUNCH, "--num_processes=2", *PLAIN, *command, "--out", str(tmp_path / "two"))
+    assert two.returncode == 0, two.stderr
+    assert two.stdout == one.stdout.replace(str(tmp_path / "one"), str(tmp_path / "two"))  # only one of them speaks
+    alone, together = (Rationalizer.from_pretrained(tmp_path / name, device="cpu") for name in ("one", "two"))
+    first, second = small.reported(alone.report), small.reported(together.report)
+    assert first.rows == second.rows
+    assert first.figures is not None
+    assert second.figures is not None
+    assert first.figures.confusion == second.figures.confusion
+    brier, other = (figures.calibration[1].figure.value for figures in (first.figures, second.figures))
+    assert brier == pytest.approx(other, abs=1e-4)
+    for first, second in zip(
+        *(model.explain([e.document for e in splits.test]) for model in (alone, together)), strict=True
+    ):
+        assert first.mask == second.mask
+        np.testing.assert_allclose(
+            list(first.prediction.probabilities.values()), list(second.prediction.probabilities.values()), atol=1e-4
+        )
+
+
+def test_an_error_is_told_once(toy: Splits, steady: Path, tmp_path: Path) -> None:
+    command = ["-m", "fresh", "train", str(tmp_path / "none.csv"), "--out", str(tmp_path / "model")]
+    found = run(*LAUNCH, "--num_processes=2", *PLAIN, *command, *small.options(steady))
+    assert found.returncode != 0
+    assert found.stderr.count("none.csv") >= 1
+    assert not (tmp_path / "model").exists()
