@@ -190,7 +190,7 @@ def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predic
     with pytest.raises(ModelError) as caught:
         Rationalizer.from_pretrained(tmp_path / "own")
     assert str(caught.value) == (
-        f"{tmp_path / 'own'} was trained with a scorer of its own, test_model_folder.LongWords, which is not saved "
+        f"{tmp_path / 'own'} was trained with a scorer of its own, shared_model_folder.LongWords, which is not saved "
         "with it. Give it: Rationalizer.from_pretrained(folder, scorer=...)."
     )
 

@@ -249,7 +249,11 @@ class Own:
     [
         ("attention", "Scores of attention are the same whatever class they are to explain."),
         ("random", "Scores of random are the same whatever class they are to explain."),
-        ("own", "The scorer test_asked.Own is one of your own, which cannot be asked about a given class."),
+        (
+            "own",
+            "The scorer tests.audit.test_target_class.Own is one of your own, "
+            "which cannot be asked about a given class.",
+        ),
         ("all words", "No scorer chooses the words, so that none can be asked about another class."),
         ("people", "No scorer chooses the words, so that none can be asked about another class."),
         ("tagger", "A tagger or gate has learnt which words to keep and cannot be asked about a class."),

@@ -16,7 +16,10 @@ from fresh.data.corpora import CORPORA, demo, find_corpus, sst
 from fresh.data.corpora.demo import read_demo
 from fresh.data.splits import DataError, Splits
 from fresh.document import Example
-from shared_corpora import read
+from shared_corpora import (
+    data,  # noqa: F401
+    read,
+)
 
 # From the table of measured figures in the data's README: label counts, and mean length of the documents.
 COUNTS: dict[str, list[tuple[dict[str, int], float]]] = {

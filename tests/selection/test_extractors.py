@@ -50,7 +50,7 @@ def test_a_scorer_of_ones_own_will_do() -> None:
     extractor = SaliencyExtractor(LongestWords(), TopK(0.3))
     assert flags(*extractor.extract([FILM, SEA])) == [[0, 1, 0], [1, 1, 0, 0, 0, 0]]
     assert flags(*SaliencyExtractor(LongestWords(), Contiguous(0.5)).extract([FILM])) == [[0, 1, 1]]
-    assert scorer_to_dict(LongestWords()) == {"name": "custom", "class": "test_extractor.LongestWords"}
+    assert scorer_to_dict(LongestWords()) == {"name": "custom", "class": "tests.selection.test_extractors.LongestWords"}
 
 
 def test_the_scores_come_with_the_masks_where_there_are_any() -> None:

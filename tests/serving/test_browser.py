@@ -10,7 +10,7 @@ from certified import read
 from fresh.rationalizer import Rationalizer
 from pages import HOSTILE
 from served import TEXT
-from shared_web_browser import READ, explain
+from shared_web_browser import READ, address, explain, model, page, places  # noqa: F401
 
 MARKS = "marks => marks.map(mark => mark.textContent)"
 

@@ -32,7 +32,7 @@ from fresh.serving.jobs import Job, JobLimits, Jobs
 from fresh.serving.results import as_csv
 from fresh.web.errors import Problem
 from served import TEXT, loaded
-from shared_web_jobs import JOBS, finished, table, told, upload
+from shared_web_jobs import JOBS, client, finished, job, places, table, told, upload  # noqa: F401
 
 
 def test_a_table_is_explained_as_the_command_does(client: TestClient, places: dict[str, str]) -> None:

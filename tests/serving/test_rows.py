@@ -10,7 +10,7 @@ from fresh.data.splits import DataConfig
 from fresh.nn.tokenizer import WordEncoder
 from fresh.serving.jobs import JobLimits, Jobs, before
 from served import TEXT, loaded
-from shared_web_jobs import client, finished, places, table, told, upload
+from shared_web_jobs import client, finished, job, places, table, told, upload  # noqa: F401
 
 __all__ = ["client", "places"]
 

@@ -28,6 +28,7 @@ from starlette.testclient import TestClient
 from fresh.serving.app import create_app
 from fresh.serving.models import Models
 from served import TEXT, loaded
+from shared_web_start import places  # noqa: F401
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 

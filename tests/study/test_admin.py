@@ -16,7 +16,7 @@ from fresh.study.keys import make_admin_secret
 from fresh.study.overview import overview, records
 from fresh.study.store import Store, create_study, open_study
 from fresh.study.web.app import create_app
-from shared_study_admin import answered
+from shared_study_admin import answered, app, store  # noqa: F401
 from studies import plan, two_ways
 from visitors import Person, visitor
 

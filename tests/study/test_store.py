@@ -15,7 +15,13 @@ from fresh.study.items import make_plan
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, Table
 from fresh.study.service import Progress, Saved, next_task, progress, save
 from fresh.study.store import Store, bring_up_to_date, connect, create_study, now, open_study
-from shared_study_store import YES, check, people, work
+from shared_study_store import (
+    YES,
+    check,
+    people,
+    store,  # noqa: F401
+    work,
+)
 from studies import corpus, load, plan, study, two_ways
 
 NO = Answer("neg", 1, 2, 900)

@@ -24,7 +24,11 @@ from fresh.training.feature_cache import Frozen, Reading
 from fresh.training.feature_store import Shelf, StoreError
 from fresh.training.fit import Lesson, train_classifiers
 from fresh.training.loop import Watch
-from shared_frozen import LABELS, lesson
+from shared_frozen import (
+    LABELS,
+    lesson,
+    losses,  # noqa: F401
+)
 from shared_recipe_resume import Saying
 from shared_scorers import last_matrix
 from shared_store import Usage, cannot_keep
