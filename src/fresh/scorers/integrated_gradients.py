@@ -12,6 +12,7 @@ from fresh.document import Document, Saliency
 from fresh.frozen import pieces_at_once
 from fresh.intercept import call_intercepted, on_tensor
 from fresh.pieces import NO_WORD, Batch, sum_by_word
+from fresh.scorer_config import check_effort
 from fresh.scorers.gradient import PART
 from fresh.support import Scores, Support
 
@@ -27,6 +28,9 @@ class IntegratedGradients:
     support: Support
     steps: int = 20
     """Points of the way at which gradients are taken (the middles of equal parts)."""
+
+    def __post_init__(self) -> None:
+        check_effort(steps=self.steps)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fresh.document import Document, Saliency
 from fresh.extras import load_extra
+from fresh.scorer_config import check_effort
 from fresh.scorers.random import generator
 from fresh.support import Support, text_of
 
@@ -34,6 +35,9 @@ class Lime:
     """Variants of each document that are read."""
     seed: int = 0
     """Seeds which words are switched off."""
+
+    def __post_init__(self) -> None:
+        check_effort(samples=self.samples)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
@@ -61,6 +65,9 @@ class KernelShap:
     """Variants of each document that are read."""
     seed: int = 0
     """Seeds which words are switched off."""
+
+    def __post_init__(self) -> None:
+        check_effort(samples=self.samples)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
