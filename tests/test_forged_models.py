@@ -192,6 +192,15 @@ def test_settings_of_a_scorer_that_cannot_be_used_are_refused(scorer: Content, p
     refused(folder, f"{folder / 'config.json'} {told}")
 
 
+@pytest.mark.parametrize("name", ["classifier.json", "head.safetensors"])
+@pytest.mark.parametrize("half", HALVES)
+def test_a_file_that_is_missing_from_the_manifest_too_is_named(half: str, name: str, folder: Path) -> None:
+    (folder / half / name).unlink()
+    forge(folder, "config.json", lambda manifest: manifest["files"].pop(f"{half}/{name}"))
+    with pytest.raises(ModelError, match=f"^{re.escape(str(folder))}.* is damaged: .*{name}.* is missing"):
+        Rationalizer.from_pretrained(folder, device="cpu")
+
+
 def test_a_manifest_does_not_take_the_place_of_the_support_model(folder: Path) -> None:
     forge(folder, "config.json", lambda manifest: manifest["chosen_by"]["scorer"].update(support=3))
     assert Rationalizer.from_pretrained(folder, device="cpu").explain([Document.from_text("good film")])

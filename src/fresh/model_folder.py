@@ -70,6 +70,8 @@ def naming_damage(folder: Path) -> Iterator[None]:
     """
     try:
         yield
+    except FileNotFoundError as error:  # also of a file that a forged manifest does not list
+        raise ModelError(f"{folder} is damaged: {error.filename or first_line(error)} is missing. {COPY}") from error
     except (ModelError, EncoderError, MissingExtraError, torch.OutOfMemoryError, MemoryError, OSError):
         raise
     except BaseException as error:
