@@ -3,6 +3,7 @@ import itertools
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import numpy as np
 import pytest
@@ -321,6 +322,48 @@ def test_words_are_a_tuple_of_non_empty_strings(given_words: object) -> None:
         Rationale((), given_words)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^query of document 'd1' must be a tuple of non-empty strings, got "):
         Document("a", ("a",), ((0, 1),), given_words, "d1")  # type: ignore[arg-type]
+
+
+class Liar(str):
+    """Holds other words than it shows."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "bad film"
+
+    def __getitem__(self, place: Any) -> str:
+        return "bad film"[place]
+
+    def split(self, *_separators: Any) -> list[str]:
+        return ["bad", "film"]
+
+
+LIAR = Liar("good film")
+
+
+@pytest.mark.parametrize("make", [Document.from_text, Document.from_tokenised])
+def test_a_text_is_what_it_holds_not_what_it_shows(make: Callable[..., Document]) -> None:
+    document = make(LIAR, Liar("good film"), Liar("d1"))
+    assert document == make("good film", "good film", "d1")
+    assert {type(item) for item in (document.text, document.id, *document.words, *document.query)} == {str}
+
+
+def test_a_word_is_what_it_holds_not_what_it_shows() -> None:
+    document = Document.from_words([LIAR, Liar("x")], [LIAR], Liar("d1"))
+    assert (document.words, document.query, document.text) == (("good film", "x"), ("good film",), "good film x")
+    assert {type(item) for item in (document.text, document.id, *document.words, *document.query)} == {str}
+
+
+def test_a_document_and_a_rationale_hold_exact_strings() -> None:
+    with pytest.raises(TypeError, match=r"^text of document 'd1' must be a string, got 'good film' of type Liar\.$"):
+        Document(LIAR, ("bad", "film"), ((0, 3), (4, 8)), id="d1")
+    with pytest.raises(TypeError, match=r"^id of a document must be a string, got 'd1' of type Liar\.$"):
+        Document("a", ("a",), ((0, 1),), id=Liar("d1"))
+    with pytest.raises(TypeError, match=r"^words of document 'd1' must be a tuple of non-empty strings, got "):
+        Document("a", (Word("a"),), ((0, 1),), id="d1")
+    with pytest.raises(TypeError, match=r"^id must be a string, got 'd1' of type Liar\.$"):
+        Rationale(("a",), (), Liar("d1"))
 
 
 def test_an_explanation_refuses_a_rationale_that_its_mask_does_not_cut() -> None:

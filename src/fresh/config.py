@@ -151,6 +151,13 @@ def below(least: float, **values: float) -> Iterator[str]:
             yield f"{name} must be at least {least}, got {value}."
 
 
+def above(most: float, **values: float) -> Iterator[str]:
+    """Name the values that are above the most that is allowed; what is no finite number, `below` names."""
+    for name, value in values.items():
+        if math.isfinite(value) and value > most:
+            yield f"{name} must be at most {most}, got {value}."
+
+
 def not_above(bound: float, **values: float) -> Iterator[str]:
     """Name the values that are not above a bound, or endless, or no numbers."""
     for name, value in values.items():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fresh.highlight import answer_html
-from fresh.rationale import Prediction, Rationale, Words, check_words
+from fresh.rationale import Prediction, Rationale, Words, check_text, check_words, plain
 from fresh.text import Joined, Spans, split_at_spaces, split_words
 
 SUBCLASS = "{} cannot be subclassed: the wall depends on its exact type."
@@ -109,6 +109,8 @@ class Document:
         raise TypeError(SUBCLASS.format("Document"))
 
     def __post_init__(self) -> None:
+        check_text(f"text of document {self.id!r}", self.text)
+        check_text("id of a document", self.id)
         n_joined = sum(n_words for _, n_words in self.joined)
         if self.joined and n_joined != len(self.words):
             raise ValueError(
@@ -135,23 +137,26 @@ class Document:
     @classmethod
     def from_text(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split raw text, and a raw query, as a reader would."""
+        text, asked = plain(text), plain(query or "")
         spans = split_words(text)
-        asked = query or ""
-        return cls(text, words_at(text, spans), spans, words_at(asked, split_words(asked)), id)
+        return cls(text, words_at(text, spans), spans, words_at(asked, split_words(asked)), plain(id))
 
     @classmethod
     def from_tokenised(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split text that was tokenised before, at white space."""
+        text = plain(text)
         spans = split_at_spaces(text)
-        return cls(text, words_at(text, spans), spans, tuple((query or "").split()), id)
+        return cls(text, words_at(text, spans), spans, tuple(plain(query or "").split()), plain(id))
 
     @classmethod
     def from_words(cls, words: Sequence[str], query: Sequence[str] = (), id: str = "") -> Self:
         """Take words as they are; the text is the words with single spaces between them."""
-        words, query = tuple(map(str, words)), tuple(map(str, query))  # words of NumPy are a subclass of str
+        words, query = (
+            tuple(plain(word if isinstance(word, str) else str(word)) for word in some) for some in (words, query)
+        )
         starts = np.cumsum([0, *(len(word) + 1 for word in words)])
         spans = tuple((int(start), int(start) + len(word)) for start, word in zip(starts, words, strict=False))
-        return cls(" ".join(words), words, spans, query, id)
+        return cls(" ".join(words), words, spans, query, plain(id))
 
     @property
     def ranges(self) -> Spans:

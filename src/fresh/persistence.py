@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import torch
 import fresh
 from fresh._canonical_json import OWN, sha256_of
 from fresh._optional import MissingExtraError
+from fresh.attribution.config import ScorerConfig
 from fresh.attribution.registry import CUSTOM, SCORERS, SaliencyScorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.attribution.support_model import Support
+from fresh.config import from_mapping
 from fresh.nn.classifier import ABOUT, Classifier
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import EncoderError, digest_of, first_line
@@ -67,6 +70,8 @@ def naming_damage(folder: Path) -> Iterator[None]:
     """
     try:
         yield
+    except FileNotFoundError as error:  # also of a file that a forged manifest does not list
+        raise ModelError(f"{folder} is damaged: {error.filename or first_line(error)} is missing. {COPY}") from error
     except (ModelError, EncoderError, MissingExtraError, torch.OutOfMemoryError, MemoryError, OSError):
         raise
     except BaseException as error:
@@ -145,22 +150,26 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
     """Check a folder and read both halves and the manifest."""
     manifest = check_folder(folder)
-    predictor = read_predictor(folder / "predictor", device)
-    return read_extractor(folder, manifest["chosen_by"], device, scorer), predictor, manifest
+    predictor = read_predictor(folder / "predictor", device, manifest["asks"])
+    return read_extractor(folder, manifest, device, scorer), predictor, manifest
 
 
-def read_predictor(place: Path, device: str) -> Predictor:
+def read_predictor(place: Path, device: str, asks: bool = False) -> Predictor:
     """Read the half that answers."""
-    return Predictor(read_classifier(place, device))
+    return Predictor(read_classifier(place, device, asks))
 
 
-def read_classifier(place: Path, device: str) -> Classifier:
-    """Read a classifier whose labels are texts."""
+def read_classifier(place: Path, device: str, asks: bool) -> Classifier:
+    """Read a classifier whose labels are texts.
+
+    :param asks: Whether it is known to read queries too.
+    """
     choose_device(device)  # one that cannot be used is no damage
     with naming_damage(place):
         classifier = Classifier.load(place, device)
         if not is_labels(list(classifier.labels)):
             raise TypeError("the labels are not texts, each another one")
+        classifier.check_outputs(place, asks)
         return classifier
 
 
@@ -318,8 +327,9 @@ def extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
     raise ModelError(f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, HumanMarks, KeepAll.")
 
 
-def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
+def read_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
     """Read back how words are chosen."""
+    record, asks = manifest["chosen_by"], manifest["asks"]
     with naming_damage(folder):
         if record["kind"] == "keep_all":
             return KeepAll()
@@ -330,8 +340,10 @@ def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer:
                 {key: tuple((index(start), index(end)) for start, end in spans) for key, spans in found.items()}
             )
         if record["kind"] == "tagger":
-            return SaliencyExtractor(Tagger(Tags.load(place, device)), discretizer_from_dict(record["discretizer"]))
-        support = Support(read_classifier(place, device)) if place.is_dir() else None
+            tags = Tags.load(place, device)
+            tags.check_outputs(place, asks)
+            return SaliencyExtractor(Tagger(tags), discretizer_from_dict(record["discretizer"]))
+        support = Support(read_classifier(place, device, asks)) if place.is_dir() else None
         discretizer = discretizer_from_dict(record["discretizer"])
         if scorer is None or support is None:
             return SaliencyExtractor(read_scorer(folder, record["scorer"], support), discretizer, support)
@@ -341,7 +353,7 @@ def read_extractor(folder: Path, record: Mapping[str, Any], device: str, scorer:
 
 def read_scorer(folder: Path, record: Mapping[str, Any], support: Support | None) -> SaliencyScorer:
     """Make the scorer that a manifest names."""
-    settings = {key: value for key, value in record.items() if key != "name"}
+    settings = {key: value for key, value in record.items() if key not in {"name", "support"}}
     if record["name"] == CUSTOM:
         raise ModelError(
             f"{folder} was trained with a scorer of its own, {settings['class']}, which is not saved with it. "
@@ -349,7 +361,18 @@ def read_scorer(folder: Path, record: Mapping[str, Any], support: Support | None
         )
     if record["name"] not in SCORERS:
         raise ModelError(f"{folder} uses the scorer {record['name']}, which this version does not know.")
-    return make_scorer(record["name"], support, settings)
+    known = {setting.name for setting in fields(ScorerConfig)} & settings.keys()
+    try:
+        config = from_mapping(ScorerConfig, {key: settings[key] for key in known})
+        if config.layer == "all" and record["name"] == "attention":
+            raise ValueError("layer must be a number for the scorer attention, got all.")
+        if config.layer != "all" and "layer" in known and support is not None:
+            support.classifier.encoder.below(config.layer)  # refuses a layer that there is not
+        return make_scorer(record["name"], support, settings | {key: getattr(config, key) for key in known})
+    except ValueError as error:
+        raise ModelError(
+            f"{folder / MANIFEST} is damaged: settings of the scorer {record['name']} cannot be used. {error} {COPY}"
+        ) from error
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

@@ -20,6 +20,18 @@ class Rationale:
     def __post_init__(self) -> None:
         check_words("words", self.words)
         check_words("query", self.query)
+        check_text("id", self.id)
+
+
+def plain(text: str) -> str:
+    """Copy what a string holds, whatever a subclass of it, such as that of NumPy, says of itself."""
+    return str.__str__(text) if isinstance(text, str) else text
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse anything but a string, in its exact type: a subclass could show other words than were read."""
+    if type(text) is not str:
+        raise TypeError(f"{name} must be a string, got {text!r:.80} of type {type(text).__name__}.")
 
 
 def check_words(name: str, words: Words) -> None:

@@ -1,5 +1,6 @@
 """The contract of all scorers, over every name there is."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -182,6 +183,21 @@ def test_nothing_is_sampled_less_than_once(name: str) -> None:
     make: Callable[..., ScorerConfig] = ScorerConfig
     with pytest.raises(ValueError, match=rf"^{name} must be at least 1, got 0\.$"):
         make(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("integrated_gradients", {"steps": 10**9}, "steps must be at most 1000, got 1000000000."),
+        ("lime", {"samples": 10_001}, "samples must be at most 10000, got 10001."),
+        ("kernel_shap", {"samples": 0}, "samples must be at least 1, got 0."),
+    ],
+)
+def test_a_document_is_not_read_for_ever(name: str, value: dict[str, int], message: str, support: Support) -> None:
+    config: Callable[..., ScorerConfig] = ScorerConfig
+    for make in (lambda: config(**value), lambda: make_scorer(name, support, value)):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            make()
 
 
 def test_equal_words_side_by_side_tie_when_each_is_left_out(support: Support) -> None:

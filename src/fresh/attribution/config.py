@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from fresh.config import below, refuse
+from fresh.config import above, below, refuse
+
+MOST_STEPS = 1_000
+MOST_SAMPLES = 10_000
+"""The most that one document is read: without a limit, a model from somebody else could compute for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +21,16 @@ class ScorerConfig:
     """Layer whose attention is read: -1 is the last, -2 the one before it, as the paper's text has it; all of them,
     added up, with attention_gradient and attention_shift only."""
     steps: int = 20
-    """Points at which integrated gradients are taken."""
+    """Points at which integrated gradients are taken; at most 1,000."""
     samples: int = 200
-    """Variants of a document that lime and kernel_shap read."""
+    """Variants of a document that lime and kernel_shap read; at most 10,000."""
 
     def __post_init__(self) -> None:
-        refuse(*below(1, steps=self.steps, samples=self.samples))
+        check_effort(self.steps, self.samples)
+
+
+def check_effort(steps: int = 1, samples: int = 1) -> None:
+    """Refuse to read a document never, or more often than there is time for."""
+    refuse(
+        *below(1, steps=steps, samples=samples), *above(MOST_STEPS, steps=steps), *above(MOST_SAMPLES, samples=samples)
+    )

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fresh.attribution.config import check_effort
 from fresh.attribution.gradient import PART
 from fresh.attribution.support_model import Scores, Support
 from fresh.document import Document, Saliency
@@ -27,6 +28,9 @@ class IntegratedGradients:
     support: Support
     steps: int = 20
     """Points of the way at which gradients are taken (the middles of equal parts)."""
+
+    def __post_init__(self) -> None:
+        check_effort(steps=self.steps)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""

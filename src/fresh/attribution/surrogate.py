@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fresh._optional import load_extra
+from fresh.attribution.config import check_effort
 from fresh.attribution.random import generator
 from fresh.attribution.support_model import Support, text_of
 from fresh.document import Document, Saliency
@@ -34,6 +35,9 @@ class Lime:
     """Variants of each document that are read."""
     seed: int = 0
     """Seeds which words are switched off."""
+
+    def __post_init__(self) -> None:
+        check_effort(samples=self.samples)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
@@ -61,6 +65,9 @@ class KernelShap:
     """Variants of each document that are read."""
     seed: int = 0
     """Seeds which words are switched off."""
+
+    def __post_init__(self) -> None:
+        check_effort(samples=self.samples)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""

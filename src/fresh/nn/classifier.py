@@ -135,6 +135,12 @@ class Classifier(Network):
 
 def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:
     """Take the most probable label of each row; the earlier one where they tie."""
+    if not np.isfinite(table).all():
+        row = int(np.flatnonzero(~np.isfinite(table).all(1))[0])
+        raise ValueError(
+            f"The probabilities of text {row} are not finite numbers: the weights of the model are damaged or far too "
+            "large. Copy the model again, or train it again."
+        )
     return [
         Prediction(labels[int(row.argmax())], {label: float(p) for label, p in zip(labels, row, strict=True)})
         for row in table

@@ -10,7 +10,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,7 @@ import torch
 import transformers
 from huggingface_hub.utils import logging as hub_logging
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file, extract_commit_hash
@@ -147,6 +147,12 @@ def read_encoder(
         )
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
+    check_ids(name, tokenizer, model.get_input_embeddings())
+    if model.config.return_dict is False:
+        raise EncoderError(
+            f"config.json of the encoder {name} specifies return_dict: false, but its outputs are read by name. "
+            "Remove that line."
+        )
     how = pooling_of(source, revision) if pooling == "auto" else pooling
     return Encoder(name, model.eval(), tokenizer, how, random_pooler=random_pooler)
 
@@ -195,16 +201,37 @@ def check_weights(name: str, model: PreTrainedModel, missing: Collection[str], u
             f"it. {' '.join(f'{what}: {listed(keys)}.' for what, keys in found if keys)} They may have been renamed "
             "or belong to another config.json: download the encoder again, or save it again with save_pretrained."
         )
-    # A sum is not finite where a weight is not: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums of
-    # large weights may overflow too, so these are looked at again.
-    suspects = [key for key, weight in weights.items() if not weight.sum().isfinite()]
-    wrong = [key for key in suspects if not weights[key].isfinite().all()]
+    wrong = not_finite(weights)
     if wrong:
         raise EncoderError(
             f"The encoder {name} has weights that are not finite numbers (NaN or infinity): {listed(wrong)}. "
             "Download it again, or save it again with save_pretrained."
         )
     return random_pooler
+
+
+def not_finite(weights: Mapping[str, Tensor]) -> list[str]:
+    """Name the weights that hold NaN or infinity."""
+    # A sum is not finite where a weight is not: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums of
+    # large weights may overflow too, so these are looked at again.
+    suspects = [key for key, weight in weights.items() if not weight.sum().isfinite()]
+    return [key for key in suspects if not weights[key].isfinite().all()]
+
+
+def check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, embeddings: nn.Module) -> None:
+    """Refuse a tokenizer that gives a token, also one that it puts around texts, an id that has no embedding."""
+    assert isinstance(embeddings, nn.Embedding)
+    ids = dict(tokenizer.get_vocab())
+    for texts in (("a",), ("a", "a")):
+        around = tokenizer._tokenizer.encode(*texts)
+        ids |= zip(around.tokens, around.ids, strict=True)
+    beyond = sorted(token for token, id in ids.items() if id >= embeddings.num_embeddings)
+    if beyond:
+        raise EncoderError(
+            f"tokenizer.json of the encoder {name} gives ids to tokens for which model.safetensors has no embedding "
+            f"(there are {embeddings.num_embeddings:,}): {listed([f'{token} ({ids[token]})' for token in beyond])}. "
+            "The folder is damaged: copy it again."
+        )
 
 
 def listed(keys: Sequence[str]) -> str:

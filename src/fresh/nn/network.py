@@ -17,12 +17,15 @@ from torch import Tensor, nn
 from fresh.nn.batch import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
 from fresh.nn.batching import part_for, read_all
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import Encoder, quiet, read_encoder
+from fresh.nn.encoder import Encoder, EncoderError, listed, not_finite, quiet, read_encoder
 from fresh.nn.fast_layers import quicken
 from fresh.nn.mpnet_distances import hold_still
 from fresh.nn.split_encoder import extras, halve
 from fresh.nn.tokenizer import Text, WordEncoder
 from fresh.nn.windows import Windows
+
+TRIED = ("a", "\U000103a0", "\ue000")
+"""A known word, one of a rare script, and one that many tokenizers leave nothing of."""
 
 
 class Lock(type(threading.RLock())):  # type: ignore[misc]
@@ -176,7 +179,27 @@ class Network(nn.Module):
     def load_head(self, folder: Path) -> Self:
         """Read the weights of the head back."""
         self.head.load_state_dict(load_file(folder / "head.safetensors"))
+        wrong = not_finite(self.head.state_dict())
+        if wrong:
+            raise EncoderError(
+                f"{folder / 'head.safetensors'} has weights that are not finite numbers (NaN or infinity): "
+                f"{listed(wrong)}. Copy the model again, or train it again."
+            )
         return self
+
+    def check_outputs(self, folder: Path, asks: bool) -> None:
+        """Have a network that was read from a folder read some words, and refuse what is not a finite number.
+
+        :param asks: Whether it is to read queries too.
+        """
+        texts = [Text(TRIED, TRIED[:1] if asks else ()), Text(TRIED[:1])]
+        with torch.inference_mode():
+            outputs = self(self.collate(self.words(texts)))[0]
+        if not outputs.isfinite().all():
+            raise EncoderError(
+                f"The network in {folder} puts out what is not a finite number (NaN or infinity): config.json or "
+                "model.safetensors is damaged. Copy the model again, or train it again."
+            )
 
 
 def load_parts(folder: Path, name: str) -> tuple[Encoder, NetworkConfig, dict[str, Any]]:
