@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from fresh.attribution.registry import SaliencyScorer, make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.registry import Scorer, make_scorer
+from fresh.attribution.support_model import SupportModel
 from fresh.config import parse_assignments
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Saliency
@@ -34,8 +34,8 @@ from fresh.pipeline import read_splits, resolve
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK
-from fresh.selection.extractors import select_read
-from fresh.training.loop import Watch
+from fresh.selection.extractors import select_masks
+from fresh.training.loop import RunContext
 
 SPREADS = (0, 2, 5, 10, 20)
 PEOPLE = "people"
@@ -58,7 +58,7 @@ def spread_out(saliency: Saliency, reach: int) -> Saliency:
 def agreed(examples: Sequence[Example], saliencies: Sequence[Saliency], cut: Discretizer) -> dict[str, float]:
     """Cut scores and compare the rationales with people's."""
     nothing = Prediction("", {"": 1.0})
-    masks = select_read(cut, saliencies)
+    masks = select_masks(cut, saliencies)
     explained = [
         Explanation(example.document, mask, example.document.cut(mask), nothing, saliency)
         for example, mask, saliency in zip(examples, masks, saliencies, strict=True)
@@ -73,9 +73,9 @@ class Asked:
         self.splits, self.config = splits, config
 
     @functools.cached_property
-    def support(self) -> Support:
+    def support(self) -> SupportModel:
         """Train the support model."""
-        return Support.train(self.splits.train, self.splits.dev, self.config.classifier)
+        return SupportModel.train(self.splits.train, self.splits.dev, self.config.classifier)
 
     @functools.cached_property
     def accuracy(self) -> float:
@@ -87,12 +87,12 @@ class Asked:
         """How good the model is that the scorer asks."""
         return {} if scorer == PEOPLE else {"full text accuracy": self.accuracy}
 
-    def scorer(self, name: str) -> SaliencyScorer:
+    def scorer(self, name: str) -> Scorer:
         """Make a scorer, or the tagger that people teach."""
         if name != PEOPLE:
             return make_scorer(name, self.support, asdict(self.config.scoring))
         taught = replace(self.config, tagging=replace(self.config.tagging, tagger=True, human=1.0))
-        return train_tagger(self.splits, taught, None, Watch())
+        return train_tagger(self.splits, taught, None, RunContext())
 
 
 def measure(scores: Scores, parts: Mapping[str, Sequence[Example]], config: FreshConfig) -> list[dict[str, Any]]:

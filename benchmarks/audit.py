@@ -22,7 +22,7 @@ from fresh.data.splits import Splits
 from fresh.evaluation.evaluate import explain_all
 from fresh.methods.registry import find_method, train_method
 from fresh.progress import SILENT
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 
 FEW = {"samples": 20, "steps": 4}
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -54,7 +54,7 @@ def measure(splits: Splits, method: str, settings: dict[str, Any], n_trials: int
     """Train once, and try to break what came out."""
     config = from_mapping(find_method(method).config, {"epochs": 1, "device": "cpu", **settings})
     started = time.perf_counter()
-    model = train_method(method, splits, config, Watch(), None).model
+    model = train_method(method, splits, config, RunContext(), None).model
     trained = time.perf_counter()
     explained = explain_all(model, [example.document for example in splits.test], SILENT, "")
     replayed = replay(model.predictor, explained)

@@ -173,8 +173,8 @@ class Memory:
     def __enter__(self) -> "Memory":
         self.done = threading.Event()
         self.before = self.most = resident()
-        self.watch = threading.Thread(target=self.look)
-        self.watch.start()
+        self.context = threading.Thread(target=self.look)
+        self.context.start()
         return self
 
     def look(self) -> None:
@@ -185,7 +185,7 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.most = max(self.most, resident())
         self.done.set()
-        self.watch.join()
+        self.context.join()
 
 
 def resident() -> float:

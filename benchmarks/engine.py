@@ -21,7 +21,7 @@ import torch
 
 import our_side
 import table
-from fresh.config import unknown
+from fresh.config import suggest
 from measuring import Outcome, Row, RowError, Settings, agreement, apart, compared, compete
 
 F1_MARGIN = 0.01
@@ -200,7 +200,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(arguments)
     for name in args.rows:
         if name not in ROWS:
-            parser.error(unknown(name, "a row", ROWS))
+            parser.error(suggest(name, "a row", ROWS))
     return args
 
 

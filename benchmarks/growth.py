@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Example
 from fresh.rationalizer import Rationalizer
 from measuring import Outcome, Row, Settings, apart, clocked, read_splits, spread
@@ -55,7 +55,7 @@ def train_each(settings: Settings, _folder: Path, sizes: list[int]) -> Outcome:
     dev = read_splits(settings).dev[:N_DEV]
     config = configure(settings, 0, epochs=1).classifier
     parts = [some_examples(settings, n) for n in (N_DEV, *sizes)]  # the first one warms up
-    seconds = [clocked(settings.device, partial(Support.train, part, dev, config))[1] for part in parts]
+    seconds = [clocked(settings.device, partial(SupportModel.train, part, dev, config))[1] for part in parts]
     return Outcome(sum(seconds), facts={"seconds": seconds[1:]})
 
 

@@ -20,16 +20,16 @@ from fresh.config import parse_assignments
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation
 from fresh.evaluation.evaluate import explain_all, share_unread
-from fresh.evaluation.length_check import fitting
+from fresh.evaluation.length_check import drop_too_long_splits
 from fresh.experiments.measure import agreed
-from fresh.methods.human import only_marked
+from fresh.methods.human import keep_with_rationale
 from fresh.methods.registry import train_method
 from fresh.metrics.classification import macro_f1
 from fresh.pipeline import Run, read_splits, resolve
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
-from fresh.training.feature_store import Shelf
-from fresh.training.loop import Watch
+from fresh.training.feature_store import FeatureStore
+from fresh.training.loop import RunContext
 
 AT = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Ratios at which a model is tested that serves a range."""
@@ -59,15 +59,15 @@ def score(examples: Sequence[Example], explained: Sequence[Explanation], labels:
     return macro_f1([item.label for item in examples], [item.prediction.label for item in explained], labels)
 
 
-def run_seed(run: Run, splits: Splits, shelf: Shelf, keep: Path | None) -> list[dict[str, Any]]:
+def run_seed(run: Run, splits: Splits, feature_store: FeatureStore, keep: Path | None) -> list[dict[str, Any]]:
     """Train once and test; where a range of ratios is served, at several of them."""
-    watch = Watch(shelf=shelf, folder=keep)
+    context = RunContext(feature_store=feature_store, folder=keep)
     for network in keep.glob("*") if keep and keep.exists() else ():
         if not network.name.startswith("support"):  # it belongs to other settings
             network.unlink()
     started = time.perf_counter()
-    trained = train_method(run.config.method, splits, run.method, watch, None)
-    about = {"seconds": time.perf_counter() - started, "notes": watch.notes}
+    trained = train_method(run.config.method, splits, run.method, context, None)
+    about = {"seconds": time.perf_counter() - started, "notes": context.notes}
     if trained.support is not None:
         answers = trained.support.predict([example.document for example in splits.test])
         gold, given = [example.label for example in splits.test], [answer.label for answer in answers]
@@ -90,15 +90,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_intermixed_args()
     given = {"method": args.method, **parse_assignments(args.settings)}
-    shelf: Shelf | None = None
+    feature_store: FeatureStore | None = None
     for seed in map(int, args.seeds.split(",")):
         run = resolve(args.corpus, args.data_dir, None, {**given, "seed": seed})
-        shelf = shelf or run.method.train.engine.shelf()
+        feature_store = feature_store or run.method.train.engine.feature_store()
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
         splits = Splits(*(part[: args.documents] for part in (splits.train, splits.dev, splits.test)))
-        splits = fitting(splits, run.method.network, False, SILENT)
-        splits = only_marked(splits, SILENT) if args.method == "human" else splits
-        for found in run_seed(run, splits, shelf, args.keep and args.keep / f"{args.corpus}-{seed}"):
+        splits = drop_too_long_splits(splits, run.method.network, False, SILENT)
+        splits = keep_with_rationale(splits, SILENT) if args.method == "human" else splits
+        for found in run_seed(run, splits, feature_store, args.keep and args.keep / f"{args.corpus}-{seed}"):
             name = " ".join([args.corpus, args.method, *args.settings])
             line = json.dumps({"run": name, "seed": seed, **found})
             print(line, flush=True)

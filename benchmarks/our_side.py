@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
-from fresh.attribution.registry import SaliencyScorer, make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.registry import Scorer, make_scorer
+from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.document import Document, Example, Saliency
 from fresh.methods.fresh import FreshConfig, train
@@ -54,7 +54,7 @@ def run_support(settings: Settings, corpus: str, seed: int) -> Outcome:
     """Train a support model alone; its macro-F1 is that on dev."""
     splits = read_splits(settings, corpus)
     config = configure(settings, seed).classifier
-    support, seconds = clocked(settings.device, lambda: Support.train(splits.train, splits.dev, config))
+    support, seconds = clocked(settings.device, lambda: SupportModel.train(splits.train, splits.dev, config))
     score = score_on(support, splits.dev, splits.labels)
     return Outcome(seconds, score, facts={"n_train": len(splits.train), "epochs": settings.epochs})
 
@@ -65,11 +65,11 @@ def run_long(settings: Settings, n: int, seed: int) -> Outcome:
     values = {"layers": "all", "pooling": "start", "long": "truncate", "epochs": settings.epochs, "seed": seed}
     given = {**values, "patience": settings.epochs, "device": settings.device, "encoder": settings.encoder}
     config = from_mapping(FreshConfig, given).classifier
-    support, seconds = clocked(settings.device, lambda: Support.train(splits.train, splits.dev, config))
+    support, seconds = clocked(settings.device, lambda: SupportModel.train(splits.train, splits.dev, config))
     return Outcome(seconds, score_on(support, splits.dev, splits.labels))
 
 
-def score_on(support: Support, examples: Sequence[Example], labels: Sequence[str]) -> float:
+def score_on(support: SupportModel, examples: Sequence[Example], labels: Sequence[str]) -> float:
     """Measure the macro-F1 of a support model."""
     answers = support.predict([example.document for example in examples])
     return macro_f1([example.label for example in examples], [answer.label for answer in answers], labels)
@@ -85,14 +85,14 @@ def prepare(settings: Settings, folder: Path) -> Outcome:
     return Outcome(seconds)
 
 
-def support_of(model: Rationalizer) -> Support:
+def support_of(model: Rationalizer) -> SupportModel:
     """Take the support model of a rationalizer."""
     assert isinstance(model.extractor, SaliencyExtractor)
     assert model.extractor.support is not None
     return model.extractor.support
 
 
-def write_for_transformers(support: Support, folder: Path) -> None:
+def write_for_transformers(support: SupportModel, folder: Path) -> None:
     """Write a support model as transformers' own classifier, and see that both say the same."""
     classifier = support.classifier
     folder.mkdir()
@@ -149,12 +149,12 @@ def run_lime(settings: Settings, folder: Path, n: int, seed: int) -> Outcome:
     return score_sentences(settings, scorer, n)
 
 
-def load_support(settings: Settings, folder: Path) -> Support:
+def load_support(settings: Settings, folder: Path) -> SupportModel:
     """Read the support model that was prepared."""
     return support_of(Rationalizer.from_pretrained(folder / "ours", device=settings.device))
 
 
-def score_sentences(settings: Settings, scorer: SaliencyScorer, n: int) -> Outcome:
+def score_sentences(settings: Settings, scorer: Scorer, n: int) -> Outcome:
     """Score sentences and keep the best words of each."""
     texts, _ = sentences(settings, n)
     scorer.score([Document.from_tokenised(text) for text in warm_up(settings)])

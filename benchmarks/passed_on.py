@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fresh.attribution.attention_reader import Looking
+from fresh.attribution.attention_reader import AttentionReader
 from fresh.attribution.gradient import PART, begun_from, explained
-from fresh.attribution.support_model import Scores, Support
+from fresh.attribution.support_model import Scores, SupportModel
 from fresh.document import Document, Saliency
 from fresh.nn.batch import Batch, sum_by_word
 from fresh.nn.classifier import eager_attention
@@ -19,12 +19,12 @@ from fresh.nn.intercept import call_intercepted, on_tensor
 class PassedOn:
     """What raises the probability, followed from layer to layer down to the pieces (Chefer et al., 2021)."""
 
-    support: Support
+    support: SupportModel
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         classifier = self.support.classifier
-        looking = Looking(classifier, "all")
+        looking = AttentionReader(classifier, "all")
 
         def score_batch(batch: Batch) -> Scores:
             with eager_attention(classifier):

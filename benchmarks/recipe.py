@@ -19,23 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fresh.attribution.attention_gradient import AttentionGradient, AttentionShift
-from fresh.attribution.registry import SaliencyScorer, ScorerFactory
-from fresh.attribution.support_model import Support
-from fresh.config import ConfigError, from_mapping, parse_assignments, unknown
+from fresh.attribution.registry import Scorer, ScorerFactory
+from fresh.attribution.support_model import SupportModel
+from fresh.config import from_mapping, parse_assignments, suggest
 from fresh.data.corpora import find_corpus
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask, Saliency
+from fresh.errors import ConfigError, DataError, EncoderError
 from fresh.experiments.sources import some
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import build_scorer, score_all
-from fresh.methods.result import cut_all
+from fresh.methods.result import cut_examples
 from fresh.metrics.classification import macro_f1
-from fresh.nn.encoder import EncoderError, load_encoder
+from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
-from fresh.selection.extractors import select_read
-from fresh.training.loop import Watch, quickly
+from fresh.selection.extractors import select_masks
+from fresh.training.loop import RunContext, inference_precision
 from passed_on import PassedOn
 
 PARTS = ("train", "dev", "test")
@@ -44,10 +45,10 @@ FIRST, SECOND = "attention x gradient", "integrated gradients"
 Masks = dict[str, list[Mask]]
 
 
-def scored(scorer: SaliencyScorer, support: Support, splits: Splits, config: FreshConfig) -> "Found":
+def scored(scorer: Scorer, support: SupportModel, splits: Splits, config: FreshConfig) -> "Found":
     """Score all documents, and say how long that took."""
     started = time.perf_counter()
-    with quickly(support.classifier, config.train):
+    with inference_precision(support.classifier, config.train):
         found = {part: score_all(scorer, getattr(splits, part), SILENT, "") for part in PARTS}
     return Found(found, time.perf_counter() - started)
 
@@ -62,7 +63,7 @@ class Found:
     def cut(self, config: FreshConfig) -> Masks:
         """Cut them."""
         discretizer = config.make_discretizer()
-        return {part: select_read(discretizer, scores) for part, scores in self.scores.items()}
+        return {part: select_masks(discretizer, scores) for part, scores in self.scores.items()}
 
     def changed(self, change: Callable[[Saliency], NDArray[np.float64]]) -> "Found":
         """Make others of them, document by document."""
@@ -91,7 +92,7 @@ def mean_rank(one: Found, other: Found) -> Found:
     return Found(new, one.seconds + other.seconds)
 
 
-def chosen(ways: Sequence[Masks], support: Support, splits: Splits) -> Masks:
+def chosen(ways: Sequence[Masks], support: SupportModel, splits: Splits) -> Masks:
     """Take for each document the words by which the support model is surest of what it said of the whole."""
     best: Masks = {}
     for part in PARTS:
@@ -103,7 +104,7 @@ def chosen(ways: Sequence[Masks], support: Support, splits: Splits) -> Masks:
 
 
 def kept_probability(
-    documents: Sequence[Document], masks: Sequence[Mask], answers: Sequence[str], support: Support
+    documents: Sequence[Document], masks: Sequence[Mask], answers: Sequence[str], support: SupportModel
 ) -> list[float]:
     """Have the support model read only what is kept, and say how probable its answer is then."""
     classifier = support.classifier
@@ -114,15 +115,15 @@ def kept_probability(
 
 def measured(masks: Masks, splits: Splits, config: FreshConfig) -> dict[str, float]:
     """Train a predictor on what is kept, and test it."""
-    pairs = {part: cut_all(getattr(splits, part), masks[part]) for part in PARTS}
-    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, Watch())
+    pairs = {part: cut_examples(getattr(splits, part), masks[part]) for part in PARTS}
+    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, RunContext())
     return {
         part: score_of([item.label for item in predictor.predict([kept for kept, _ in pairs[part]])], part, splits)
         for part in ("dev", "test")
     }
 
 
-def tested(support: Support, splits: Splits) -> dict[str, float]:
+def tested(support: SupportModel, splits: Splits) -> dict[str, float]:
     """Test the support model, which reads whole texts."""
     documents = {part: [example.document for example in getattr(splits, part)] for part in ("dev", "test")}
     return {
@@ -163,7 +164,11 @@ def in_steps(n_steps: int, config: FreshConfig) -> ScorerFactory:
 
 
 def candidates(
-    named: Mapping[str, ScorerFactory], wanted: Sequence[str], support: Support, splits: Splits, config: FreshConfig
+    named: Mapping[str, ScorerFactory],
+    wanted: Sequence[str],
+    support: SupportModel,
+    splits: Splits,
+    config: FreshConfig,
 ) -> Iterator[tuple[str, Masks, float]]:
     """Give the ways that are wanted, what they keep, and how long they take to score."""
     kept: dict[str, Found] = {}  # what other ways are made of
@@ -181,28 +186,28 @@ def candidates(
                 del kept[name]
 
 
-def by_neighbours(ways: Sequence[Found], _support: Support, _splits: Splits, config: FreshConfig) -> Masks:
+def by_neighbours(ways: Sequence[Found], _support: SupportModel, _splits: Splits, config: FreshConfig) -> Masks:
     """Give neighbours a part of each score."""
     return ways[0].changed(spread).cut(config)
 
 
-def by_mean_rank(ways: Sequence[Found], _support: Support, _splits: Splits, config: FreshConfig) -> Masks:
+def by_mean_rank(ways: Sequence[Found], _support: SupportModel, _splits: Splits, config: FreshConfig) -> Masks:
     """Rank words by two ways."""
     return mean_rank(*ways).cut(config)
 
 
-def surer(ways: Sequence[Found], support: Support, splits: Splits, config: FreshConfig) -> Masks:
+def surer(ways: Sequence[Found], support: SupportModel, splits: Splits, config: FreshConfig) -> Masks:
     """Take the surer one of two ways."""
     return chosen([way.cut(config) for way in ways], support, splits)
 
 
-def surest(ways: Sequence[Found], support: Support, splits: Splits, config: FreshConfig) -> Masks:
+def surest(ways: Sequence[Found], support: SupportModel, splits: Splits, config: FreshConfig) -> Masks:
     """Take the surest of two ways, each with words in one piece or not."""
     cuts = [config, replace(config, discretizer="contiguous")]
     return chosen([way.cut(cut) for cut in cuts for way in ways], support, splits)
 
 
-MADE: dict[str, tuple[tuple[str, ...], Callable[[Sequence[Found], Support, Splits, FreshConfig], Masks]]] = {
+MADE: dict[str, tuple[tuple[str, ...], Callable[[Sequence[Found], SupportModel, Splits, FreshConfig], Masks]]] = {
     f"{FIRST}, spread": ((FIRST,), by_neighbours),
     f"{SECOND}, spread": ((SECOND,), by_neighbours),
     "mean rank of both": ((FIRST, SECOND), by_mean_rank),
@@ -237,7 +242,7 @@ def run(args: argparse.Namespace) -> None:
     ways = [*named, *MADE]
     for way in args.ways or ():
         if way not in ways:
-            raise ConfigError(unknown(way, "a way", ways))
+            raise ConfigError(suggest(way, "a way", ways))
     whole = corpus.read(args.data_dir)
     splits = Splits(*(some(examples, args.documents) for examples in (whole.train, whole.dev, whole.test)))
 
@@ -249,7 +254,7 @@ def run(args: argparse.Namespace) -> None:
                 file.write(json.dumps(row) + "\n")
 
     started = time.perf_counter()
-    support = Support.train(splits.train, splits.dev, config.classifier, Watch())
+    support = SupportModel.train(splits.train, splits.dev, config.classifier, RunContext())
     tell("whole text", time.perf_counter() - started, tested(support, splits))
     for name, masks, seconds in candidates(named, args.ways or ways, support, splits, config):
         tell(name, seconds, measured(masks, splits, config))

@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping, parse_assignments
 from fresh.data.corpora import find_corpus
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import build_scorer, learned, score_all
-from fresh.methods.result import cut_all
+from fresh.methods.result import cut_examples
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.predictor import Predictor
 from fresh.progress import Terminal
 from fresh.rationale import Prediction
-from fresh.selection.extractors import select_read
-from fresh.training.loop import Watch
+from fresh.selection.extractors import select_masks
+from fresh.training.loop import RunContext
 
 QUICK = ("attention", "gradient", "integrated_gradients", "attention_gradient", "random")
 
@@ -38,18 +38,18 @@ def measure(examples: Sequence[Example], predictions: Sequence[Prediction], labe
     return {"macro_f1": macro_f1(gold, answers, labels), "accuracy": accuracy(gold, answers)}
 
 
-def run_scorer(name: str, support: Support, splits: Splits, config: FreshConfig) -> dict[str, float]:
+def run_scorer(name: str, support: SupportModel, splits: Splits, config: FreshConfig) -> dict[str, float]:
     """Make rationales with one scorer, train a predictor on them and test it."""
-    watch = Watch("predictor", progress=Terminal())
+    context = RunContext("predictor", progress=Terminal())
     config = replace(config, scorer=name)
     scorer = build_scorer(config, support, None)
     scores = {
-        part: score_all(scorer, getattr(splits, part), watch.progress, f"{name}, {part}")
+        part: score_all(scorer, getattr(splits, part), context.progress, f"{name}, {part}")
         for part in ("train", "dev", "test")
     }
     discretizer = learned(config.make_discretizer(), scores["train"])
-    pairs = {part: cut_all(getattr(splits, part), select_read(discretizer, scores[part])) for part in scores}
-    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, watch)
+    pairs = {part: cut_examples(getattr(splits, part), select_masks(discretizer, scores[part])) for part in scores}
+    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, context)
     found = predictor.predict([rationale for rationale, _ in pairs["test"]])
     n_kept = sum(len(rationale.words) for rationale, _ in pairs["test"])
     n_words = sum(len(example.document.words) for example in splits.test)
@@ -69,7 +69,9 @@ def main() -> None:
     splits = corpus.read(args.data_dir)
     config = from_mapping(FreshConfig, {"ratio": corpus.ratio, **parse_assignments(args.settings)})
     started = time.perf_counter()
-    support = Support.train(splits.train, splits.dev, config.classifier, Watch("support model", progress=Terminal()))
+    support = SupportModel.train(
+        splits.train, splits.dev, config.classifier, RunContext("support model", progress=Terminal())
+    )
     found = support.predict([example.document for example in splits.test])
     rows = [{"row": "full text"} | measure(splits.test, found, splits.labels) | {"kept": 1.0}]
     for name in ("full text", *args.scorers.split(",")):

@@ -27,12 +27,12 @@ from fresh.config import from_mapping
 from fresh.methods.config import FreshConfig
 from fresh.nn.classifier import Classifier
 from fresh.nn.tokenizer import Text
-from fresh.training.cuda_graphs import Recording
-from fresh.training.distributed import team
-from fresh.training.feature_store import Shelf
-from fresh.training.fit import Lesson, prepare
-from fresh.training.loop import Job, Watch, run_epoch
-from fresh.training.step import Update
+from fresh.training.cuda_graphs import GraphedTrainStep
+from fresh.training.distributed import process_group
+from fresh.training.feature_store import FeatureStore
+from fresh.training.fit import FitRequest, prepare
+from fresh.training.loop import RunContext, TrainingJob, run_epoch
+from fresh.training.step import TrainStep
 from fresh.training.varlen_attention import without_padding
 
 LABELS = ("one", "other")
@@ -69,20 +69,20 @@ def texts(n_texts: int, n_pieces: int, seed: int) -> list[tuple[Text, str]]:
     return [(Text(tuple(words), (), str(number)), LABELS[number % 2]) for number, words in enumerate(drawn)]
 
 
-def prepared(encoder: str, n_texts: int, n_pieces: int, n_steps: int) -> tuple[Classifier, Job]:
+def prepared(encoder: str, n_texts: int, n_pieces: int, n_steps: int) -> tuple[Classifier, TrainingJob]:
     """Make a network and what it is to be trained on."""
     given = {"encoder": encoder, "layers": "all", "precision": "bf16", "batch_size": n_texts, "epochs": 1}
     config = from_mapping(FreshConfig, given).classifier
     pairs = texts(n_texts * n_steps, n_pieces, 0)
-    taught, job = prepare(Lesson(pairs, pairs[:n_texts], LABELS, config, Watch()), Shelf("off"))
+    taught, job = prepare(FitRequest(pairs, pairs[:n_texts], LABELS, config, RunContext()), FeatureStore("off"))
     return taught.classifier, job
 
 
-def update_of(job: Job, way: Way) -> Update:
+def update_of(job: TrainingJob, way: Way) -> TrainStep:
     """Make what makes steps."""
     rates = job.config.learning_rate, job.config.weight_decay, job.config.max_grad_norm
-    kind = Recording if way.recorded and job.on.type == "cuda" else Update
-    return kind(job.model, job.loss, rates, team(), way.rounded)
+    kind = GraphedTrainStep if way.recorded and job.on.type == "cuda" else TrainStep
+    return kind(job.model, job.loss, rates, process_group(), way.rounded)
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def waited() -> Iterator[None]:
         torch.cuda.synchronize()
 
 
-def measure(classifier: Classifier, job: Job, way: Way, ready: Callable[[], object] = int) -> dict[str, float]:
+def measure(classifier: Classifier, job: TrainingJob, way: Way, ready: Callable[[], object] = int) -> dict[str, float]:
     """Make two epochs and time the second.
 
     :param ready: Called before each; waits for others.
@@ -134,7 +134,7 @@ def measure_many(n_processes: int, shape: tuple[str, int, int, int], way: Way) -
     return {"first epoch, s": first, "ms a step": each, "steps a second": 1000 * n_processes / each}
 
 
-def kernels(classifier: Classifier, job: Job, n_most: int) -> Iterator[str]:
+def kernels(classifier: Classifier, job: TrainingJob, n_most: int) -> Iterator[str]:
     """List what the device spends an epoch of steps on."""
     update = update_of(job, Way())
     classifier.train()

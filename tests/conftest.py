@@ -14,7 +14,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from fresh.attribution.support_model import Support
+    from fresh.attribution.support_model import SupportModel
     from fresh.data.splits import Splits
     from fresh.predictor import Predictor
     from fresh.rationale import Rationale
@@ -68,19 +68,19 @@ def quick(encoders: dict[str, Path]) -> "ClassifierConfig":
 
 
 @pytest.fixture(scope="session")
-def support(toy: "Splits", quick: "ClassifierConfig") -> "Support":
+def support(toy: "Splits", quick: "ClassifierConfig") -> "SupportModel":
     """A support model that knows which words decide."""
-    from fresh.attribution.support_model import Support
+    from fresh.attribution.support_model import SupportModel
 
-    return Support.train(toy.train, toy.dev, quick)
+    return SupportModel.train(toy.train, toy.dev, quick)
 
 
 @pytest.fixture(scope="session")
-def pair_support(toy_pairs: "Splits", quick: "ClassifierConfig") -> "Support":
+def pair_support(toy_pairs: "Splits", quick: "ClassifierConfig") -> "SupportModel":
     """A support model that reads queries."""
-    from fresh.attribution.support_model import Support
+    from fresh.attribution.support_model import SupportModel
 
-    return Support.train(toy_pairs.train, toy_pairs.dev, quick)
+    return SupportModel.train(toy_pairs.train, toy_pairs.dev, quick)
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +103,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMes
     """Warnings, where memory has never run out before."""
     from fresh.nn import memory as gpu
 
-    monkeypatch.setattr(gpu, "ROOM", gpu.Room())
+    monkeypatch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         yield found

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fresh._io import whole_lines
+from fresh._io import open_lines
 
 
 def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +18,7 @@ def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: py
         return real(self, mode, **named)
 
     monkeypatch.setattr(Path, "open", fail_to_write)
-    with pytest.raises(OSError, match="Too many open files"), whole_lines(path):
+    with pytest.raises(OSError, match="Too many open files"), open_lines(path):
         pass
     monkeypatch.undo()
     assert path.read_text(encoding="utf-8") == "one\nnotes without an end"
@@ -30,7 +30,7 @@ def test_only_errors_of_the_disk_name_the_file(tmp_path: Path, reason: int | Non
     error = OSError("the pool is closed") if reason is None else OSError(reason, "failed")
 
     def write() -> None:
-        with whole_lines(path) as file:
+        with open_lines(path) as file:
             file.write("one\ntw")
             raise error
 

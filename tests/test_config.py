@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 import pytest
 
-from fresh.config import ConfigError, from_mapping, help_texts, parse_assignments, read_toml, settings_of, to_mapping
+from fresh.config import from_mapping, help_texts, parse_assignments, read_toml, settings_of, to_mapping
 from fresh.data.splits import DataConfig
+from fresh.errors import ConfigError
 from fresh.methods.fresh import FreshConfig
 from fresh.methods.registry import METHODS
 from fresh.methods.run_config import RunConfig

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import fresh.rationalizer
-from fresh.persistence import ModelError
+from fresh.errors import ModelError
 from fresh.rationalizer import Rationalizer, find_folder
 
 

@@ -11,12 +11,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document
+from fresh.errors import EncoderError, ModelError
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import EncoderError, digest_of, load_encoder
-from fresh.nn.token_classifier import Tags
-from fresh.persistence import ModelError, manifest_digest, read_predictor
+from fresh.nn.encoder import digest_of, load_encoder
+from fresh.nn.token_classifier import TokenClassifier
+from fresh.persistence import manifest_digest, read_predictor
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -30,7 +31,7 @@ Content = dict[str, Any]
 
 
 @pytest.fixture
-def folder(support: Support, predictor: Predictor, tmp_path: Path) -> Path:
+def folder(support: SupportModel, predictor: Predictor, tmp_path: Path) -> Path:
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(tmp_path / "model")
     return tmp_path / "model"
 
@@ -106,7 +107,7 @@ def test_a_tagger_of_no_finite_numbers_is_refused(
     predictor: Predictor, encoders: dict[str, Path], tmp_path: Path
 ) -> None:
     encoder = str(encoders["bert"])
-    tagger = Tagger(Tags(load_encoder(encoder), "chain", NetworkConfig(encoder)))
+    tagger = Tagger(TokenClassifier(load_encoder(encoder), "chain", NetworkConfig(encoder)))
     Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor).save_pretrained(tmp_path / "model")
     path = tmp_path / "model/extractor/head.safetensors"
     save_file(with_number("chain.change", float("nan"))(load_file(path)), path)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.document import Document, Explanation, Mask
-from fresh.highlight import HUMAN, N_BARS, ON_A_PAGE, READ, VISIBLE, highlight
+from fresh.highlight import CONTROL_PICTURES, HUMAN, N_BARS, ON_A_PAGE, READ, highlight
 from fresh.rationale import Prediction
 from fresh.text import split_words
 from pages import HOSTILE
@@ -73,7 +73,7 @@ def test_no_character_is_added_or_lost_and_marks_stand_where_they_should(text: s
 
 @given(st.text(st.characters(), max_size=20))
 def test_one_sign_stands_for_one_and_can_always_be_written(text: str) -> None:
-    for table in (VISIBLE, ON_A_PAGE):
+    for table in (CONTROL_PICTURES, ON_A_PAGE):
         shown = text.translate(table)
         assert len(shown) == len(text)
         shown.encode("utf-8")
@@ -81,13 +81,13 @@ def test_one_sign_stands_for_one_and_can_always_be_written(text: str) -> None:
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\x7f", "\x9b", "\u202e", "\u2066", "\ud800"])
 def test_a_sign_that_steers_is_shown_and_not_obeyed(sign: str) -> None:
-    assert sign not in f"a{sign}b".translate(VISIBLE)
+    assert sign not in f"a{sign}b".translate(CONTROL_PICTURES)
     assert sign not in highlight(f"a{sign}b", ())
 
 
 @pytest.mark.parametrize("sign", ["\n", "\t", "é", "א", "\u200f", "😀", "\u00a0"])
 def test_other_signs_stay_as_they_are(sign: str) -> None:
-    assert sign.translate(VISIBLE) == sign
+    assert sign.translate(CONTROL_PICTURES) == sign
 
 
 # In a notebook

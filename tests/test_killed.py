@@ -21,7 +21,7 @@ import pytest
 
 import small
 from experiments import write_toy
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.persistence import files_in
 from fresh.predictor import Predictor
@@ -96,7 +96,7 @@ def test_trainings_killed_at_random_end_as_undisturbed_ones(
 
 
 def test_explanations_killed_at_random_are_whole_lines(
-    support: Support, predictor: Predictor, toy: Splits, tmp_path: Path
+    support: SupportModel, predictor: Predictor, toy: Splits, tmp_path: Path
 ) -> None:
     model, texts, output = tmp_path / "model", tmp_path / "texts.jsonl", tmp_path / "out.jsonl"
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(model)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.likeness import likeness, nearest
+from fresh.likeness import nearest_name, similarity
 
 SETTINGS = (
     "epochs",
@@ -38,12 +38,12 @@ FAR = (
 
 @pytest.mark.parametrize("name", NEAR)
 def test_a_slip_is_recognised(name: str) -> None:
-    assert nearest(name, SETTINGS) == NEAR[name]
+    assert nearest_name(name, SETTINGS) == NEAR[name]
 
 
 @pytest.mark.parametrize("name", FAR)
 def test_another_word_is_not_taken_for_a_slip(name: str) -> None:
-    assert nearest(name, SETTINGS) is None
+    assert nearest_name(name, SETTINGS) is None
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_another_word_is_not_taken_for_a_slip(name: str) -> None:
     ],
 )
 def test_a_part_stands_for_the_whole_if_it_says_enough(name: str, known: tuple[str, ...], meant: str | None) -> None:
-    assert nearest(name, known) == meant
+    assert nearest_name(name, known) == meant
 
 
 @given(st.text(min_size=1))
 def test_a_name_is_most_like_itself(name: str) -> None:
-    assert likeness(name, name) == 1
+    assert similarity(name, name) == 1

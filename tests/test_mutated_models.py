@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.persistence import drop_folder, files_in, manifest_digest, write_files
 from fresh.predictor import Predictor
@@ -29,7 +29,7 @@ Files = dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
-def files(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Files:
+def files(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Files:
     """All files of a model."""
     folder = tmp_path_factory.mktemp("saved") / "model"
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)

@@ -14,23 +14,24 @@ from huggingface_hub import ModelCard
 
 import fresh.rationalizer
 import small
-from fresh.attribution.support_model import Support
-from fresh.data.fingerprints import Seen
+from fresh.attribution.support_model import SupportModel
+from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Explanation, Mask
+from fresh.errors import ModelError
 from fresh.nn.encoder import digest_of
-from fresh.persistence import ModelError, manifest_digest
+from fresh.persistence import manifest_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Row
 from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK, TopK
-from fresh.selection.extractors import HumanMarks, KeepAll, SaliencyExtractor
+from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
 from shared_model_folder import LongWords
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "it plays in great sea film bad"]
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
@@ -128,7 +129,7 @@ def test_which_texts_were_trained_with_stays_at_home(
 ) -> None:
     monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
     monkeypatch.setattr(Recorder, "place", tmp_path, raising=False)
-    knowing = replace(model, seen=Seen.of(map(Document.from_text, TEXTS)))
+    knowing = replace(model, seen=TrainingFingerprints.of(map(Document.from_text, TEXTS)))
     knowing.save_pretrained(tmp_path / "saved")
     knowing.push_to_hub("you/my-model")
     assert (tmp_path / "saved/trained_on.bin").stat().st_size == 8 * len(TEXTS)
@@ -153,7 +154,7 @@ def test_a_misspelt_option_of_saving_is_refused(model: Rationalizer, tmp_path: P
         model.save_pretrained(tmp_path / "model", overwrit=True)  # type: ignore[call-arg]
 
 
-def test_the_card_says_what_a_reader_must_know(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+def test_the_card_says_what_a_reader_must_know(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
     pair = small.rationalizer(support, predictor, TopK(0.2))
     report = Report(32, (Row("FRESH (occlusion)", 0.91, 0.92, 0.213),))
     settings = {"ratio": 0.2, "train": {"epochs": 8}}
@@ -182,7 +183,7 @@ def test_a_card_without_figures_says_so(folder: Path) -> None:
     assert "Given the words shown, nothing else can change the answer." in text
 
 
-def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+def test_a_scorer_of_ones_own_is_given_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
     model = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
     model.save_pretrained(tmp_path / "own")
     loaded = Rationalizer.from_pretrained(tmp_path / "own", scorer=LongWords)
@@ -199,7 +200,7 @@ def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predic
     ("budget", "kind"), [(GlobalTopK(0.3), LearnedTopK), (GlobalContiguous(0.3), LearnedContiguous)]
 )
 def test_a_learned_cutoff_survives(
-    budget: GlobalTopK, kind: type, support: Support, predictor: Predictor, tmp_path: Path
+    budget: GlobalTopK, kind: type, support: SupportModel, predictor: Predictor, tmp_path: Path
 ) -> None:
     documents = [Document.from_text(text) for text in TEXTS]
     learned = budget.learn(small.rationalizer(support, predictor, budget).extractor.score(documents))  # type: ignore[attr-defined]
@@ -213,9 +214,9 @@ def test_a_learned_cutoff_survives(
 
 
 def test_a_model_that_keeps_all_survives(predictor: Predictor, tmp_path: Path) -> None:
-    Rationalizer(KeepAll(), predictor).save_pretrained(tmp_path / "model")
+    Rationalizer(FullText(), predictor).save_pretrained(tmp_path / "model")
     loaded = Rationalizer.from_pretrained(tmp_path / "model")
-    assert loaded.extractor == KeepAll()
+    assert loaded.extractor == FullText()
     assert not (tmp_path / "model/extractor").exists()
 
 
@@ -223,7 +224,7 @@ def test_a_model_of_human_rationales_survives(predictor: Predictor, tmp_path: Pa
     documents = [Document.from_text(text) for text in TEXTS]
     masks = [Mask.from_spans([(1, 3)], len(item.words)) for item in documents]
     examples = [Example(item, "pos", mask) for item, mask in zip(documents, masks, strict=True)]
-    model = Rationalizer(HumanMarks.of(examples), predictor)
+    model = Rationalizer(HumanRationales.of(examples), predictor)
     model.save_pretrained(tmp_path / "model")
     loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
     assert loaded.extractor == model.extractor
@@ -235,7 +236,7 @@ def test_a_model_of_human_rationales_survives(predictor: Predictor, tmp_path: Pa
 
 @pytest.mark.parametrize("marks", [[], {"a": 3}, {"a": [[1]]}, {"a": [["x", "y"]]}, {"a": [[0.5, 1]]}])
 def test_human_rationales_of_another_shape_are_told(predictor: Predictor, tmp_path: Path, marks: object) -> None:
-    Rationalizer(HumanMarks({}), predictor).save_pretrained(tmp_path / "model")
+    Rationalizer(HumanRationales({}), predictor).save_pretrained(tmp_path / "model")
     path = tmp_path / "model/extractor/rationales.json"
     path.write_text(json.dumps(marks), encoding="utf-8")
     manifest = json.loads((tmp_path / "model/config.json").read_text(encoding="utf-8"))
@@ -246,7 +247,9 @@ def test_human_rationales_of_another_shape_are_told(predictor: Predictor, tmp_pa
         Rationalizer.from_pretrained(tmp_path / "model")
 
 
-def test_what_should_be_known_of_the_figures_survives(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+def test_what_should_be_known_of_the_figures_survives(
+    support: SupportModel, predictor: Predictor, tmp_path: Path
+) -> None:
     pair = small.rationalizer(support, predictor, TopK(0.2))
     report = Report(32, (Row("Lei et al.", 0.91, 0.92, 0.213),), 0.25, ("The gate has collapsed.",))
     Rationalizer(pair.extractor, predictor, {}, False, report).save_pretrained(tmp_path / "model")

@@ -9,10 +9,11 @@ import pytest
 
 import fresh.rationalizer
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
+from fresh.errors import ModelError
 from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import digest_of
-from fresh.persistence import UNSEALED, ModelError, manifest_digest
+from fresh.persistence import UNSEALED, manifest_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -33,7 +34,7 @@ FILES = [
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
@@ -358,7 +359,7 @@ def test_an_error_of_the_machine_is_no_damage(folder: Path, monkeypatch: pytest.
 
 
 def test_an_error_of_the_callers_scorer_is_no_damage(folder: Path) -> None:
-    def factory(_support: Support) -> Any:
+    def factory(_support: SupportModel) -> Any:
         raise RuntimeError("no key for the service")
 
     with pytest.raises(RuntimeError, match=r"^no key for the service$"):

@@ -9,24 +9,24 @@ import pytest
 
 import fresh
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.audit import GUARANTEE, audit
-from fresh.config import ConfigError, from_mapping
-from fresh.data.splits import DataError, Splits
+from fresh.config import from_mapping
+from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
+from fresh.errors import ConfigError, DataError, ModelError
 from fresh.evaluation.baselines import most_frequent, train_baselines
 from fresh.evaluation.random_words import random_masks
 from fresh.evaluation.warnings import FEW
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
-from fresh.persistence import ModelError
 from fresh.pipeline import TRIALS, advice, identity, resolve, train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Row
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +90,11 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
     explained = full.explain(documents)
     masks = [item.mask for item in explained]
     learnt = [full.extractor.extract([example.document for example in part]) for part in (splits.train, splits.dev)]
-    beside = train_baselines(splits, full, (learnt[0], learnt[1]), None, config, Watch())
+    beside = train_baselines(splits, full, (learnt[0], learnt[1]), None, config, RunContext())
     assert isinstance(beside.random, Predictor)
     assert isinstance(beside.complement, Predictor)
     drawn, dropped = random_masks(documents, masks, contiguous=False), [~mask for mask in masks]
-    support: Support = full.extractor.support  # type: ignore[attr-defined]
+    support: SupportModel = full.extractor.support  # type: ignore[attr-defined]
     kept = float(np.concatenate([mask.kept for mask in masks]).mean())
     answers = {
         "full text (support model)": (support.predict(documents), 1.0),
@@ -200,7 +200,7 @@ def corpora(splits: Splits, tmp_path: Path) -> Path:
     return tmp_path / "corpora"
 
 
-def make_nothing(_support: Support) -> Any:
+def make_nothing(_support: SupportModel) -> Any:
     """Stand for a scorer of one's own."""
 
 
@@ -276,7 +276,7 @@ def test_a_single_row_is_too_few() -> None:
 class FirstWords:
     """A scorer of somebody's own."""
 
-    def __init__(self, support: Support) -> None:
+    def __init__(self, support: SupportModel) -> None:
         self.support = support
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
@@ -291,7 +291,7 @@ def test_a_scorer_of_ones_own_is_used_and_named(splits: Splits, quick_settings: 
     assert small.reported(model.report).rows[1].name == "FRESH (custom)"
 
 
-def test_a_finished_scorer_is_refused(support: Support, splits: Splits) -> None:
+def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> None:
     expected = (
         "scorer must be a name, or what makes a scorer from the support model, such as its class; got a FirstWords."
     )

@@ -9,7 +9,7 @@ import pytest
 
 import small
 from fresh.attribution.registry import SCORERS
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
@@ -18,7 +18,7 @@ from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK
-from fresh.selection.extractors import KeepAll
+from fresh.selection.extractors import FullText
 from fresh.training.config import ClassifierConfig
 from toy import DECIDING
 
@@ -26,12 +26,12 @@ TEXT = "The film, was good and it plays in the sea."
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
 @pytest.fixture(scope="module")
-def asking(pair_support: Support, toy_pairs: Splits, quick: ClassifierConfig) -> Rationalizer:
+def with_target(pair_support: SupportModel, toy_pairs: Splits, quick: ClassifierConfig) -> Rationalizer:
     pairs = [(e.document.cut(Mask.full(len(e.document.words))), e.label) for e in toy_pairs.dev]
     predictor = Predictor.train(pairs, pairs, quick)
     pair = small.rationalizer(pair_support, predictor, TopK(0.2))
@@ -111,7 +111,7 @@ def test_the_method_finds_the_word_that_decides(toy: Splits, quick: ClassifierCo
 
 
 def test_a_model_that_keeps_all_has_no_scores(predictor: Predictor) -> None:
-    found = Rationalizer(KeepAll(), predictor).explain(TEXT)
+    found = Rationalizer(FullText(), predictor).explain(TEXT)
     assert found.saliency is None
     assert found.mask.ratio == 1
     assert found.rationale.words == found.document.words
@@ -162,13 +162,13 @@ def assert_same(one: Explanation, other: Explanation) -> None:
         assert other.prediction.probabilities[label] == pytest.approx(probability, abs=1e-5)
 
 
-def test_a_query_must_be_given_where_one_was_trained(asking: Rationalizer) -> None:
+def test_a_query_must_be_given_where_one_was_trained(with_target: Rationalizer) -> None:
     expected = (
         "Document 'x' has no query, but this model was trained with queries. Give one: --query for a text; for a file, "
         "the column query, or the one that --query names."
     )
     with pytest.raises(ValueError, match=f"^{expected}$"):
-        asking.explain(Document.from_text("a good film", id="x"))
+        with_target.explain(Document.from_text("a good film", id="x"))
 
 
 def test_a_query_is_refused_where_none_was_trained(model: Rationalizer) -> None:
@@ -177,10 +177,10 @@ def test_a_query_is_refused_where_none_was_trained(model: Rationalizer) -> None:
         model.explain("a good film", query="praise?")
 
 
-def test_a_query_reaches_the_predictor(asking: Rationalizer) -> None:
-    found = asking.explain("the film was good", query="Any praise?")
+def test_a_query_reaches_the_predictor(with_target: Rationalizer) -> None:
+    found = with_target.explain("the film was good", query="Any praise?")
     assert found.rationale.query == ("Any", "praise", "?")
-    other = asking.explain("the film was good", query="blame")
+    other = with_target.explain("the film was good", query="blame")
     assert found.prediction.probabilities != other.prediction.probabilities
 
 

@@ -11,8 +11,8 @@ import fresh.pipeline
 import fresh.training.fit
 import fresh.training.loop
 import small
-from fresh.config import ConfigError
 from fresh.data.splits import Splits
+from fresh.errors import ConfigError
 from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.resume import NOTE, partial_of, unfinished

@@ -16,9 +16,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 import fresh.methods.fresh
 import small
-from fresh.attribution.support_model import Support
-from fresh.data.splits import DataError, Splits
+from fresh.attribution.support_model import SupportModel
+from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Saliency
+from fresh.errors import DataError
 from fresh.sklearn import PARAMETERS, FreshClassifier
 
 ONE_LABEL = "y must have one label per document, got "
@@ -204,7 +205,7 @@ def test_one_text_alone_is_no_list_of_texts(fitted: FreshClassifier) -> None:
 
 def test_a_scorer_of_ones_own_can_be_given(texts: list[str], labels: list[str], settings: dict[str, Any]) -> None:
     class First:
-        def __init__(self, support: Support) -> None:
+        def __init__(self, support: SupportModel) -> None:
             self.support = support
 
         def score(self, documents: Sequence[Document]) -> list[Saliency]:

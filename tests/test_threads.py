@@ -19,22 +19,22 @@ import pytest
 import torch
 
 from fresh.attribution.registry import SCORERS, make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Saliency
 from fresh.methods.registry import train_method
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
-from fresh.nn.memory import unplanned
+from fresh.nn.memory import without_cudnn_attention
 from fresh.nn.network import Lock
-from fresh.nn.tokenizer import Text, WordEncoder
-from fresh.nn.word_cache import Bank
+from fresh.nn.tokenizer import Text, WordTokenizer
+from fresh.nn.word_cache import WordCache
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from shared_methods import CASES, configured, given_to
 from shared_scorers import trace
 from tiny import WORDS
@@ -92,7 +92,7 @@ def test_every_method_answers_several_threads_as_it_answers_one(
     case = CASES[name]
     splits = given_to(case, toy, toy_pairs)
     config = configured(case.method, encoders["bert"], **case.settings)
-    train_method(case.method, splits, config, Watch(), None).model.save_pretrained(tmp_path / "model")
+    train_method(case.method, splits, config, RunContext(), None).model.save_pretrained(tmp_path / "model")
     known = case.method == "human" or case.asks
     documents = [example.document for example in splits.test] * 4 if known else sentences(32)
     expected = [
@@ -103,7 +103,7 @@ def test_every_method_answers_several_threads_as_it_answers_one(
         assert n_differences(from_threads(n_threads, model.explain, groups(documents)), expected) == 0
 
 
-def scored(support: Support, name: str, documents: Sequence[Document]) -> list[Saliency]:
+def scored(support: SupportModel, name: str, documents: Sequence[Document]) -> list[Saliency]:
     return make_scorer(name, support, {**FEW, "layer": -1}).score(documents)
 
 
@@ -115,7 +115,7 @@ def test_all_scorers_share_a_network(
     is_open: bool,
     n_threads: int,
     encoders: dict[str, Path],
-    support_of: Callable[[Path], Support],
+    support_of: Callable[[Path], SupportModel],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if not is_open:  # as for a layer of a kind that is not known
@@ -130,7 +130,7 @@ def test_all_scorers_share_a_network(
 
 
 @pytest.fixture(scope="module")
-def support_of() -> Callable[[Path], Support]:
+def support_of() -> Callable[[Path], SupportModel]:
     from shared_scorers import support_of
 
     return lambda folder: support_of(folder, "mean", layers=1)
@@ -138,7 +138,7 @@ def support_of() -> Callable[[Path], Support]:
 
 def test_overlapping_blocks_leave_the_switch_of_cudnn_as_it_was() -> None:
     def attend(_: int) -> None:
-        with unplanned():
+        with without_cudnn_attention():
             assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
             time.sleep(0.001)
 
@@ -175,11 +175,11 @@ def breaking_at(line: int, *functions: Callable[..., Any]) -> Callable[..., Any]
 def test_an_interrupt_at_any_line_leaves_the_word_cache_right(encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders["bert"]))
     texts = [Text(("good", "old", "film", "xy")), Text(("unheard-of", "story"), ("praise",)), Text(("men", "sea"))]
-    expected = WordEncoder(encoder, "stagger", 64)(texts)
-    functions = (Bank.add, Bank.cut, WordEncoder.cut, WordEncoder.learn)
+    expected = WordTokenizer(encoder, "stagger", 64)(texts)
+    functions = (WordCache.add, WordCache.cut, WordTokenizer.cut, WordTokenizer.learn)
     n_broken = 0
     for line in range(1, 200):
-        words = WordEncoder(encoder, "stagger", 64)
+        words = WordTokenizer(encoder, "stagger", 64)
         words([Text(("the", "story"))])
         before = sys.gettrace()
         sys.settrace(breaking_at(line, *functions))
@@ -222,13 +222,13 @@ def interrupted(work: Callable[[], object], seconds: float) -> bool:
     return False
 
 
-def left_behind(support: Support) -> dict[str, object]:
+def left_behind(support: SupportModel) -> dict[str, object]:
     """All that scoring could leave behind but for the states of generators, which captum seeds before each use."""
     return {name: value for name, value in trace(support.classifier).items() if name not in {"torch", "numpy"}}
 
 
 def n_wrong_after_interrupts(
-    support: Support, models: Sequence[Rationalizer], documents: Sequence[Document], n_times: int
+    support: SupportModel, models: Sequence[Rationalizer], documents: Sequence[Document], n_times: int
 ) -> int:
     """Interrupt models so many times, and count what is wrong afterwards."""
     drawn = random.Random(1)  # noqa: S311
@@ -273,17 +273,17 @@ def test_an_interrupt_never_leaves_the_lock_of_a_network_held() -> None:
         lock = Lock()
 
 
-def forget_words(support: Support, predictor: Predictor) -> None:
-    support.classifier.words.bank, predictor.classifier.words.bank = Bank(), Bank()
+def forget_words(support: SupportModel, predictor: Predictor) -> None:
+    support.classifier.words.bank, predictor.classifier.words.bank = WordCache(), WordCache()
 
 
-def model_of(name: str, support: Support, predictor: Predictor) -> Rationalizer:
+def model_of(name: str, support: SupportModel, predictor: Predictor) -> Rationalizer:
     return Rationalizer(SaliencyExtractor(make_scorer(name, support, FEW), TopK(0.3), support), predictor)
 
 
 @pytest.mark.parametrize(("n_times"), [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_interrupted_explanations_leave_models_right(
-    n_times: int, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], Support]
+    n_times: int, encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
 ) -> None:
     support = support_of(encoders["bert"])
     models = [model_of(name, support, predictor) for name in SCORERS]
@@ -293,7 +293,7 @@ def test_interrupted_explanations_leave_models_right(
 # At length
 
 
-def n_differences_from_threads(support: Support, model: Rationalizer, n_texts: int) -> int:
+def n_differences_from_threads(support: SupportModel, model: Rationalizer, n_texts: int) -> int:
     """Explain texts in one thread and then from eight, with no word known at first."""
     documents = groups(sentences(n_texts), 16)
     expected = [model.explain(some) for some in documents]
@@ -304,7 +304,7 @@ def n_differences_from_threads(support: Support, model: Rationalizer, n_texts: i
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_hundred_thousand_explanations_from_eight_threads(
-    encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], Support]
+    encoders: dict[str, Path], predictor: Predictor, support_of: Callable[[Path], SupportModel]
 ) -> None:
     support = support_of(encoders["bert"])
     n_texts = {name: 400 if name in {"lime", "kernel_shap"} else 14_400 for name in SCORERS}
@@ -321,5 +321,5 @@ def test_ten_thousand_explanations_of_minilm_from_eight_threads() -> None:
     network = NetworkConfig("minilm", layers=2)
     support, reader = (Classifier(load_encoder("minilm"), ("neg", "pos"), network) for _ in range(2))
     for name in ("attention_gradient", "gradient", "attention"):
-        model = model_of(name, Support(support), Predictor(reader))
-        assert n_differences_from_threads(Support(support), model, 3_400) == 0
+        model = model_of(name, SupportModel(support), Predictor(reader))
+        assert n_differences_from_threads(SupportModel(support), model, 3_400) == 0

@@ -26,15 +26,16 @@ from typing import Any
 import result_tables
 import result_times
 
-from fresh._io import write_text, written_whole
-from fresh.config import ConfigError, unknown
+from fresh._io import atomic_write, write_text
+from fresh.config import suggest
+from fresh.errors import ConfigError
 from fresh.experiments.curves import Drawing, drawing
 from fresh.experiments.figure_config import read_figure
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.manifest import manifest
 from fresh.experiments.plot import plot
 from fresh.experiments.results import read_results
-from fresh.experiments.store import PLAN, REPORT, TIMES, Runs, check_place
+from fresh.experiments.store import PLAN, REPORT, TIMES, RunStore, check_place
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
@@ -78,14 +79,14 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             runs = unpacked(Path(folder))
             if args.runs is not None:
-                print(add(Runs(args.runs), runs, args.renew))
+                print(add(RunStore(args.runs), runs, args.renew))
             told = make(runs, args.check, args.runs is not None)
     except ConfigError as error:
         sys.exit(str(error))
     sys.exit(told)
 
 
-def make(runs: Runs, check: bool, changed: bool) -> str | None:
+def make(runs: RunStore, check: bool, changed: bool) -> str | None:
     """Make all that is out of date, or only say what is.
 
     :param changed: Whether runs.tgz is to be written anew.
@@ -106,7 +107,7 @@ def make(runs: Runs, check: bool, changed: bool) -> str | None:
     return None
 
 
-def add(new: Runs, old: Runs, renew: bool) -> str:
+def add(new: RunStore, old: RunStore, renew: bool) -> str:
     """Add plans and reports of a folder of runs, and say what was done.
 
     A plan that lacks runs which the one that is here has was made for a part of the grid, and is left out.
@@ -134,7 +135,7 @@ def add(new: Runs, old: Runs, renew: bool) -> str:
     return f"Reports added: {n_new}.{left}"
 
 
-def take_plan(name: str, new: Runs, old: Runs, renew: bool) -> None:
+def take_plan(name: str, new: RunStore, old: RunStore, renew: bool) -> None:
     """Take over the plan of an experiment, unless it is that of a part."""
     keys, known = keys_of(new, name), keys_of(old, name) if name in old.plans() else set[str]()
     if known <= keys or renew:
@@ -147,7 +148,7 @@ def take_plan(name: str, new: Runs, old: Runs, renew: bool) -> None:
         )
 
 
-def keys_of(runs: Runs, name: str) -> set[str]:
+def keys_of(runs: RunStore, name: str) -> set[str]:
     """List the runs of an experiment."""
     return {item["key"] for item in runs.plan(name)["runs"]}
 
@@ -158,7 +159,7 @@ def copy(file: Path, folder: Path) -> None:
     shutil.copy(file, folder)
 
 
-def pack(runs: Runs) -> None:
+def pack(runs: RunStore) -> None:
     """Write runs.tgz; the same reports give the same bytes."""
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
@@ -167,18 +168,18 @@ def pack(runs: Runs) -> None:
             member = tarfile.TarInfo(str(Path("runs") / path.relative_to(runs.path)))
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    with written_whole(REPORTS) as place:
+    with atomic_write(REPORTS) as place:
         place.write_bytes(packed.getvalue())
 
 
-def unpacked(folder: Path) -> Runs:
+def unpacked(folder: Path) -> RunStore:
     """Lay out what runs.tgz holds as `fresh run` does."""
     with tarfile.open(REPORTS) as archive:
         archive.extractall(folder, filter="data")
-    return Runs(folder / "runs")
+    return RunStore(folder / "runs")
 
 
-def filled(runs: Runs) -> dict[Path, str]:
+def filled(runs: RunStore) -> dict[Path, str]:
     """Put the tables of all pages in their places."""
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
     wanted = [*TABLES, STANDING]
@@ -186,13 +187,13 @@ def filled(runs: Runs) -> dict[Path, str]:
         marks, made = MARK.findall(text), MADE.findall(text)
         if marks != [mark for name in made for mark in (name, "end")]:
             raise ConfigError(f"The marks in {page} are not in pairs: {', '.join(marks)}. Each needs its <!-- end -->.")
-        wrong = [unknown(name, "a table", wanted) for name in made if name not in wanted]
+        wrong = [suggest(name, "a table", wanted) for name in made if name not in wanted]
         if wrong:
             raise ConfigError("\n".join(f"In {page}: {problem}" for problem in wrong))
     return {page: MADE.sub(lambda found: put(found[1], runs), text) for page, text in texts.items()}
 
 
-def put(name: str, runs: Runs) -> str:
+def put(name: str, runs: RunStore) -> str:
     """Make a table by its name, between its marks."""
     if name == STANDING:
         table = result_tables.standing(runs)
@@ -202,7 +203,7 @@ def put(name: str, runs: Runs) -> str:
     return f"<!-- {name} -->\n\n{table}\n\n<!-- end -->"
 
 
-def drawings(runs: Runs) -> dict[str, Drawing]:
+def drawings(runs: RunStore) -> dict[str, Drawing]:
     """Work out what all figures show."""
     found: dict[str, Drawing] = {}
     for name, (experiment, options) in FIGURES.items():
@@ -216,7 +217,7 @@ def places(name: str) -> list[Path]:
     return [HERE / f"{name}.{suffix}" for suffix in SUFFIXES]
 
 
-def manifests(runs: Runs, drawn: Mapping[str, Drawing]) -> str:
+def manifests(runs: RunStore, drawn: Mapping[str, Drawing]) -> str:
     """Say what stands behind each experiment, not each single run: data, settings, versions, cards; and the figures.
 
     Of figures it has digests of what they show: their bytes may differ from one matplotlib to another.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fresh.experiments.results import MAIN, Result, each_once, grouped, read_results, values_of
 from fresh.experiments.significance import Question, signed, welch_table
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.metrics.estimate import short
 
 PAPER: dict[str, Any] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
@@ -243,7 +243,7 @@ def headline(results: Sequence[Result]) -> str:
     return lines(["", *HEADLINE], rows)
 
 
-def standing(runs: Runs) -> str:
+def standing(runs: RunStore) -> str:
     """Say how many runs of each experiment are done."""
     rows: list[list[str]] = []
     for name in runs.plans():

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fresh._optional import explained
+from fresh._optional import explain_missing_extra
 
 if TYPE_CHECKING:
     from fresh.audit.certificates.certify import certify
@@ -48,5 +48,5 @@ def __getattr__(name: str) -> Any:
     """Load what is asked for when it is asked for, so that importing fresh is instant."""
     if name not in HOMES:
         raise AttributeError(f"module 'fresh' has no attribute {name!r}")
-    with explained(f"fresh.{name}"):
+    with explain_missing_extra(f"fresh.{name}"):
         return getattr(importlib.import_module(f"fresh.{HOMES[name]}"), name)

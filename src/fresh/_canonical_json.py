@@ -5,59 +5,59 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-START = "0" * 64
+FIRST_DIGEST = "0" * 64
 """What stands for the digest of the line before the first."""
-OWN, PREVIOUS = "sha256", "previous_sha256"
+DIGEST, PREVIOUS_DIGEST = "sha256", "previous_sha256"
 """Fields for the digest of a line and for that of the line before it."""
 
 
-class BrokenSealError(ValueError):
+class RecordError(ValueError):
     """A line that is not as it was written."""
 
 
-def canonical(value: Any) -> bytes:
+def canonical_json(value: Any) -> bytes:
     """Write a value of objects, lists, texts and whole numbers in the one way that is digested."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
 
 
-def sha256_of(value: Any) -> str:
+def sha256(value: Any) -> str:
     """Compute the SHA-256 digest of a value."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def seal(record: Mapping[str, Any], previous: str) -> tuple[bytes, str]:
+def digested_line(record: Mapping[str, Any], previous: str) -> tuple[bytes, str]:
     """Write a record as a line that is bound to the line before it.
 
     :param previous: The digest of that line.
     :return: The line with its end, and its digest.
     """
-    bound = {**record, PREVIOUS: previous}
-    digest = sha256_of(bound)
-    return canonical({**bound, OWN: digest}) + b"\n", digest
+    bound = {**record, PREVIOUS_DIGEST: previous}
+    digest = sha256(bound)
+    return canonical_json({**bound, DIGEST: digest}) + b"\n", digest
 
 
-def unseal(line: bytes) -> dict[str, Any]:
+def parse_digested_line(line: bytes) -> dict[str, Any]:
     """Read a line, its end included, and refuse one that is not to the byte as it was written."""
     if not line.endswith(b"\n"):
-        raise BrokenSealError("it has no end: the file was cut short here.")
+        raise RecordError("it has no end: the file was cut short here.")
     if line.endswith(b"\r\n"):
-        raise BrokenSealError("it ends in CR LF, not in LF: an editor or a transfer changed the file.")
+        raise RecordError("it ends in CR LF, not in LF: an editor or a transfer changed the file.")
     try:
         record = json.loads(line[:-1].decode("ascii"))
     except (ValueError, RecursionError) as error:
-        raise BrokenSealError("it is not JSON in plain ASCII.") from error
-    if not isinstance(record, dict) or not all(type(record.get(name)) is str for name in (OWN, PREVIOUS)):
-        raise BrokenSealError(f"it is no object with {OWN} and {PREVIOUS}.")
+        raise RecordError("it is not JSON in plain ASCII.") from error
+    if not isinstance(record, dict) or not all(type(record.get(name)) is str for name in (DIGEST, PREVIOUS_DIGEST)):
+        raise RecordError(f"it is no object with {DIGEST} and {PREVIOUS_DIGEST}.")
     if not is_canonical(record, line):
-        raise BrokenSealError("it is JSON, but written in another way: other spaces, escapes or order of names.")
-    if sha256_of({name: value for name, value in record.items() if name != OWN}) != record[OWN]:
-        raise BrokenSealError("it was changed after it was written: its digest is not that of its content.")
+        raise RecordError("it is JSON, but written in another way: other spaces, escapes or order of names.")
+    if sha256({name: value for name, value in record.items() if name != DIGEST}) != record[DIGEST]:
+        raise RecordError("it was changed after it was written: its digest is not that of its content.")
     return record
 
 
 def is_canonical(record: dict[str, Any], line: bytes) -> bool:
     """Say whether a line is a record, written in the one way."""
     try:
-        return canonical(record) + b"\n" == line
+        return canonical_json(record) + b"\n" == line
     except ValueError:  # a number that is none
         return False

@@ -13,7 +13,7 @@ OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Give a place to write to; it becomes the file only when the block ends well."""
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -29,7 +29,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_lines(path: Path) -> Iterator[IO[str]]:
+def open_lines(path: Path) -> Iterator[IO[str]]:
     """Open a file for lines; when the disk takes no more, the part of a line at its end is cut off."""
     file = path.open("w", encoding="utf-8")  # before the block: a file that cannot be opened is not cut
     try:
@@ -51,7 +51,7 @@ def drop_partial_line(path: Path) -> None:
         os.truncate(path, end)
 
 
-def way_out(error: Exception) -> str:
+def disk_hint(error: Exception) -> str:
     """Say what to do about a disk that takes nothing more, behind what the error itself says."""
     reason = error.errno if isinstance(error, OSError) else None
     if reason in (errno.ENOSPC, errno.EDQUOT):
@@ -61,5 +61,5 @@ def way_out(error: Exception) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text."""
-    with written_whole(path) as place:
+    with atomic_write(path) as place:
         place.write_text(text, encoding="utf-8")

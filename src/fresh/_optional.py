@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from fresh.errors import MissingExtraError
+
 MODELS = ("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub")
 
 
-class MissingExtraError(ImportError):
-    """A feature was asked for whose package is not installed."""
-
-
-def load_extra(module: str, extra: str, purpose: str) -> Any:
+def optional_import(module: str, extra: str, purpose: str) -> Any:
     """Import an optional module.
 
     :param module: What to import.
@@ -28,7 +26,7 @@ def load_extra(module: str, extra: str, purpose: str) -> Any:
 
 
 @contextmanager
-def explained(purpose: str) -> Iterator[None]:
+def explain_missing_extra(purpose: str) -> Iterator[None]:
     """Say which extra is missing when an import inside the block fails for want of one."""
     try:
         yield

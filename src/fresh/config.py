@@ -13,13 +13,10 @@ from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from fresh.likeness import nearest
+from fresh.errors import ConfigError
+from fresh.likeness import nearest_name
 
 Config = TypeVar("Config")
-
-
-class ConfigError(ValueError):
-    """Settings that cannot be used, each with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,7 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
     for name, value in flatten(values):
         path = next((path for path in known if f".{path}".endswith(f".{name}")), None)
         if path is None:
-            problems.append(unknown_setting(name, known))
+            problems.append(suggest_setting(name, known))
             continue
         try:
             chosen[path] = convert(value, known[path])
@@ -102,13 +99,13 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
     return config
 
 
-def unknown_setting(name: str, paths: Iterable[str]) -> str:
+def suggest_setting(name: str, paths: Iterable[str]) -> str:
     """Say that there is no such setting, and which one may have been meant, perhaps of another section."""
     known = endings(paths, name)
     last = name.rpartition(".")[2]
-    if last != name and nearest(name, known) is None and last in endings(paths, last):
+    if last != name and nearest_name(name, known) is None and last in endings(paths, last):
         return f"{name} is not a setting. Did you mean {last}?"
-    return unknown(name, "a setting", known)
+    return suggest(name, "a setting", known)
 
 
 def endings(paths: Iterable[str], like: str) -> list[str]:
@@ -135,14 +132,14 @@ def construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problem
         return None
 
 
-def refuse(*problems: str | None) -> None:
+def raise_all(*problems: str | None) -> None:
     """Raise all that is wrong with some settings at once; None stands for a setting that is right."""
     found = [problem for problem in problems if problem is not None]
     if found:
         raise ValueError("\n".join(found))
 
 
-def below(least: float, **values: float) -> Iterator[str]:
+def check_min(least: float, **values: float) -> Iterator[str]:
     """Name the values that are below the least that is allowed, or endless, or no numbers."""
     for name, value in values.items():
         if not math.isfinite(value):
@@ -151,14 +148,14 @@ def below(least: float, **values: float) -> Iterator[str]:
             yield f"{name} must be at least {least}, got {value}."
 
 
-def above(most: float, **values: float) -> Iterator[str]:
-    """Name the values that are above the most that is allowed; what is no finite number, `below` names."""
+def check_max(most: float, **values: float) -> Iterator[str]:
+    """Name the values that are above the most that is allowed; what is no finite number, `check_min` names."""
     for name, value in values.items():
         if math.isfinite(value) and value > most:
             yield f"{name} must be at most {most}, got {value}."
 
 
-def not_above(bound: float, **values: float) -> Iterator[str]:
+def check_above(bound: float, **values: float) -> Iterator[str]:
     """Name the values that are not above a bound, or endless, or no numbers."""
     for name, value in values.items():
         if not math.isfinite(value):
@@ -176,13 +173,13 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield prefix + name, value
 
 
-def unknown(name: str, what: str, known: Iterable[str]) -> str:
+def suggest(name: str, what: str, known: Iterable[str]) -> str:
     """Say that there is no such name, and which one may have been meant.
 
     :param what: What it should have named, with its article.
     """
     names = list(dict.fromkeys(known))
-    close = nearest(name, names)
+    close = nearest_name(name, names)
     hint = f"There are: {', '.join(names)}." if close is None else f"Did you mean {close}?"
     return f"{name} is not {what}. {hint}"
 
@@ -190,7 +187,7 @@ def unknown(name: str, what: str, known: Iterable[str]) -> str:
 def convert(value: Any, setting: Setting) -> Any:
     """Bring a value, perhaps written as text, to the kind a setting has."""
     for kind in kinds_of(setting.kind):
-        converted = attempt(value, kind)
+        converted = try_convert(value, kind)
         if converted is not MISSING:
             return converted
     wanted = " or ".join(describe(kind) for kind in kinds_of(setting.kind) if kind is not type(None))
@@ -202,7 +199,7 @@ def kinds_of(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
 
 
-def attempt(value: Any, kind: Any) -> Any:
+def try_convert(value: Any, kind: Any) -> Any:
     """Convert a value to one kind, or say with MISSING that it does not fit."""
     if get_origin(kind) is Literal:
         return value if value in get_args(kind) else MISSING

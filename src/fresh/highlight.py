@@ -9,12 +9,12 @@ from fresh.text import Spans
 
 PICTURES = {point: 0x2400 + point for point in range(0x20) if chr(point) not in "\n\t"} | {0x7F: 0x2421}
 STEERING = (*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
-VISIBLE = PICTURES | dict.fromkeys(STEERING, 0xFFFD)
+CONTROL_PICTURES = PICTURES | dict.fromkeys(STEERING, 0xFFFD)
 """One sign for one: controls as their pictures; what turns the reading direction round, or is half a character, as �.
 
 So no text can steer a terminal, and none can be shown in another order than it was read.
 """
-ON_A_PAGE = {point: sign for point, sign in VISIBLE.items() if chr(point) != "\r"}
+ON_A_PAGE = {point: sign for point, sign in CONTROL_PICTURES.items() if chr(point) != "\r"}
 """The same for HTML, where the end of a Windows line does no harm."""
 
 # Half-transparent and from the Okabe-Ito palette: readable on white and on black, and told apart without colours.

@@ -8,7 +8,7 @@ from fresh.text import Spans
 LAST_OF_ONE_UNIT = "\uffff"
 
 
-def to_units(text: str, spans: Iterable[tuple[int, int]]) -> Spans:
+def to_utf16(text: str, spans: Iterable[tuple[int, int]]) -> Spans:
     """Turn places in code points into places in UTF-16 code units."""
     if text.isascii():
         return tuple(spans)
@@ -16,7 +16,7 @@ def to_units(text: str, spans: Iterable[tuple[int, int]]) -> Spans:
     return tuple((starts[start], starts[end]) for start, end in spans)
 
 
-def from_units(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int] | None]:
+def from_utf16(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int] | None]:
     """Turn places in UTF-16 code units into places in code points; none for one that cuts a character."""
     starts = itertools.accumulate((width(character) for character in text), initial=0)
     points = {unit: point for point, unit in enumerate(starts)}

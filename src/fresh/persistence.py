@@ -17,19 +17,19 @@ from typing import Any
 import torch
 
 import fresh
-from fresh._canonical_json import OWN, sha256_of
-from fresh._optional import MissingExtraError
+from fresh._canonical_json import DIGEST, sha256
 from fresh.attribution.config import ScorerConfig
-from fresh.attribution.registry import CUSTOM, SCORERS, SaliencyScorer, ScorerFactory, make_scorer, scorer_to_dict
-from fresh.attribution.support_model import Support
+from fresh.attribution.registry import CUSTOM, SCORERS, Scorer, ScorerFactory, make_scorer, scorer_to_dict
+from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
+from fresh.errors import EncoderError, MissingExtraError, ModelError
 from fresh.nn.classifier import ABOUT, Classifier
 from fresh.nn.device import choose_device
-from fresh.nn.encoder import EncoderError, digest_of, first_line
-from fresh.nn.token_classifier import Tags
+from fresh.nn.encoder import digest_of, first_line
+from fresh.nn.token_classifier import TokenClassifier
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import discretizer_from_dict, discretizer_to_dict, is_number
-from fresh.selection.extractors import Extractor, HumanMarks, KeepAll, SaliencyExtractor
+from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from fresh.selection.tagger import Tagger
 
 FORMAT = 2
@@ -56,10 +56,6 @@ CHANGED_CARD = (
     "{card} has changed since the model was saved, so its figures may not be the measured ones. "
     "The model files are unchanged."
 )
-
-
-class ModelError(ValueError):
-    """A model folder that cannot be read or must not be written."""
 
 
 @contextlib.contextmanager
@@ -118,7 +114,7 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
     """Write both halves, and last the manifest with the digest of each file and of the card, which is there already."""
     record = extractor_to_dict(extractor)
     place = folder / "extractor"
-    if isinstance(extractor, HumanMarks):
+    if isinstance(extractor, HumanRationales):
         place.mkdir()
         (place / MARKS).write_text(json.dumps(extractor.spans), encoding="utf-8")
     elif isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
@@ -137,13 +133,13 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
         "card": digest_of(folder / CARD),
         "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
     }
-    manifest[OWN] = manifest_digest(manifest)
+    manifest[DIGEST] = manifest_digest(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:
     """Digest all that a manifest says but the digest itself; how it is laid out does not matter."""
-    said = json.loads(json.dumps({name: value for name, value in manifest.items() if name != OWN}))
+    said = json.loads(json.dumps({name: value for name, value in manifest.items() if name != DIGEST}))
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
 
 
@@ -211,9 +207,9 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         raise ModelError(f"{folder / MANIFEST} is damaged: {missing[0]} is missing. {COPY}")
     if not manifest["files"]:
         raise ModelError(f"{folder / MANIFEST} is damaged: it lists no files, so that none could be checked. {COPY}")
-    if OWN not in manifest:
+    if DIGEST not in manifest:
         warnings.warn(UNSEALED.format(manifest=folder / MANIFEST), stacklevel=2)
-    elif manifest[OWN] != manifest_digest(manifest):
+    elif manifest[DIGEST] != manifest_digest(manifest):
         raise ModelError(f"{folder} is damaged: {MANIFEST} has changed. {COPY}")
     right_kinds = (
         is_labels(manifest["labels"]),
@@ -291,7 +287,7 @@ def predictor_digest(place: Path) -> str:
 
 def digest_of_digests(digests: Mapping[str, str]) -> str:
     """Compute one digest of the digests of files, by their names in order."""
-    return sha256_of([[name, digest] for name, digest in digests.items()])
+    return sha256([[name, digest] for name, digest in digests.items()])
 
 
 def files_shown(place: Path) -> list[str]:
@@ -313,9 +309,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
     """Write down how words are chosen."""
-    if isinstance(extractor, KeepAll):
+    if isinstance(extractor, FullText):
         return {"kind": "keep_all"}
-    if isinstance(extractor, HumanMarks):
+    if isinstance(extractor, HumanRationales):
         return {"kind": "human"}
     if isinstance(extractor, SaliencyExtractor):
         tags = isinstance(extractor.scorer, Tagger)
@@ -332,18 +328,18 @@ def read_extractor(folder: Path, manifest: Mapping[str, Any], device: str, score
     record, asks = manifest["chosen_by"], manifest["asks"]
     with naming_damage(folder):
         if record["kind"] == "keep_all":
-            return KeepAll()
+            return FullText()
         place = folder / "extractor"
         if record["kind"] == "human":
             found = json.loads((place / MARKS).read_text(encoding="utf-8"))
-            return HumanMarks(
+            return HumanRationales(
                 {key: tuple((index(start), index(end)) for start, end in spans) for key, spans in found.items()}
             )
         if record["kind"] == "tagger":
-            tags = Tags.load(place, device)
+            tags = TokenClassifier.load(place, device)
             tags.check_outputs(place, asks)
             return SaliencyExtractor(Tagger(tags), discretizer_from_dict(record["discretizer"]))
-        support = Support(read_classifier(place, device, asks)) if place.is_dir() else None
+        support = SupportModel(read_classifier(place, device, asks)) if place.is_dir() else None
         discretizer = discretizer_from_dict(record["discretizer"])
         if scorer is None or support is None:
             return SaliencyExtractor(read_scorer(folder, record["scorer"], support), discretizer, support)
@@ -351,7 +347,7 @@ def read_extractor(folder: Path, manifest: Mapping[str, Any], device: str, score
     return SaliencyExtractor(scorer(support), discretizer, support)
 
 
-def read_scorer(folder: Path, record: Mapping[str, Any], support: Support | None) -> SaliencyScorer:
+def read_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel | None) -> Scorer:
     """Make the scorer that a manifest names."""
     settings = {key: value for key, value in record.items() if key not in {"name", "support"}}
     if record["name"] == CUSTOM:

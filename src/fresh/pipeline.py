@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 
 from fresh.attribution.registry import ScorerFactory
 from fresh.audit.audit import audit
-from fresh.config import ConfigError, flatten, from_mapping, read_toml, to_mapping
+from fresh.config import flatten, from_mapping, read_toml, to_mapping
 from fresh.data.corpora import CORPORA, find_corpus
-from fresh.data.fingerprints import Seen
-from fresh.data.splits import BadRows, DataError, Splits, digest_of, load_splits
+from fresh.data.fingerprints import TrainingFingerprints
+from fresh.data.splits import BadRows, Splits, dataset_digest, load_splits
+from fresh.errors import ConfigError, DataError
 from fresh.evaluation.baselines import Baselines, most_frequent, train_baselines
 from fresh.evaluation.evaluate import Evaluation, evaluate_whole
 from fresh.evaluation.html_report import check_report, report_of, write_page
-from fresh.evaluation.length_check import fitting
+from fresh.evaluation.length_check import drop_too_long_splits
 from fresh.evaluation.warnings import FEW
-from fresh.highlight import VISIBLE
+from fresh.highlight import CONTROL_PICTURES
 from fresh.methods.config import FreshConfig, NetworksConfig
 from fresh.methods.fresh import name_of_factory
-from fresh.methods.human import only_marked
+from fresh.methods.human import keep_with_rationale
 from fresh.methods.registry import find_method, owns, split_settings, train_method
 from fresh.methods.run_config import RunConfig
 from fresh.nn.encoder import pinned
@@ -30,8 +31,8 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
 from fresh.resume import begin, partial_of
 from fresh.training.config import FREE, LATER
-from fresh.training.distributed import team
-from fresh.training.loop import Watch
+from fresh.training.distributed import process_group
+from fresh.training.loop import RunContext
 
 MAY_CHANGE = ("epochs", "patience", *FREE)
 """Settings that may change when a broken-off training goes on."""
@@ -89,8 +90,8 @@ def train(
             f"scorer must be a name, or what makes a scorer from the support model, such as its class; "
             f"got a {type(scorer).__name__}."
         )
-    members = team()
-    progress = (progress or Terminal()) if members.leads else SILENT
+    members = process_group()
+    progress = (progress or Terminal()) if members.is_main else SILENT
     run = resolve(data, data_dir, config, settings)
     if members.size > 1:
         progress.say(f"{members.size} processes share the work.")
@@ -100,40 +101,42 @@ def train(
         check_report(report_of(folder), overwrite)
     splits = read_usable(data, data_dir, run, progress)
     own = scorer if callable(scorer) else None
-    if folder is not None and members.leads:
+    if folder is not None and members.is_main:
         begin(folder, overwrite, identity(run, splits, own), progress)
     members.wait()
     partial = None if folder is None else partial_of(folder)
-    watch = Watch(progress=progress, folder=partial, shelf=run.method.train.engine.shelf(), every=KEPT_EVERY)
+    context = RunContext(
+        progress=progress, folder=partial, feature_store=run.method.train.engine.feature_store(), every=KEPT_EVERY
+    )
     try:
-        model, found = train_and_measure(splits, run, watch, own)
-        if folder is not None and members.leads:
+        model, found = train_and_measure(splits, run, context, own)
+        if folder is not None and members.is_main:
             model.save_pretrained(folder, overwrite=overwrite)
             write_page(report_of(folder), model, found, folder.name, "test documents")
             drop_folder(partial_of(folder))
     finally:
-        if partial is not None and members.leads and not any(partial.glob("*.safetensors")):
+        if partial is not None and members.is_main and not any(partial.glob("*.safetensors")):
             drop_folder(partial)
     return model
 
 
-def train_and_measure(splits: Splits, run: Run, watch: Watch, scorer: ScorerFactory | None) -> Evaluated:
+def train_and_measure(splits: Splits, run: Run, context: RunContext, scorer: ScorerFactory | None) -> Evaluated:
     """Train the model, and others beside it that read something else, and test them all."""
-    trained = train_method(run.config.method, splits, run.method, watch, scorer)
+    trained = train_method(run.config.method, splits, run.method, context, scorer)
     model = trained.model
     if run.config.baseline:
         masks = trained.masks, trained.dev_masks
-        beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, watch)
+        beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, context)
     else:
         beside = Baselines(trained.support, majority=most_frequent(splits.train))
-    found = evaluate_whole(model, splits.test, watch.progress, beside)
-    notes = (*found.report.notes, *watch.notes, *advice(found.report, run.method, scorer))
+    found = evaluate_whole(model, splits.test, context.progress, beside)
+    notes = (*found.report.notes, *context.notes, *advice(found.report, run.method, scorer))
     found = replace(found, report=replace(found.report, notes=notes))
     if run.config.audit:
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
-        found = audit(model, splits.test, others, TRIALS, seed, watch.progress, found.explained).beside(found)
-    seen = Seen.of(example.document for example in (*splits.train, *splits.dev))
+        found = audit(model, splits.test, others, TRIALS, seed, context.progress, found.explained).beside(found)
+    seen = TrainingFingerprints.of(example.document for example in (*splits.train, *splits.dev))
     return Evaluated(replace(model, report=found.report, seen=seen), found)
 
 
@@ -190,8 +193,8 @@ def corpus_name(data: Any) -> str:
 def read_usable(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
     """Read the data and leave out what the method cannot use."""
     splits = read_splits(data, data_dir, run, progress)
-    splits = fitting(splits, run.method.network, run.config.data.skip_bad, progress)
-    return only_marked(splits, progress) if run.config.method == "human" else splits
+    splits = drop_too_long_splits(splits, run.method.network, run.config.data.skip_bad, progress)
+    return keep_with_rationale(splits, progress) if run.config.method == "human" else splits
 
 
 def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
@@ -204,7 +207,9 @@ def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Prog
         if bad.count or bad.widened:
             progress.say(bad.summary())
     sizes = ", ".join(f"{len(getattr(splits, part)):,} {part}" for part in ("train", "dev", "test"))
-    progress.say(f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.".translate(VISIBLE))
+    progress.say(
+        f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.".translate(CONTROL_PICTURES)
+    )
     return splits
 
 
@@ -219,7 +224,7 @@ def named_corpus_needs_folder(data: Any) -> Any:
 
 def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
     """Write down what makes a training run the same as another."""
-    digest = digest_of(itertools.chain(splits.train, splits.dev, splits.test))
+    digest = dataset_digest(itertools.chain(splits.train, splits.dev, splits.test))
     may_change = {*MAY_CHANGE} - ({"epochs"} if run.method.train.schedule == "linear" else set())
     named = ((name, name.rpartition(".")[2], value) for name, value in flatten(to_mapping(run.method)))
     settings = {

@@ -6,21 +6,21 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from fresh.nn.batch import Ints
+from fresh.nn.batch import IntArray
 from fresh.nn.classifier import Classifier, predictions
 from fresh.nn.tokenizer import LongPolicy, Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
 from fresh.training.config import ClassifierConfig
-from fresh.training.fit import Lesson, train_classifiers
-from fresh.training.loop import Watch
+from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.loop import RunContext
 
-WATCH = Watch("predictor")
+WATCH = RunContext("predictor")
 
 Labelled = Sequence[tuple[Rationale, str]]
 
 
-class Lessons(NamedTuple):
+class TrainingPairs(NamedTuple):
     """What a predictor is trained on: rationales and labels of train and of dev."""
 
     train: Labelled
@@ -28,7 +28,7 @@ class Lessons(NamedTuple):
     n_versions: int = 1
     """How many versions of all that is trained on stand one after the other; each epoch reads the next one."""
 
-    def numbers(self, epoch: int) -> Ints:
+    def numbers(self, epoch: int) -> IntArray:
         """List what an epoch reads."""
         n_each = len(self.train) // self.n_versions
         return np.arange(n_each) + epoch % self.n_versions * n_each
@@ -41,32 +41,32 @@ class Predictor:
     classifier: Classifier
 
     @classmethod
-    def train(cls, train: Labelled, dev: Labelled, config: ClassifierConfig, watch: Watch = WATCH) -> Self:
+    def train(cls, train: Labelled, dev: Labelled, config: ClassifierConfig, context: RunContext = WATCH) -> Self:
         """Train it on rationales and their labels alone."""
-        [predictor] = cls.train_many([(train, dev)], [config], watch)
+        [predictor] = cls.train_many([(train, dev)], [config], context)
         return predictor
 
     @classmethod
     def train_many(
         cls,
-        data: Sequence[Lessons | tuple[Labelled, Labelled]],
+        data: Sequence[TrainingPairs | tuple[Labelled, Labelled]],
         configs: Sequence[ClassifierConfig],
-        watch: Watch = WATCH,
+        context: RunContext = WATCH,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side.
 
         :param data: For each, rationales and labels of train and of dev.
         """
-        lessons: list[Lesson] = []
+        lessons: list[FitRequest] = []
         for item, config in zip(data, configs, strict=True):
-            given = Lessons(*item)
+            given = TrainingPairs(*item)
             labels = sorted({label for _, label in given.train})
             pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in given[:2])
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
             long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
             whole = replace(config, network=replace(config.network, long=long))
             numbers = given.numbers if given.n_versions > 1 else None
-            lessons.append(Lesson(pairs, dev_pairs, labels, whole, watch, numbers))
+            lessons.append(FitRequest(pairs, dev_pairs, labels, whole, context, numbers))
         return [cls(taught.classifier) for taught in train_classifiers(lessons)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:

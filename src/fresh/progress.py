@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from fresh.highlight import VISIBLE
+from fresh.highlight import CONTROL_PICTURES
 
 Advance = Callable[[int, str], None]
 """Called with how many more are done and a short note on how it goes."""
@@ -49,7 +49,7 @@ class Terminal:
 
     def say(self, line: str) -> None:
         """Print a line, in which nothing can steer the terminal."""
-        self.console.print(line.translate(VISIBLE), highlight=False, markup=False)
+        self.console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
     @contextmanager
     def task(self, name: str, total: int | None) -> Iterator[Advance]:

@@ -12,14 +12,14 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from fresh.attribution.registry import ScorerFactory
 from fresh.config import from_mapping
-from fresh.data.fingerprints import Seen
-from fresh.data.splits import DataConfig, DataError, read_documents
+from fresh.data.fingerprints import TrainingFingerprints
+from fresh.data.splits import DataConfig, read_documents
 from fresh.document import Document, Explanation
+from fresh.errors import DataError, ModelError
 from fresh.model_card import card_text
 from fresh.persistence import (
     CARD,
     SEEN,
-    ModelError,
     files_in,
     naming_damage,
     near,
@@ -32,7 +32,7 @@ from fresh.predictor import Predictor
 from fresh.reporting.report import Report
 from fresh.selection.curve import Curve, ratios_of
 from fresh.selection.discretizers import is_number
-from fresh.selection.extractors import Extractor, at_ratio, extract_with_scores, select_read
+from fresh.selection.extractors import Extractor, at_ratio, extract_with_scores, select_masks
 
 AT_ONCE = 256
 """Documents that are explained together where there are many."""
@@ -61,7 +61,7 @@ class Rationalizer(
     """What was measured after training."""
     ratios: tuple[float, float] | None = None
     """Lowest and highest share of words that the predictor was trained for, if not one alone."""
-    seen: Seen | None = None
+    seen: TrainingFingerprints | None = None
     """Which texts it was trained with, if that is known."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -115,7 +115,7 @@ class Rationalizer(
         [whole] = self.explain([read])
         assert whole.saliency is not None
         extractors = [at_ratio(self.extractor, ratio) for ratio in ratios_of(len(read.words), *self.ratios)]
-        masks = [select_read(extractor.discretizer, [whole.saliency])[0] for extractor in extractors]
+        masks = [select_masks(extractor.discretizer, [whole.saliency])[0] for extractor in extractors]
         rationales = [read.cut(mask) for mask in masks]
         found = zip(masks, rationales, self.predictor.predict(rationales), strict=True)
         return Curve(tuple(Explanation(read, *parts, whole.saliency) for parts in found))
@@ -228,7 +228,7 @@ class Rationalizer(
         with naming_damage(folder):
             report = None if about["report"] is None else Report.from_dict(about["report"])
             ratios = None if about["ratios"] is None else tuple(about["ratios"])
-            seen = Seen.load(folder / SEEN) if SEEN in about["files"] else None
+            seen = TrainingFingerprints.load(folder / SEEN) if SEEN in about["files"] else None
         return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen)
 
 

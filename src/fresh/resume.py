@@ -7,7 +7,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.persistence import drop_folder
 from fresh.progress import Progress
 

@@ -10,12 +10,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fresh.config import from_mapping, settings_of, unknown
-from fresh.data.splits import DataError, Splits, cut_off
+from fresh.config import from_mapping, settings_of, suggest
+from fresh.data.splits import Splits, split_off
 from fresh.document import Document, Example, Explanation
+from fresh.errors import DataError
 from fresh.methods.fresh import FreshConfig, train
 from fresh.progress import SILENT, Terminal
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 
 SETTINGS = {setting.name: setting.default for setting in settings_of(FreshConfig)}
 PARAMETERS = {**SETTINGS, "dev_share": 0.1, "verbose": False}
@@ -36,7 +37,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def __init__(self, **settings: Any) -> None:
         for name in settings:
             if name not in PARAMETERS:
-                raise TypeError(unknown(name, "a parameter of FreshClassifier", PARAMETERS))
+                raise TypeError(suggest(name, "a parameter of FreshClassifier", PARAMETERS))
         for name, default in PARAMETERS.items():
             setattr(self, name, settings.get(name, default))
 
@@ -69,9 +70,9 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         own = settings.pop("scorer") if callable(settings["scorer"]) else None
         config = from_mapping(FreshConfig, settings)
         n_dev = max(len(self.classes_), round(self.dev_share * len(examples)))
-        rest, dev, _ = cut_off(examples, n_dev, 0, config.train.seed)
-        watch = Watch(progress=Terminal() if self.verbose else SILENT)
-        self.model_ = train(Splits(rest, dev, dev), config, watch, own)
+        rest, dev, _ = split_off(examples, n_dev, 0, config.train.seed)
+        context = RunContext(progress=Terminal() if self.verbose else SILENT)
+        self.model_ = train(Splits(rest, dev, dev), config, context, own)
         return self
 
     def explain(self, X: Iterable[Any]) -> list[Explanation]:  # noqa: N803

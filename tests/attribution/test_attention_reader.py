@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from fresh.attribution.attention_gradient import AttentionGradient
-from fresh.attribution.attention_reader import Looking
+from fresh.attribution.attention_reader import AttentionReader
 from fresh.attribution.registry import make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document
 from fresh.nn.batch import sum_by_word
 from fresh.nn.classifier import eager_attention
@@ -19,7 +19,7 @@ from shared_scorers import assert_same, documents, support_of, trace
 from tiny import ARCHITECTURES
 
 
-def by_hand(support: Support, document: Document) -> list[float]:
+def by_hand(support: SupportModel, document: Document) -> list[float]:
     """Compute all attention as the encoder's authors do, differentiate it, and add up what each word gets."""
     classifier = support.classifier
     batch = classifier.collate(classifier.words([Text(document.words, document.query)]))
@@ -61,7 +61,7 @@ def test_it_depends_on_no_neighbour_and_leaves_no_trace(architecture: str, encod
 
 def test_layers_are_opened_one_by_one(encoders: dict[str, Path]) -> None:
     classifier = support_of(encoders["bert"], layers=1).classifier
-    assert Looking(classifier, "all").layers == [0, 1]
-    assert Looking(classifier, -2).layers == [0]
-    assert not Looking(classifier, -1).is_eager
-    assert not Looking(classifier, "all").is_above()
+    assert AttentionReader(classifier, "all").layers == [0, 1]
+    assert AttentionReader(classifier, -2).layers == [0]
+    assert not AttentionReader(classifier, -1).is_eager
+    assert not AttentionReader(classifier, "all").is_above()

@@ -16,11 +16,11 @@ from fresh.attribution.attention_gradient import AttentionGradient, AttentionShi
 from fresh.attribution.gradient import Gradient
 from fresh.attribution.integrated_gradients import IntegratedGradients
 from fresh.attribution.registry import SCORERS, make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document
 from fresh.nn.batch import NO_WORD
 from fresh.nn.classifier import Classifier
-from fresh.nn.heads import WeighingHead
+from fresh.nn.heads import AttentiveHead
 from fresh.nn.tokenizer import Text
 from shared_by_word import both_ways
 from shared_scorers import FEW, assert_same, support_of
@@ -29,13 +29,13 @@ from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 QUERY = ("praise", "it")
 
 
-def windowed(folder: Path) -> Support:
+def windowed(folder: Path) -> SupportModel:
     """A support model that reads windows, is not indifferent and is exact."""
     return support_of(folder, long="chunk", layers=1)
 
 
-def head_of(classifier: Classifier) -> WeighingHead:
-    assert isinstance(classifier.head, WeighingHead)
+def head_of(classifier: Classifier) -> AttentiveHead:
+    assert isinstance(classifier.head, AttentiveHead)
     return classifier.head
 
 

@@ -16,7 +16,7 @@ from fresh.attribution.gradient import Embeddings, Gradient
 from fresh.attribution.integrated_gradients import IntegratedGradients
 from fresh.attribution.occlusion import Occlusion
 from fresh.attribution.registry import make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.attribution.surrogate import KernelShap, Lime
 from fresh.data.splits import Splits
 from fresh.document import Document
@@ -28,7 +28,7 @@ ASKED = Document.from_words(("a", "good", "unheard-of", "film"), ("praise",), "a
 PIECES = (1, 1, 9, 1)  # u ##n ##h ##e ##a ##r ##d - of
 
 
-def inputs(support: Support, document: Document) -> dict[str, Tensor]:
+def inputs(support: SupportModel, document: Document) -> dict[str, Tensor]:
     """What BERT's own tokenizer makes of a document and its query."""
     tokenizer = support.classifier.encoder.tokenizer
     given = tokenizer(
@@ -48,12 +48,12 @@ def normal(scores: list[float]) -> list[float]:
 
 
 @pytest.fixture(params=["start", "mean"])
-def untrained(request: pytest.FixtureRequest, encoders: dict[str, Path]) -> Support:
+def untrained(request: pytest.FixtureRequest, encoders: dict[str, Path]) -> SupportModel:
     pooling: Pooling = request.param
     return support_of(encoders["bert"], pooling)
 
 
-def eager_attentions(support: Support, document: Document) -> tuple[Tensor, ...]:
+def eager_attentions(support: SupportModel, document: Document) -> tuple[Tensor, ...]:
     model = support.classifier.encoder.model
     model.set_attn_implementation("eager")
     try:
@@ -65,7 +65,7 @@ def eager_attentions(support: Support, document: Document) -> tuple[Tensor, ...]
 
 
 @pytest.mark.parametrize("layer", [-1, -2])
-def test_attention_is_what_the_head_reads(layer: int, untrained: Support) -> None:
+def test_attention_is_what_the_head_reads(layer: int, untrained: SupportModel) -> None:
     heads = eager_attentions(untrained, ASKED)[layer][0]  # (heads, pieces, pieces)
     rows = heads.mean(0)
     read = rows[0] if untrained.classifier.encoder.pooling == "start" else rows.mean(0)
@@ -74,7 +74,7 @@ def test_attention_is_what_the_head_reads(layer: int, untrained: Support) -> Non
     assert saliency.scores.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_the_layers_of_attention_differ(untrained: Support) -> None:
+def test_the_layers_of_attention_differ(untrained: SupportModel) -> None:
     [last], [before] = (Attention(untrained, layer=layer).score([ASKED]) for layer in (-1, -2))
     assert np.abs(last.scores - before.scores).max() > 1e-5
 
@@ -82,13 +82,13 @@ def test_the_layers_of_attention_differ(untrained: Support) -> None:
 @pytest.mark.parametrize("kind", [Attention, AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [2, -3])
 def test_a_layer_that_is_not_there_is_named(
-    kind: type[Attention | AttentionGradient | AttentionShift], layer: int, support: Support
+    kind: type[Attention | AttentionGradient | AttentionShift], layer: int, support: SupportModel
 ) -> None:
     with pytest.raises(ValueError, match=rf"^layer must lie between -2 and 1 for this encoder, got {layer}\.$"):
         kind(support, layer=layer).score([ASKED])
 
 
-def probability(support: Support, document: Document, embedded: Tensor, target: int) -> Tensor:
+def probability(support: SupportModel, document: Document, embedded: Tensor, target: int) -> Tensor:
     """The probability of a label, when the words' embeddings are given."""
     given = inputs(support, document)
     classifier = support.classifier
@@ -98,12 +98,12 @@ def probability(support: Support, document: Document, embedded: Tensor, target: 
     return classifier.head(pooled).softmax(-1)[0, target]  # type: ignore[no-any-return]
 
 
-def target_of(support: Support, document: Document) -> int:
+def target_of(support: SupportModel, document: Document) -> int:
     [answer] = support.predict([document])
     return support.classifier.labels.index(answer.label)
 
 
-def test_gradient_is_the_slope_along_each_piece(untrained: Support) -> None:
+def test_gradient_is_the_slope_along_each_piece(untrained: SupportModel) -> None:
     """Embedding times gradient is how fast the probability changes when the embedding is scaled."""
     target = target_of(untrained, ASKED)
     embedded = untrained.classifier.encoder.word_embeddings(inputs(untrained, ASKED)["input_ids"]).detach()
@@ -120,7 +120,7 @@ def test_gradient_is_the_slope_along_each_piece(untrained: Support) -> None:
     np.testing.assert_allclose(saliency.scores, normal(by_word(slopes)), atol=1e-5)
 
 
-def test_whole_embeddings_count_positions_and_types(untrained: Support) -> None:
+def test_whole_embeddings_count_positions_and_types(untrained: SupportModel) -> None:
     model, target = untrained.classifier.encoder.model, target_of(untrained, ASKED)
     embedded: list[Tensor] = []
 
@@ -147,7 +147,7 @@ def test_whole_embeddings_count_positions_and_types(untrained: Support) -> None:
 @pytest.mark.parametrize("kind", [AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [-1, -2, "all"])
 def test_scores_are_slopes_along_each_look(
-    kind: type[AttentionGradient] | type[AttentionShift], layer: int | Literal["all"], untrained: Support
+    kind: type[AttentionGradient] | type[AttentionShift], layer: int | Literal["all"], untrained: SupportModel
 ) -> None:
     """A step along a column, a factor of its weights or, for shifts, added before the softmax, changes the answer."""
     classifier = untrained.classifier
@@ -180,7 +180,7 @@ def test_scores_are_slopes_along_each_look(
     np.testing.assert_allclose(saliency.scores, expected, rtol=1e-4, atol=1e-12)
 
 
-def test_integrated_gradients_add_up_to_what_the_words_add(support: Support, toy: Splits) -> None:
+def test_integrated_gradients_add_up_to_what_the_words_add(support: SupportModel, toy: Splits) -> None:
     items = [example.document for example in toy.test[:6]]
     added = np.array([added_to_masks(support, item) for item in items])
     few, many = (
@@ -192,7 +192,7 @@ def test_integrated_gradients_add_up_to_what_the_words_add(support: Support, toy
     assert few.max() > 10 * many.max()
 
 
-def added_to_masks(support: Support, document: Document) -> float:
+def added_to_masks(support: SupportModel, document: Document) -> float:
     """What the words (each of them one piece) add to the predicted label's probability, compared with masks."""
     classifier, target = support.classifier, target_of(support, document)
     ids = classifier.encoder.tokenizer(" ".join(document.words), return_tensors="pt").input_ids
@@ -204,7 +204,7 @@ def added_to_masks(support: Support, document: Document) -> float:
     return float(full - none)
 
 
-def test_occlusion_by_hand(untrained: Support) -> None:
+def test_occlusion_by_hand(untrained: SupportModel) -> None:
     target = target_of(untrained, ASKED)
     texts = [Text(ASKED.words, ASKED.query)]
     texts += [Text(ASKED.words[:place] + ASKED.words[place + 1 :], ASKED.query) for place in range(4)]
@@ -214,7 +214,7 @@ def test_occlusion_by_hand(untrained: Support) -> None:
 
 
 @pytest.mark.parametrize("words", [("good",), ("a", "good", "film", "was", "it")])
-def test_shapley_values_sum_to_what_all_words_add(words: tuple[str, ...], pair_support: Support) -> None:
+def test_shapley_values_sum_to_what_all_words_add(words: tuple[str, ...], pair_support: SupportModel) -> None:
     document = Document.from_words(words, ("praise",))
     target = target_of(pair_support, document)
     texts = [Text(words, ("praise",)), Text((), ("praise",))]
@@ -223,7 +223,7 @@ def test_shapley_values_sum_to_what_all_words_add(words: tuple[str, ...], pair_s
     assert saliency.scores.sum() == pytest.approx(full - none, abs=1e-4)
 
 
-def test_shapley_values_of_two_words_by_hand(support: Support) -> None:
+def test_shapley_values_of_two_words_by_hand(support: SupportModel) -> None:
     document = Document.from_words(("good", "film"))
     target = target_of(support, document)
     table = support.classifier.probabilities([Text(words) for words in (("good", "film"), ("good",), ("film",), ())])
@@ -233,7 +233,7 @@ def test_shapley_values_of_two_words_by_hand(support: Support) -> None:
     np.testing.assert_allclose(saliency.scores, expected, atol=0.01)  # as good as the draw of samples
 
 
-def test_lime_gives_one_word_all_that_changes(support: Support) -> None:
+def test_lime_gives_one_word_all_that_changes(support: SupportModel) -> None:
     document = Document.from_words(("good",))
     target = target_of(support, document)
     full, none = support.classifier.probabilities([Text(("good",)), Text(())])[:, target]
@@ -244,7 +244,7 @@ def test_lime_gives_one_word_all_that_changes(support: Support) -> None:
 @pytest.mark.parametrize(
     "name", ["attention_gradient", "attention_shift", "integrated_gradients", "occlusion", "kernel_shap", "lime"]
 )
-def test_a_word_that_speaks_against_the_answer_scores_below_zero(name: str, support: Support) -> None:
+def test_a_word_that_speaks_against_the_answer_scores_below_zero(name: str, support: SupportModel) -> None:
     document = Document.from_words(("good", "great", "bad", "good", "great"))
     [answer] = support.predict([document])
     [saliency] = make_scorer(name, support, {}).score([document])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from fresh._optional import MissingExtraError
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.occlusion import Occlusion, grouped
-from fresh.attribution.registry import SCORERS, SaliencyScorer, make_scorer, needs_support, scorer_to_dict
-from fresh.attribution.support_model import Support
+from fresh.attribution.registry import SCORERS, Scorer, make_scorer, needs_support, scorer_to_dict
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document
+from fresh.errors import MissingExtraError
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling
 from fresh.selection.discretizers import TopK
@@ -27,7 +27,7 @@ SLOW = ("lime", "kernel_shap")
 
 
 @pytest.fixture(scope="module")
-def supports(encoders: dict[str, Path]) -> dict[tuple[str, Pooling], Support]:
+def supports(encoders: dict[str, Path]) -> dict[tuple[str, Pooling], SupportModel]:
     poolings: tuple[Pooling, ...] = ("start", "mean")
     return {(name, pooling): support_of(encoders[name], pooling) for name in ARCHITECTURES for pooling in poolings}
 
@@ -43,7 +43,7 @@ CASES: list[tuple[str, str, Pooling]] = [
 
 @pytest.mark.parametrize(("name", "architecture", "pooling"), CASES)
 def test_every_word_has_one_score_for_the_predicted_label(
-    name: str, architecture: str, pooling: Pooling, supports: dict[Case, Support]
+    name: str, architecture: str, pooling: Pooling, supports: dict[Case, SupportModel]
 ) -> None:
     support, items = supports[architecture, pooling], documents(4)
     found = make_scorer(name, support, FEW).score(items)
@@ -57,7 +57,7 @@ def test_every_word_has_one_score_for_the_predicted_label(
 
 @pytest.mark.parametrize(("name", "architecture", "pooling"), CASES)
 def test_neighbours_and_order_do_not_matter(
-    name: str, architecture: str, pooling: Pooling, supports: dict[Case, Support]
+    name: str, architecture: str, pooling: Pooling, supports: dict[Case, SupportModel]
 ) -> None:
     scorer, items = make_scorer(name, supports[architecture, pooling], FEW), documents(6)
     alone = [saliency for document in items for saliency in scorer.score([document])]
@@ -102,7 +102,7 @@ def test_nothing_is_remembered_for_weights_while_words_are_scored(name: str, enc
 
 
 @pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
-def test_every_scorer_finds_the_word_that_decides(name: str, support: Support, toy: Splits) -> None:
+def test_every_scorer_finds_the_word_that_decides(name: str, support: SupportModel, toy: Splits) -> None:
     items = [example.document for example in toy.test][: 12 if name in SLOW else None]
     masks = TopK(0.2).select(make_scorer(name, support, {"samples": 60}).score(items))
     found = [not DECIDING.isdisjoint(item.cut(mask).words) for item, mask in zip(items, masks, strict=True)]
@@ -135,7 +135,7 @@ def test_random_scores_are_those_of_the_document_and_the_seed() -> None:
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_sampling_depends_on_the_seed_alone(name: str, support: Support) -> None:
+def test_sampling_depends_on_the_seed_alone(name: str, support: SupportModel) -> None:
     items = documents(2)
 
     def score(seed: int) -> list[list[float]]:
@@ -148,7 +148,7 @@ def test_sampling_depends_on_the_seed_alone(name: str, support: Support) -> None
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_a_missing_extra_is_named(name: str, support: Support, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(name: str, support: SupportModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "captum.attr", None)
     with pytest.raises(MissingExtraError) as caught:
         make_scorer(name, support, {}).score(documents(1))
@@ -157,7 +157,7 @@ def test_a_missing_extra_is_named(name: str, support: Support, monkeypatch: pyte
     )
 
 
-def test_a_scorer_takes_the_settings_that_concern_it(support: Support) -> None:
+def test_a_scorer_takes_the_settings_that_concern_it(support: SupportModel) -> None:
     settings = {"embeddings": "whole", "layer": -2, "steps": 7, "samples": 9, "seed": 4}
     written = {name: scorer_to_dict(make_scorer(name, support, settings)) for name in SCORERS}
     assert written == {
@@ -193,14 +193,14 @@ def test_nothing_is_sampled_less_than_once(name: str) -> None:
         ("kernel_shap", {"samples": 0}, "samples must be at least 1, got 0."),
     ],
 )
-def test_a_document_is_not_read_for_ever(name: str, value: dict[str, int], message: str, support: Support) -> None:
+def test_a_document_is_not_read_for_ever(name: str, value: dict[str, int], message: str, support: SupportModel) -> None:
     config: Callable[..., ScorerConfig] = ScorerConfig
     for make in (lambda: config(**value), lambda: make_scorer(name, support, value)):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             make()
 
 
-def test_equal_words_side_by_side_tie_when_each_is_left_out(support: Support) -> None:
+def test_equal_words_side_by_side_tie_when_each_is_left_out(support: SupportModel) -> None:
     generator = np.random.default_rng(0)
     for _ in range(40):
         drawn = generator.choice(WORDS, generator.integers(3, 40)).tolist()
@@ -215,8 +215,8 @@ def test_documents_are_grouped_by_what_their_variants_cost() -> None:
     assert [[len(item.words) for item in group] for group in grouped(items)] == [[1500, 500], [49], [3000], [1]]
 
 
-def test_every_scorer_keeps_the_protocol(support: Support) -> None:
-    scorers: list[SaliencyScorer] = [make_scorer(name, support, {}) for name in SCORERS]
+def test_every_scorer_keeps_the_protocol(support: SupportModel) -> None:
+    scorers: list[Scorer] = [make_scorer(name, support, {}) for name in SCORERS]
     assert all(callable(scorer.score) for scorer in scorers)
 
 
@@ -226,9 +226,9 @@ def test_documents_of_training_score_the_same_without_being_read_again(
     name: str, layers: int, toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = ClassifierConfig(NetworkConfig(str(encoders["bert"]), layers=layers), TrainConfig(epochs=1, device="cpu"))
-    support = Support.train(toy.train[:24], toy.dev, config)
+    support = SupportModel.train(toy.train[:24], toy.dev, config)
     items = [example.document for example in toy.train[:24]]
-    plain = make_scorer(name, Support(support.classifier), {}).score(items)
+    plain = make_scorer(name, SupportModel(support.classifier), {}).score(items)
     halves = support.classifier.halves
     assert halves is not None
     if halves.n_below and not (name != "attention" and layers == 1):  # the others ask the last frozen layer

@@ -9,12 +9,12 @@ import pytest
 
 import cheats
 import small
-from fresh._optional import MissingExtraError
 from fresh.attribution.random import Random
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.audit import COUNTED, GUARANTEE, Audit, audit, degenerate, hygiene, leaks_of, length_and_labels
-from fresh.data.splits import Splits, digest_of
+from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
+from fresh.errors import MissingExtraError
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.verdict import Verdict
@@ -35,7 +35,7 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
@@ -133,7 +133,7 @@ def test_a_model_that_reads_past_the_wall_is_broken(
 
 
 def test_a_decision_told_by_the_number_of_words_is_pointed_out(
-    support: Support, predictor: Predictor, toy: Splits, monkeypatch: pytest.MonkeyPatch
+    support: SupportModel, predictor: Predictor, toy: Splits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fresh.audit.audit.asked_class", lambda *_given: Verdict("asked class", "not run", ""))
     examples = (*toy.dev, *toy.test)
@@ -303,15 +303,15 @@ def test_degenerate_rationales_are_named() -> None:
 
 def test_documents_that_training_did_not_leave_out_are_said_to_be_others(toy: Splits) -> None:
     others = {"train": toy.train, "dev": toy.dev}
-    known = hygiene(toy.test, others, digest_of(toy.test))
+    known = hygiene(toy.test, others, dataset_digest(toy.test))
     assert known == hygiene(toy.test, others)
-    found = hygiene(toy.test[:-1], others, digest_of(toy.test))
+    found = hygiene(toy.test[:-1], others, dataset_digest(toy.test))
     assert found.found == "look here"
     assert found.says == (
         "These are not the documents that training left out for test: some of them may have been trained on. Give "
         "the files of the training as they were, or, if all documents are new, say so (--whole)."
     )
-    assert hygiene(toy.test[:-1], {}, digest_of(toy.test)).found == "not run"
+    assert hygiene(toy.test[:-1], {}, dataset_digest(toy.test)).found == "not run"
 
 
 # What is refused

@@ -9,7 +9,7 @@ from fresh.audit.invariance import try_to_break
 from fresh.audit.replay import replay
 from fresh.data.splits import Splits
 from fresh.methods.registry import METHODS, train_method
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from shared_methods import CASES, Case, configured, given_to
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
@@ -38,7 +38,7 @@ def test_no_answer_moves_when_dropped_words_do(
     case = ALL[name]
     splits = given_to(case, toy, toy_pairs)
     config = configured(case.method, encoders["bert"], **case.settings)
-    model = train_method(case.method, splits, config, Watch(), None).model
+    model = train_method(case.method, splits, config, RunContext(), None).model
     explained = list(model.explain_stream(example.document for example in splits.test))
     assert replay(model.predictor, explained).found == "holds"
     trials = try_to_break(model, explained, 300)

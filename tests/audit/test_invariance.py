@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cheats
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.changes import Change
 from fresh.audit.invariance import ALONG, Counterexample, Held, Trial, bracketed, take_turns, try_to_break
 from fresh.data.splits import Splits
@@ -18,11 +18,11 @@ from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import HumanMarks
+from fresh.selection.extractors import HumanRationales
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2), "attention")
 
 
@@ -151,7 +151,7 @@ def test_the_extractor_of_the_model_reads_the_first_changes_too(
 
 
 def test_an_extractor_that_knows_old_documents_only_is_no_hindrance() -> None:
-    held = Held(HumanMarks({}))
+    held = Held(HumanRationales({}))
     held.reads_along = True
     document = Document.from_words(("a", "b"))
     held.masks = {document: Mask.full(2)}
@@ -159,7 +159,7 @@ def test_an_extractor_that_knows_old_documents_only_is_no_hindrance() -> None:
 
 
 def test_a_model_that_changes_documents_itself_cannot_be_held() -> None:
-    held = Held(HumanMarks({}))
+    held = Held(HumanRationales({}))
     message = (
         "The model changed document 'x' before it chose words, so that no mask can be held. "
         "Change documents before they are given to the model."

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
-from fresh._optional import MissingExtraError
 from fresh.audit.leakage import MOST, Leak, Leaks, drawn, encoded, find_leaks, find_length_leak, one_of_each
 from fresh.audit.mask_features import (
     count_features,
@@ -22,6 +21,7 @@ from fresh.audit.mask_features import (
 )
 from fresh.audit.probes import N_FOLDS, Traces, balanced_accuracy, folds, measure
 from fresh.document import Mask
+from fresh.errors import MissingExtraError
 from strategies import flags
 
 Choose = Callable[[np.random.Generator, int, int], np.ndarray[tuple[int], np.dtype[np.bool_]]]

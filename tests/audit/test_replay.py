@@ -5,7 +5,7 @@ from hypothesis import given
 
 import cheats
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.replay import ANOTHER_GROUPING, distance, figures, read_back, replay, write_down
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
@@ -22,7 +22,7 @@ HOLDS = (
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2), "attention")
 
 

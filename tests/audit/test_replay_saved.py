@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.replay_saved import ONLY_ROUNDING, OTHER_COMPANY, replay_saved
 from fresh.audit.saved import match, read_saved, restored, saved_in
-from fresh.data.readers import DataError, Row
+from fresh.data.readers import Row
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import AT_ONCE, Rationalizer
@@ -27,7 +28,7 @@ N_MANY = AT_ONCE + 40
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2), "attention")
 
 

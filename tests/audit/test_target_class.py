@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import small
-from fresh.attribution.registry import SCORERS, Targeted, asked_about, make_scorer, needs_support
-from fresh.attribution.support_model import Support
+from fresh.attribution.registry import SCORERS, Targeted, make_scorer, needs_support, with_target
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.target_class import PREDICTED, Asked, asked_class, compare_classes, compared, runner_up, score_for
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
@@ -23,7 +23,7 @@ from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import HumanMarks, KeepAll, SaliencyExtractor, select_read
+from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, select_masks
 from fresh.selection.tagger import Tagger, build
 from fresh.training.config import ClassifierConfig
 from shared_scorers import documents, last_matrix
@@ -34,16 +34,16 @@ SIGNED = [name for name in TARGETED if name != "gradient"]
 
 
 @pytest.fixture(scope="module")
-def three(encoders: dict[str, Path]) -> Support:
+def three(encoders: dict[str, Path]) -> SupportModel:
     """A support model of three classes that was not trained, but is not indifferent either."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
         classifier = Classifier(load_encoder(str(encoders["bert"]), "start"), ("a", "b", "c"), NetworkConfig())
         torch.nn.init.normal_(last_matrix(classifier).weight)
-    return Support(classifier.double())
+    return SupportModel(classifier.double())
 
 
-def scorer_of(name: str, support: Support) -> Targeted:
+def scorer_of(name: str, support: SupportModel) -> Targeted:
     scorer = make_scorer(name, support, FEW)
     assert isinstance(scorer, Targeted)
     return scorer
@@ -58,18 +58,18 @@ def test_all_scorers_that_differentiate_or_leave_words_out_have_a_target() -> No
 
 
 @pytest.mark.parametrize("name", TARGETED)
-def test_asked_about_the_predicted_label_a_scorer_says_the_same(name: str, three: Support) -> None:
+def test_asked_about_the_predicted_label_a_scorer_says_the_same(name: str, three: SupportModel) -> None:
     scorer, items = scorer_of(name, three), documents(4)
     for document, plain in zip(items, scorer.score(items), strict=True):
-        [asked] = asked_about(scorer, plain.target).score([document])
+        [asked] = with_target(scorer, plain.target).score([document])
         np.testing.assert_allclose(asked.scores, plain.scores, atol=1e-9)
         assert asked.target == plain.target
 
 
 @pytest.mark.parametrize("name", TARGETED)
-def test_a_scorer_explains_the_label_it_is_asked_about(name: str, three: Support) -> None:
+def test_a_scorer_explains_the_label_it_is_asked_about(name: str, three: SupportModel) -> None:
     scorer, items = scorer_of(name, three), documents(4)
-    found = {label: asked_about(scorer, label).score(items) for label in ("a", "b", "c")}
+    found = {label: with_target(scorer, label).score(items) for label in ("a", "b", "c")}
     for label, saliencies in found.items():
         assert {saliency.target for saliency in saliencies} == {label}
     longest = max(range(4), key=lambda place: len(items[place].words))
@@ -79,24 +79,24 @@ def test_a_scorer_explains_the_label_it_is_asked_about(name: str, three: Support
 
 
 @pytest.mark.parametrize("name", SIGNED)
-def test_signed_scores_of_two_labels_are_opposite(name: str, support: Support) -> None:
+def test_signed_scores_of_two_labels_are_opposite(name: str, support: SupportModel) -> None:
     scorer, items = scorer_of(name, support), documents(3)
-    pairs = zip(*(asked_about(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
+    pairs = zip(*(with_target(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
     for one, other in pairs:
         np.testing.assert_allclose(one.scores, -other.scores, atol=1e-4)
 
 
-def test_sizes_of_gradients_of_two_labels_are_equal(support: Support) -> None:
+def test_sizes_of_gradients_of_two_labels_are_equal(support: SupportModel) -> None:
     scorer, items = scorer_of("gradient", support), documents(3)
-    pairs = zip(*(asked_about(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
+    pairs = zip(*(with_target(scorer, label).score(items) for label in ("neg", "pos")), strict=True)
     for one, other in pairs:
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
 
 
-def test_a_support_model_is_asked_about_its_own_labels_only(support: Support) -> None:
+def test_a_support_model_is_asked_about_its_own_labels_only(support: SupportModel) -> None:
     message = "A support model cannot be asked about the label 'good'. It knows: neg, pos."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        support.asking("good")
+        support.with_target("good")
 
 
 # How much of the accuracy comes from the class that words were chosen for
@@ -107,17 +107,17 @@ def test_the_runner_up_comes_second_and_the_earlier_one_in_a_tie() -> None:
     assert runner_up(Prediction("c", {"a": 0.25, "b": 0.25, "c": 0.5})) == "a"
 
 
-def test_documents_are_scored_for_their_own_classes_in_their_order(three: Support) -> None:
+def test_documents_are_scored_for_their_own_classes_in_their_order(three: SupportModel) -> None:
     scorer, items, classes = scorer_of("occlusion", three), documents(5), ["c", "a", "c", "b", "a"]
     found = score_for(scorer, items, classes, SILENT)
     for document, label, saliency in zip(items, classes, found, strict=True):
-        [alone] = asked_about(scorer, label).score([document])
+        [alone] = with_target(scorer, label).score([document])
         np.testing.assert_allclose(saliency.scores, alone.scores, atol=1e-9)
         assert (saliency.id, saliency.target) == (document.id, label)
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
@@ -143,8 +143,8 @@ def test_figures_are_what_one_computes_by_hand(model: Rationalizer, toy: Splits)
     for example, item in zip(toy.test, explained, strict=True):
         [answer] = extractor.scorer.support.predict([example.document])
         asked = {"neg": "pos", "pos": "neg"}[answer.label]
-        scores = asked_about(extractor.scorer, asked).score([example.document])
-        [mask] = select_read(extractor.discretizer, scores)
+        scores = with_target(extractor.scorer, asked).score([example.document])
+        [mask] = select_masks(extractor.discretizer, scores)
         [found] = model.predictor.predict([example.document.cut(mask)])
         answers.append(found.label)
         n_followed += item.prediction.label != asked == found.label
@@ -225,7 +225,7 @@ class Scattering(Predictor):
         return [Prediction(labels[place], {label: 1 / len(labels) for label in labels}) for place in places]
 
 
-def test_answers_that_go_to_any_other_class_do_not_stay(three: Support) -> None:
+def test_answers_that_go_to_any_other_class_do_not_stay(three: SupportModel) -> None:
     """Of three classes, hardly half of the answers follow, and all the same most do not stay."""
     model = small.rationalizer(three, Scattering(three.classifier), TopK(0.2))
     items = [document for document in documents(120) if not document.query]
@@ -260,13 +260,13 @@ class Own:
     ],
 )
 def test_where_no_class_can_be_asked_about_it_is_said(
-    name: str, reason: str, support: Support, predictor: Predictor, toy: Splits, encoders: dict[str, Path]
+    name: str, reason: str, support: SupportModel, predictor: Predictor, toy: Splits, encoders: dict[str, Path]
 ) -> None:
 
     extractors: dict[str, Any] = {
         "own": SaliencyExtractor(Own(), TopK(0.2)),  # type: ignore[arg-type]
-        "all words": KeepAll(),
-        "people": HumanMarks.of(toy.test),
+        "all words": FullText(),
+        "people": HumanRationales.of(toy.test),
         "tagger": SaliencyExtractor(
             Tagger(build("words", ClassifierConfig(NetworkConfig(str(encoders["bert"]))))), TopK(0.2)
         ),

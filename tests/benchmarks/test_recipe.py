@@ -6,11 +6,11 @@ from types import ModuleType
 
 import pytest
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.methods.config import FreshConfig
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from small import some
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -27,7 +27,7 @@ def test_every_way_can_be_tried(recipe: ModuleType, toy: Splits, encoders: dict[
     splits = some(toy)
     given = {"encoder": str(encoders["bert"]), "epochs": 1, "layers": "all", "steps": 2, "device": "cpu"}
     config = from_mapping(FreshConfig, given)
-    support = Support.train(splits.train, splits.dev, config.classifier, Watch())
+    support = SupportModel.train(splits.train, splits.dev, config.classifier, RunContext())
     named = recipe.scorers(config, len(support.classifier.encoder.layers))
     wanted = [*named, *recipe.MADE]
     found = {

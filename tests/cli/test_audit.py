@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.audit import Audit
 from fresh.cli.main import main
 from fresh.data.config import DataConfig
@@ -15,7 +15,7 @@ from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.verdict import Verdict
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import HumanMarks
+from fresh.selection.extractors import HumanRationales
 
 CPU = ("--device", "cpu")
 BROKEN = Verdict("invariance", "broken", "In 1 of 2 trials [bold]x\x1b.", ("document 'x': [a] b",))
@@ -25,7 +25,7 @@ COLUMNS = ("--text", "review", "--label", "stars", "--id", "name")
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     made = small.rationalizer(support, predictor, TopK(0.2), "attention")
     return Rationalizer(made.extractor, made.predictor, {"method": "fresh", "train": {"seed": 5}})
 
@@ -132,7 +132,7 @@ def test_a_corpus_is_read_by_its_name(saved: str, audited: list[tuple[Any, ...]]
 def test_documents_without_a_mark_are_left_out_where_people_choose(
     predictor: Predictor, toy: Splits, audited: list[tuple[Any, ...]], tmp_path: Path
 ) -> None:
-    Rationalizer(HumanMarks.of((*toy.train, *toy.dev, *toy.test)), predictor).save_pretrained(tmp_path / "model")
+    Rationalizer(HumanRationales.of((*toy.train, *toy.dev, *toy.test)), predictor).save_pretrained(tmp_path / "model")
     rows = [
         {"text": item.document.text, "label": item.label, "rationale": [[0, 3]] if number % 2 else []}
         for number, item in enumerate((*toy.dev, *toy.dev[1:], *toy.test))

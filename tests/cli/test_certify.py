@@ -7,7 +7,7 @@ import pytest
 import fresh.reporting.console
 import small
 from certified import Record, read, resealed, write
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.document import Explanation
 from fresh.predictor import Predictor
@@ -22,7 +22,7 @@ ROWS = [
 
 
 @pytest.fixture(scope="module")
-def saved(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+def saved(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("cli") / "model"
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)
     return str(folder)
@@ -85,7 +85,7 @@ def test_one_text_is_certified_too(saved: str, here: Path, capsys: pytest.Captur
 
 
 def test_a_ratio_and_a_query_are_part_of_what_is_certified(
-    pair_support: Support, here: Path, capsys: pytest.CaptureFixture[str]
+    pair_support: SupportModel, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     predictor = Predictor(pair_support.classifier)
     extractor = small.rationalizer(pair_support, predictor, TopK(0.2)).extractor
@@ -139,7 +139,7 @@ def test_what_does_not_hold_is_told_with_status_3(
 
 
 def test_certificates_of_another_model_do_not_hold(
-    saved: str, support: Support, here: Path, capsys: pytest.CaptureFixture[str]
+    saved: str, support: SupportModel, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = small.rationalizer(support, Predictor(support.classifier), TopK(0.2))
     Rationalizer(pair.extractor, pair.predictor).save_pretrained(here / "other")

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import fresh.cli.compare
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.compare import find_models, show
 from fresh.cli.main import main
 from fresh.data.splits import Splits
@@ -25,7 +25,7 @@ CPU = ("--device", "cpu")
 
 
 @pytest.fixture(scope="module")
-def models(support: Support, predictor: Predictor) -> dict[str, Rationalizer]:
+def models(support: SupportModel, predictor: Predictor) -> dict[str, Rationalizer]:
     """Two ways to choose words, two runs each."""
     made = {name: small.rationalizer(support, predictor, TopK(ratio)) for name, ratio in (("a", 0.2), ("b", 0.5))}
     return {

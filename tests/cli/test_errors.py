@@ -10,7 +10,7 @@ import fresh.pipeline
 import fresh.rationalizer
 import fresh.training.loop
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.predictor import Predictor
@@ -23,7 +23,7 @@ GOOD = [{"text": f"a {word} film of {n}", "label": word} for n in range(6) for w
 
 
 @pytest.fixture(scope="module")
-def saved(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+def saved(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("cli") / "model"
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)
     return str(folder)

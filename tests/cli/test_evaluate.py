@@ -6,7 +6,7 @@ import pytest
 
 import small
 from eraser_oracle import score_files
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.evaluation.evaluate import evaluate
@@ -20,7 +20,7 @@ CPU = ("--device", "cpu")
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 

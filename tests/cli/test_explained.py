@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.predictor import Predictor
@@ -18,7 +18,7 @@ CPU = ("--device", "cpu")
 
 
 @pytest.fixture(scope="module")
-def place(support: Support, predictor: Predictor, toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(support: SupportModel, predictor: Predictor, toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model, its data without labels, and what was explained earlier."""
     folder = tmp_path_factory.mktemp("explained")
     small.rationalizer(support, predictor, TopK(0.2), "attention").save_pretrained(folder / "model")

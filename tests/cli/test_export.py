@@ -8,7 +8,7 @@ import pytest
 
 import annotated
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.annotation import TOOLS, export, files_of
 from fresh.document import Explanation
@@ -21,7 +21,7 @@ TEXTS = ["The film, was good!", "an awful  story\nof two old men", "“great” 
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.cli.registry import COMMANDS
 from fresh.config import settings_of
@@ -28,7 +28,7 @@ TEXTS = ["The film, was good!", "an awful  story\nof two old men", "“great” 
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 

@@ -214,7 +214,7 @@ def test_an_interrupt_is_no_failure(
     def interrupted(*_given: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fresh.experiments.local.Local, "start", interrupted)
+    monkeypatch.setattr(fresh.experiments.local.LocalExecutor, "start", interrupted)
     status, said, lines = run(capsys, grid({"method": "full_text"}), "--out", str(tmp_path / "runs"))
     told = "Interrupted. Give the same command again to go on with what is left."
     assert (status, said, lines[1:]) == (130, "", ["", told])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.document import Example
@@ -39,7 +39,7 @@ pos = "Positive"
 
 @pytest.fixture
 def folder(
-    toy: Splits, support: Support, predictor: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toy: Splits, support: SupportModel, predictor: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """Work where a corpus, a model and a study file are."""
     monkeypatch.chdir(tmp_path)

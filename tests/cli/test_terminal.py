@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import BadRows
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.evaluation.warnings import cautions
+from fresh.evaluation.warnings import data_warnings
 from fresh.predictor import Predictor
 from fresh.progress import Advance, Terminal
 from fresh.rationale import Prediction
@@ -31,7 +31,7 @@ HARMLESS = "po␛[31ms␇�"
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2), "attention")
 
 
@@ -81,7 +81,7 @@ def test_no_error_steers_the_terminal(
 
 
 def test_a_label_in_a_caution_is_harmless(model: Rationalizer) -> None:
-    [told, *_] = cautions(model, [Example(Document.from_text("a film"), EVIL)])
+    [told, *_] = data_warnings(model, [Example(Document.from_text("a film"), EVIL)])
     assert "\x1b" not in told
     assert "\u202e" not in told
 

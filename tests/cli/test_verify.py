@@ -6,7 +6,7 @@ import pytest
 
 import small
 from certified import write
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -23,7 +23,7 @@ OTHER_FILES: dict[str, tuple[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def saved(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+def saved(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("cli") / "model"
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)
     return str(folder)
@@ -59,7 +59,7 @@ def test_a_file_of_something_else_has_status_1(
 
 
 def test_a_swapped_pair_of_model_and_certificates_is_found(
-    saved: str, support: Support, here: Path, capsys: pytest.CaptureFixture[str]
+    saved: str, support: SupportModel, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert explain(saved, *BOTH) == 0
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Predictor digest: ")]

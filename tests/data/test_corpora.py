@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fresh._optional import MissingExtraError
 from fresh.data.corpora import CORPORA, demo, find_corpus, sst
 from fresh.data.corpora.demo import read_demo
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
 from fresh.document import Example
+from fresh.errors import DataError, MissingExtraError
 from shared_corpora import (
     data,  # noqa: F401
     read,

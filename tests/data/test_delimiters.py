@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fresh.data.splits import DataConfig, DataError, read_documents, read_examples
+from fresh.data.splits import DataConfig, read_documents, read_examples
+from fresh.errors import DataError
 
 
 @pytest.mark.parametrize(

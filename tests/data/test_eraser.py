@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.data.eraser import Eraser, is_eraser, open_eraser
-from fresh.data.splits import DataConfig, DataError, Splits, load_splits
+from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Mask
+from fresh.errors import DataError
 
 DOCS = {"a.txt": "it was a good\nfilm .\n", "b.txt": "a dull bad film", "deep/c.txt": "c d e"}
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.data.splits import BadRows, DataConfig, DataError, read_documents, read_examples
+from fresh.data.splits import BadRows, DataConfig, read_documents, read_examples
 from fresh.document import Mask
+from fresh.errors import DataError
 
 PLAIN = DataConfig()
 MEND = "Mend the row, or leave such rows out with --skip-bad."

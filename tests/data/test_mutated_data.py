@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import small
-from fresh.data.splits import DataConfig, DataError, load_splits
+from fresh.data.splits import DataConfig, load_splits
+from fresh.errors import DataError
 from mutations import Generator, mutate_bytes, mutate_json, mutate_json_line, pick, survey
 
 N = 350

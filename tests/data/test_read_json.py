@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.data.readers import DataError, read_json, read_rows
+from fresh.data.readers import read_json, read_rows
+from fresh.errors import DataError
 
 RECORDS: list[dict[str, Any]] = [{"text": "Good film."}, {"text": "Bad,\nbad 😀 film.", "more": [1, {"a": None}]}]
 

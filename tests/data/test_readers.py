@@ -15,10 +15,10 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh._optional import MissingExtraError
-from fresh.data.readers import DataError, ReadLimits, decode_lines, parse_delimited, parse_json_lines, read_rows
+from fresh.data.readers import ReadLimits, decode_lines, parse_delimited, parse_json_lines, read_rows
 from fresh.data.splits import find_split_files
 from fresh.data.tables import is_null
+from fresh.errors import DataError, MissingExtraError
 
 RECORDS: list[dict[str, Any]] = [{"text": "Good film.", "label": "pos"}, {"text": "Bad, bad film.", "label": "neg"}]
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0\ufeff"), max_size=12)

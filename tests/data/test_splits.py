@@ -11,8 +11,9 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.data.splits import BadRows, DataConfig, DataError, Splits, cut_off, load_splits
+from fresh.data.splits import BadRows, DataConfig, Splits, load_splits, split_off
 from fresh.document import Document, Example
+from fresh.errors import DataError
 
 PLAIN = DataConfig()
 PAIRS = [(f"{word} film number {i}", word) for i in range(10) for word in ("good", "bad")]
@@ -229,13 +230,13 @@ def cuts(draw: st.DrawFn) -> tuple[list[Example], int, int]:
 @given(cuts(), st.integers(0, 5))
 def test_every_example_goes_to_one_part(cut: tuple[list[Example], int, int], seed: int) -> None:
     examples, n_dev, n_test = cut
-    train, dev, test = cut_off(examples, n_dev, n_test, seed)
+    train, dev, test = split_off(examples, n_dev, n_test, seed)
     assert (len(dev), len(test)) == (n_dev, n_test)
     assert sorted(int(e.document.id) for part in (train, dev, test) for e in part) == list(range(len(examples)))
     assert {e.label for e in train} == {e.label for e in examples}
     for part in (train, dev, test):
         assert [int(e.document.id) for e in part] == sorted(int(e.document.id) for e in part)
-    assert (train, dev, test) == cut_off(examples, n_dev, n_test, seed)
+    assert (train, dev, test) == split_off(examples, n_dev, n_test, seed)
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(20, 40), min_size=2), st.integers(0, 5), st.data())
@@ -245,15 +246,15 @@ def test_classes_keep_their_shares_and_dev_does_not_move_test(
     labels = data.draw(st.permutations([label for label, count in counts.items() for _ in range(count)]))
     examples = [example(label, str(i)) for i, label in enumerate(labels)]
     n_dev, n_test = (data.draw(st.integers(0, len(examples) // 4)) for _ in range(2))
-    _, dev, test = cut_off(examples, n_dev, n_test, seed)
+    _, dev, test = split_off(examples, n_dev, n_test, seed)
     for part, n in ((dev, n_dev), (test, n_test)):
         found = Counter(e.label for e in part)
         assert all(abs(found[label] - n * count / len(examples)) < 1 for label, count in counts.items())
-    assert cut_off(examples, n_dev, 0, seed)[1] == dev
-    assert cut_off(examples, 0, n_test, seed)[2] == test
+    assert split_off(examples, n_dev, 0, seed)[1] == dev
+    assert split_off(examples, 0, n_test, seed)[2] == test
 
 
 def test_the_largest_remainder_gets_the_last_place() -> None:
     examples = [example(label, str(i)) for i, label in enumerate("a" * 47 + "b" * 33 + "c" * 20)]
-    _, dev, _ = cut_off(examples, 10, 0, seed=0)
+    _, dev, _ = split_off(examples, 10, 0, seed=0)
     assert Counter(e.label for e in dev) == {"a": 5, "b": 3, "c": 2}

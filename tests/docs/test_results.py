@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.curves import Line
 from fresh.experiments.results import Result
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 FOLDER = Path(__file__).parents[2] / "docs/results"
 
@@ -70,9 +70,9 @@ def test_a_figure_that_no_report_has_is_told_and_made_again(
 
 
 @pytest.fixture
-def pair(results: ModuleType, tmp_path: Path) -> tuple[Runs, Runs]:
+def pair(results: ModuleType, tmp_path: Path) -> tuple[RunStore, RunStore]:
     """What is there, and a folder with one run of one of its experiments, which is to be added."""
-    old, new = results.unpacked(tmp_path / "old"), Runs(tmp_path / "new")
+    old, new = results.unpacked(tmp_path / "old"), RunStore(tmp_path / "new")
     (new.path / "plans").mkdir(parents=True)
     first = next(run for run in old.plan("human")["runs"] if old.report(run["key"]))
     shutil.copytree(old.of(first["key"]), new.of(first["key"]))
@@ -80,18 +80,20 @@ def pair(results: ModuleType, tmp_path: Path) -> tuple[Runs, Runs]:
     return old, new
 
 
-def plan_some(new: Runs, old: Runs, planned: list[dict[str, Any]], about: str = "") -> None:
+def plan_some(new: RunStore, old: RunStore, planned: list[dict[str, Any]], about: str = "") -> None:
     """Plan some runs of the experiment, or others."""
     told = {**old.plan("human"), "runs": planned, "about": about}
     (new.path / "plans/human.json").write_text(json.dumps(told), encoding="utf-8")
 
 
-def contents(runs: Runs) -> dict[str, bytes]:
+def contents(runs: RunStore) -> dict[str, bytes]:
     """Read all reports."""
     return {path.parent.name: path.read_bytes() for path in (runs.path / "runs").glob("*/report.json")}
 
 
-def test_reports_are_added_and_none_is_lost(results: ModuleType, pair: tuple[Runs, Runs], tmp_path: Path) -> None:
+def test_reports_are_added_and_none_is_lost(
+    results: ModuleType, pair: tuple[RunStore, RunStore], tmp_path: Path
+) -> None:
     old, new = pair
     before, plan = contents(old), old.plan("human")
     shutil.copytree(next(new.of(key) for key in contents(new)), new.of("new"))
@@ -109,7 +111,7 @@ def test_reports_are_added_and_none_is_lost(results: ModuleType, pair: tuple[Run
 
 
 def test_reports_that_are_there_stay_unless_new_ones_are_asked_for(
-    results: ModuleType, pair: tuple[Runs, Runs]
+    results: ModuleType, pair: tuple[RunStore, RunStore]
 ) -> None:
     old, new = pair
     before, plan = contents(old), old.plan("human")
@@ -124,7 +126,7 @@ def test_reports_that_are_there_stay_unless_new_ones_are_asked_for(
     assert (len(plan["runs"]), len(old.plan("human")["runs"])) == (80, 1)
 
 
-def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pair: tuple[RunStore, RunStore]) -> None:
     old, new = pair
     before = contents(old)
     [key] = contents(new)
@@ -135,7 +137,7 @@ def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pai
     assert contents(old) == before
 
 
-def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[Runs, Runs]) -> None:
+def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[RunStore, RunStore]) -> None:
     old, _ = pair
     reports = [old.report(key) or {} for key in contents(old)]
     assert len(reports) == 1088
@@ -144,7 +146,7 @@ def test_saved_reports_of_version_1_have_their_times_apart(pair: tuple[Runs, Run
         assert not report["times"].keys() & (report.keys() | report["figures"].keys())
 
 
-def test_a_plan_of_the_same_runs_or_more_is_taken_over(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+def test_a_plan_of_the_same_runs_or_more_is_taken_over(results: ModuleType, pair: tuple[RunStore, RunStore]) -> None:
     old, new = pair
     whole = old.plan("human")["runs"]
     plan_some(new, old, whole, "said otherwise")
@@ -155,7 +157,7 @@ def test_a_plan_of_the_same_runs_or_more_is_taken_over(results: ModuleType, pair
     assert len(old.plan("human")["runs"]) == 81
 
 
-def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[Runs, Runs]) -> None:
+def test_a_plan_of_other_runs_is_refused(results: ModuleType, pair: tuple[RunStore, RunStore]) -> None:
     old, new = pair
     before = old.plan("human")
     plan_some(new, old, [{**before["runs"][0], "key": "new", "seed": 5}])

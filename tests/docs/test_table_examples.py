@@ -10,7 +10,7 @@ from fresh.cli.main import main
 from fresh.cli.table import ABOUT
 from fresh.experiments.grid import checked
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 GRIDS = sorted(path for path in (Path(__file__).parents[2] / "experiments").glob("*.toml") if path.stem != "search")
 EXAMPLE = re.compile(r"^(?:#  )? +(fresh table .*?)(?: {2,}.*)?$", re.MULTILINE)
@@ -27,7 +27,7 @@ def examples() -> list[str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with runs of the paper's grids that nobody ran, two seeds of each."""
     place = tmp_path_factory.mktemp("examples")
-    runs = Runs(place / "runs")
+    runs = RunStore(place / "runs")
     for path in GRIDS:
         grid = read_grid(path, {"seed": [0, 1]})
         planned = []

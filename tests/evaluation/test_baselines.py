@@ -8,7 +8,7 @@ import pytest
 import fresh
 import small
 from fresh.attribution.random import Random
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import Baselines, drawn_masks, is_baseline, most_frequent, train_baselines
@@ -16,10 +16,10 @@ from fresh.evaluation.html_report import check_report, report_of
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK
-from fresh.selection.extractors import KeepAll, SaliencyExtractor
+from fresh.selection.extractors import FullText, SaliencyExtractor
 from fresh.selection.tagger import Tagger, build
 from fresh.training.config import ClassifierConfig
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 
 
 def labelled(*labels: str) -> list[Example]:
@@ -33,13 +33,13 @@ def test_the_most_frequent_label_is_the_first_of_several() -> None:
 
 def test_what_others_are_held_against_is_not_held_against_itself(predictor: Predictor) -> None:
     random = SaliencyExtractor(Random(), TopK(0.2))
-    assert is_baseline(Rationalizer(KeepAll(), predictor))
+    assert is_baseline(Rationalizer(FullText(), predictor))
     assert is_baseline(Rationalizer(random, predictor, {"method": "random"}))
     assert not is_baseline(Rationalizer(random, predictor, {"method": "fresh"}))
 
 
 def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
-    toy: Splits, support: Support, predictor: Predictor, quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch
+    toy: Splits, support: SupportModel, predictor: Predictor, quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits = small.some(toy)
     model = small.rationalizer(support, predictor, Contiguous(0.4))
@@ -48,12 +48,12 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     )
     taught: dict[str, list[tuple[str, ...]]] = {}
 
-    def train(train: list[tuple[object, str]], dev: object, config: object, watch: Watch) -> Predictor:
-        taught[watch.name] = [rationale.words for rationale, _ in train]  # type: ignore[attr-defined]
+    def train(train: list[tuple[object, str]], dev: object, config: object, context: RunContext) -> Predictor:
+        taught[context.name] = [rationale.words for rationale, _ in train]  # type: ignore[attr-defined]
         return predictor
 
     monkeypatch.setattr(Predictor, "train", train)
-    found = train_baselines(splits, model, (masks, dev_masks), None, quick, Watch())
+    found = train_baselines(splits, model, (masks, dev_masks), None, quick, RunContext())
     documents = [example.document for example in splits.train]
     drawn = drawn_masks(model, documents, masks)
     assert all(len(mask.spans) == 1 for mask in drawn)
@@ -64,11 +64,11 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     }
     assert found == Baselines(predictor, predictor, predictor, most_frequent(splits.train))
     taught.clear()
-    assert train_baselines(splits, model, (masks, dev_masks), support, quick, Watch()).full_text is support
+    assert train_baselines(splits, model, (masks, dev_masks), support, quick, RunContext()).full_text is support
     assert list(taught) == ["random words", "complement"]
     taught.clear()
-    whole = replace(model, extractor=KeepAll())
-    assert train_baselines(splits, whole, (masks, dev_masks), None, quick, Watch()) == Baselines(
+    whole = replace(model, extractor=FullText())
+    assert train_baselines(splits, whole, (masks, dev_masks), None, quick, RunContext()) == Baselines(
         majority=most_frequent(splits.train)
     )
     assert not taught
@@ -87,7 +87,7 @@ def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, p
     assert last < 512
 
 
-def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: Support, predictor: Predictor) -> None:
+def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: SupportModel, predictor: Predictor) -> None:
     documents = [example.document for example in toy.test[:4]]
     read = [Mask.full(len(document.words)) for document in documents]
     assert Baselines().read_all(documents, read) is None

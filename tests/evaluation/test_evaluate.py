@@ -8,7 +8,7 @@ import pytest
 
 import small
 from fresh.attribution.random import Random
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.baselines import Baselines
@@ -20,7 +20,7 @@ from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import HumanMarks, KeepAll, SaliencyExtractor
+from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
 from fresh.selection.tagger import Tagger, build
 from fresh.training.config import ClassifierConfig
 
@@ -28,11 +28,11 @@ LABELS = ("neg", "pos")
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
-def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: Support) -> None:
+def test_every_row_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: SupportModel) -> None:
     report = evaluate(model, toy.test)
     gold = [example.label for example in toy.test]
     documents = [example.document for example in toy.test]
@@ -104,12 +104,12 @@ def test_no_documents_are_refused(model: Rationalizer) -> None:
 
 
 def test_a_model_that_keeps_all_has_no_other_full_text(predictor: Predictor, toy: Splits) -> None:
-    report = evaluate(Rationalizer(KeepAll(), predictor), toy.test)
+    report = evaluate(Rationalizer(FullText(), predictor), toy.test)
     assert [row.name for row in report.rows] == ["all words", "majority class (neg)"]  # nothing was dropped
     assert report.rows[0].kept == 1
 
 
-def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Splits, support: Support) -> None:
+def test_another_model_of_full_text_may_be_given(predictor: Predictor, toy: Splits, support: SupportModel) -> None:
     model = Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
     plain, beside = evaluate(model, toy.test), evaluate(model, toy.test, baselines=Baselines(support))
     assert [row.name for row in plain.rows][:2] == ["FRESH (random)", "random words, same predictor"]
@@ -132,7 +132,7 @@ def test_a_model_of_many_lengths_is_measured_at_the_ends_of_its_range(model: Rat
 
 
 def test_what_people_marked_is_called_so(predictor: Predictor, toy: Splits) -> None:
-    report = evaluate(Rationalizer(HumanMarks.of(toy.test), predictor), toy.test)
+    report = evaluate(Rationalizer(HumanRationales.of(toy.test), predictor), toy.test)
     assert [row.name for row in report.rows][:2] == ["human rationales", "random words, same predictor"]
     words = [len(item.document.words) for item in toy.test]
     assert report.rows[0].kept == pytest.approx(len(words) / sum(words))
@@ -180,14 +180,14 @@ def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, to
         assert line["sufficiency_classification_scores"] == explanation.prediction.probabilities
         assert line["comprehensiveness_classification_scores"] == answer.probabilities
         assert [item["threshold"] for item in line["thresholded_scores"]] == [0.01, 0.05, 0.1, 0.2, 0.5]
-    whole = evaluate_whole(Rationalizer(KeepAll(), model.predictor), toy.test)
+    whole = evaluate_whole(Rationalizer(FullText(), model.predictor), toy.test)
     whole.write_eraser(tmp_path / "whole.jsonl")
     first = json.loads((tmp_path / "whole.jsonl").read_text(encoding="utf-8").partition("\n")[0])
     assert "comprehensiveness_classification_scores" not in first
 
 
 def test_documents_that_share_a_text_are_drawn_with_it(predictor: Predictor) -> None:
-    model = Rationalizer(KeepAll(), predictor)
+    model = Rationalizer(FullText(), predictor)
     texts = ("a good film", "a bad film", "a bad film of two")
     once = [Example(Document.from_text(text, id=text), "neg") for text in texts]
     assert not any("share" in note for note in evaluate(model, once).notes)

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 import small
-from fresh._io import write_text, written_whole
-from fresh.attribution.support_model import Support
+from fresh._io import atomic_write, write_text
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
 from fresh.evaluation.evaluate import Evaluation, evaluate_whole
@@ -16,11 +16,11 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import render
 from fresh.reporting.verdict import Verdict
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import KeepAll
+from fresh.selection.extractors import FullText
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     model = small.rationalizer(support, predictor, TopK(0.2))
     return replace(model, settings={"method": "fresh", "network": {"encoder": "tiny"}})
 
@@ -74,7 +74,7 @@ def test_every_document_is_shown_as_it_was_read(model: Rationalizer, found: Eval
 
 
 def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor, toy: Splits) -> None:
-    model = Rationalizer(KeepAll(), predictor)
+    model = Rationalizer(FullText(), predictor)
     bare = evaluate_whole(model, [small.unmarked(example) for example in toy.test])
     view = page_of(model, bare, "all words")
     assert (view.curve, view.agreement, view.less_read) == (None, (), ())
@@ -87,7 +87,7 @@ def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor
 def test_of_many_documents_some_are_shown_evenly(predictor: Predictor) -> None:
     assert spread(3, 5) == [0, 1, 2]
     assert spread(10, 5) == [0, 2, 4, 6, 8]
-    model = Rationalizer(KeepAll(), predictor)
+    model = Rationalizer(FullText(), predictor)
     many = [Example(Document.from_text("a film", id=str(number)), "neg") for number in range(SHOWN + 1)]
     view = page_of(model, evaluate_whole(model, many), "many")
     assert len(view.documents) == SHOWN
@@ -112,7 +112,7 @@ def test_wrong_answers_are_shown_before_right_ones(found: Evaluation) -> None:
 
 
 def break_off(path: Path) -> None:
-    with written_whole(path) as place:
+    with atomic_write(path) as place:
         place.write_text("half", encoding="utf-8")
         raise KeyboardInterrupt
 

@@ -6,19 +6,19 @@ import pytest
 
 import fresh.training.fit
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
-from fresh.data.splits import BadRows, DataError, Splits
+from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example
-from fresh.evaluation.length_check import fitting, leave_out_too_long
+from fresh.errors import DataError, TooLongError
+from fresh.evaluation.length_check import drop_too_long, drop_too_long_splits
 from fresh.nn.config import NetworkConfig
-from fresh.nn.tokenizer import TooLongError
 from fresh.pipeline import train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Silent
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import KeepAll
+from fresh.selection.extractors import FullText
 
 LONG = Example(Document.from_words(["good"] * 100_000, id="monster"), "pos")
 WAY_OUT = (
@@ -74,7 +74,7 @@ def test_a_split_of_nothing_but_monsters_is_an_error(toy: Splits, encoders: dict
     splits = Splits(toy.train, toy.dev, (LONG,))
     config = from_mapping(NetworkConfig, {"encoder": str(encoders["bert"])})
     with pytest.raises(DataError, match=r"^There are no examples for test\."):
-        fitting(splits, config, skip_bad=True, progress=SILENT)
+        drop_too_long_splits(splits, config, skip_bad=True, progress=SILENT)
 
 
 def test_truncating_says_what_is_not_read(toy: Splits, encoders: dict[str, Path]) -> None:
@@ -85,21 +85,23 @@ def test_truncating_says_what_is_not_read(toy: Splits, encoders: dict[str, Path]
     bad = Example(Document.from_words(["bad"] * 62, id="bad"), "neg")
     splits = Splits((example(62), bad), (example(62),), (example(248),))
     config = NetworkConfig(str(encoders["bert"]), long="truncate")
-    assert fitting(splits, config, skip_bad=False, progress=said) == splits
+    assert drop_too_long_splits(splits, config, skip_bad=False, progress=said) == splits
     assert said.lines == ["Truncating leaves 42.9% of the words unread; long=stagger reads all."]
 
 
 def test_nothing_is_said_where_all_is_read(toy: Splits, encoders: dict[str, Path]) -> None:
     said = Saying()
     config = NetworkConfig(str(encoders["bert"]), long="truncate")
-    assert fitting(toy, config, skip_bad=True, progress=said) == toy
+    assert drop_too_long_splits(toy, config, skip_bad=True, progress=said) == toy
     assert said.lines == []
 
 
 @pytest.mark.parametrize("scored", [True, False])
-def test_documents_of_a_stream_are_left_out_one_by_one(scored: bool, support: Support, predictor: Predictor) -> None:
-    model = small.rationalizer(support, predictor, TopK(0.2)) if scored else Rationalizer(KeepAll(), predictor)
+def test_documents_of_a_stream_are_left_out_one_by_one(
+    scored: bool, support: SupportModel, predictor: Predictor
+) -> None:
+    model = small.rationalizer(support, predictor, TopK(0.2)) if scored else Rationalizer(FullText(), predictor)
     short, bad = Document.from_text("a good film"), BadRows()
-    assert list(leave_out_too_long(iter([short, LONG.document, short]), model, bad)) == [short, short]
+    assert list(drop_too_long(iter([short, LONG.document, short]), model, bad)) == [short, short]
     assert bad.count == 1
     assert bad.messages == [REASON]

@@ -7,15 +7,15 @@ import pytest
 
 import small
 from fresh.attribution.random import Random
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.evaluation.measures import (
     AGREEMENT,
     agreement_measures,
     bins_with_bounds,
+    compute_measures,
     error_interval,
-    figures,
     read_at_lengths,
 )
 from fresh.metrics.classification import brier_score, calibration, confusion, macro_f1
@@ -26,13 +26,13 @@ from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import GlobalTopK, Threshold, TopK
-from fresh.selection.extractors import HumanMarks, KeepAll, SaliencyExtractor, at_ratio
+from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, at_ratio
 
 LABELS = ("neg", "pos")
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return small.rationalizer(support, predictor, TopK(0.2))
 
 
@@ -40,12 +40,12 @@ def whole(explained: list[Explanation]) -> list[Mask]:
     return [Mask.full(len(item.mask)) for item in explained]
 
 
-def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: Support) -> None:
+def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Splits, support: SupportModel) -> None:
     documents, gold = [item.document for item in toy.test], [item.label for item in toy.test]
     explained, full = model.explain(documents), support.predict(documents)
     answers = [item.prediction for item in explained]
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = figures(
+    found = compute_measures(
         model,
         toy.test,
         explained,
@@ -86,7 +86,7 @@ def read_at(model: Rationalizer, explained: Sequence[Explanation], ratio: float)
 def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, toy: Splits) -> None:
     examples = [*toy.test[:6], *(Example(item.document, item.label) for item in toy.test[6:])]
     explained = model.explain([item.document for item in examples])
-    found = figures(model, examples, explained)
+    found = compute_measures(model, examples, explained)
     expected = compare(toy.test[:6], explained[:6])
     assert found.n_marked == 6
     assert [measure.name for measure in found.agreement] == list(AGREEMENT)
@@ -103,16 +103,18 @@ def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, to
 
 def test_without_people_scores_or_full_text_less_is_measured(predictor: Predictor, toy: Splits) -> None:
     examples = [Example(item.document, item.label) for item in toy.test]
-    for extractor in (KeepAll(), HumanMarks.of(toy.test)):
+    for extractor in (FullText(), HumanRationales.of(toy.test)):
         model = Rationalizer(extractor, predictor)
         explained = model.explain([item.document for item in examples])
-        found = figures(model, examples, explained, by_ratio=read_at_lengths(model, explained, whole(explained)))
+        found = compute_measures(
+            model, examples, explained, by_ratio=read_at_lengths(model, explained, whole(explained))
+        )
         assert (found.agreement, found.n_marked, found.faithfulness, found.lengths) == ((), 0, (), ())
 
 
 def test_rationales_without_scores_have_no_area(predictor: Predictor, toy: Splits) -> None:
-    model = Rationalizer(HumanMarks.of(toy.test), predictor)
-    found = figures(model, toy.test, model.explain([item.document for item in toy.test]))
+    model = Rationalizer(HumanRationales.of(toy.test), predictor)
+    found = compute_measures(model, toy.test, model.explain([item.document for item in toy.test]))
     assert [measure.name for measure in found.agreement] == list(AGREEMENT[:4])
     assert [measure.figure.value for measure in found.agreement] == [1, 1, 1, 1]
 
@@ -199,7 +201,7 @@ def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) ->
     assert found["token recall"] == Interval(0.5, 0.5, 0.5)
 
 
-def test_every_interval_draws_whole_texts(model: Rationalizer, toy: Splits, support: Support) -> None:
+def test_every_interval_draws_whole_texts(model: Rationalizer, toy: Splits, support: SupportModel) -> None:
     """Asked nine times, each text gives the intervals that it gives when it is asked once, or nearly."""
     once, often = (measured(model, toy.test[:12] * n, support) for n in (1, 9))
     for name, figure in once.items():
@@ -210,12 +212,12 @@ def test_every_interval_draws_whole_texts(model: Rationalizer, toy: Splits, supp
     assert sum(figure.high > figure.low for figure in once.values()) > 8
 
 
-def measured(model: Rationalizer, examples: Sequence[Example], support: Support) -> dict[str, Interval]:
+def measured(model: Rationalizer, examples: Sequence[Example], support: SupportModel) -> dict[str, Interval]:
     """Measure all figures of a model, by name."""
     documents = [item.document for item in examples]
     explained, full = model.explain(documents), support.predict(documents)
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in explained])
-    found = figures(
+    found = compute_measures(
         model,
         examples,
         explained,

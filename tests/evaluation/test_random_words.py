@@ -7,7 +7,7 @@ from fresh.attribution.random import Random
 from fresh.document import Document, Mask
 from fresh.evaluation.random_words import is_contiguous, random_mask, random_masks
 from fresh.selection.discretizers import Contiguous, LearnedContiguous, TopK
-from fresh.selection.extractors import Extractor, HumanMarks, KeepAll, SaliencyExtractor
+from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from strategies import documents, masks
 
 
@@ -49,8 +49,8 @@ def test_text_order_is_kept() -> None:
 @pytest.mark.parametrize(
     ("extractor", "expected"),
     [
-        (KeepAll(), False),
-        (HumanMarks({}), False),
+        (FullText(), False),
+        (HumanRationales({}), False),
         (SaliencyExtractor(Random(), TopK(0.2)), False),
         (SaliencyExtractor(Random(), Contiguous(0.2)), True),
         (SaliencyExtractor(Random(), LearnedContiguous(0.1, None)), True),

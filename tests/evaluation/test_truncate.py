@@ -9,7 +9,7 @@ import pytest
 import small
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example
-from fresh.evaluation.length_check import leave_out_too_long
+from fresh.evaluation.length_check import drop_too_long
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
@@ -50,6 +50,6 @@ def test_a_predictor_reads_every_word_that_is_shown(model: Rationalizer, toy: Sp
 
 def test_a_long_document_is_not_left_out_where_beginnings_are_read(model: Rationalizer) -> None:
     endless, bad = Document.from_words(["film"] * 5000), BadRows()
-    assert list(leave_out_too_long(iter([endless]), model, bad)) == [endless]
+    assert list(drop_too_long(iter([endless]), model, bad)) == [endless]
     assert bad.count == 0
     assert 0 < model.explain(endless).mask.kept.sum() <= 62

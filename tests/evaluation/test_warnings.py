@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 
 import small
-from fresh.attribution.support_model import Support
-from fresh.data.fingerprints import Seen
+from fresh.attribution.support_model import SupportModel
+from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import Splits
 from fresh.document import Mask
 from fresh.evaluation.compare import compare
 from fresh.evaluation.evaluate import evaluate
-from fresh.evaluation.warnings import cautions
+from fresh.evaluation.warnings import data_warnings
 from fresh.persistence import SEEN
 from fresh.pipeline import train
 from fresh.predictor import Predictor
@@ -32,27 +32,27 @@ FEW = "{} few: with less than 30, one answer more or less moves every figure, an
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor, toy: Splits) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor, toy: Splits) -> Rationalizer:
     made = small.rationalizer(support, predictor, TopK(0.2), "attention")
-    return replace(made, seen=Seen.of(example.document for example in toy.train))
+    return replace(made, seen=TrainingFingerprints.of(example.document for example in toy.train))
 
 
 def test_new_documents_of_all_classes_are_fine(model: Rationalizer, toy: Splits) -> None:
     new = [example for example in toy.test if not model.seen or not model.seen.count([example.document])]
     assert len(new) >= 30
-    assert cautions(model, new) == ()
-    assert cautions(replace(model, seen=None), toy.train) == ()
+    assert data_warnings(model, new) == ()
+    assert data_warnings(replace(model, seen=None), toy.train) == ()
 
 
 def test_documents_that_were_trained_on_are_counted(model: Rationalizer, toy: Splits) -> None:
-    assert cautions(model, toy.train) == (TRAINED_ON.format(len(toy.train), len(toy.train)),)
+    assert data_warnings(model, toy.train) == (TRAINED_ON.format(len(toy.train), len(toy.train)),)
 
 
 def test_few_documents_of_one_class(model: Rationalizer, toy: Splits) -> None:
     known = replace(model, seen=None)
     good = [example for example in toy.test if example.label == "pos"]
-    assert cautions(known, good[:12]) == (ONE_CLASS, FEW.format("12 documents are"))
-    assert cautions(known, good[:1]) == (ONE_CLASS, FEW.format("1 document is"))
+    assert data_warnings(known, good[:12]) == (ONE_CLASS, FEW.format("12 documents are"))
+    assert data_warnings(known, good[:1]) == (ONE_CLASS, FEW.format("1 document is"))
 
 
 def test_report_and_terminal_say_so(model: Rationalizer, toy: Splits) -> None:
@@ -83,8 +83,8 @@ def test_empty_rationales_beside_others_are_warned_of(model: Rationalizer, toy: 
         f"1 of {len(new)} human rationales are empty: all that the model keeps there counts against it. Where nobody "
         "looked for words, give no rationale (null) in place of an empty one.",
     )
-    assert cautions(model, [replace(new[0], human=nothing), *new[1:]]) == told
-    assert cautions(model, [replace(new[0], human=None), *new[1:]]) == ()
+    assert data_warnings(model, [replace(new[0], human=nothing), *new[1:]]) == told
+    assert data_warnings(model, [replace(new[0], human=None), *new[1:]]) == ()
 
 
 def test_a_comparison_names_models_that_know_the_documents(model: Rationalizer, toy: Splits) -> None:

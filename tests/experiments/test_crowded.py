@@ -12,16 +12,16 @@ import fresh.experiments.worker
 from crowds import crowd
 from experiments import Silent, run, run_keys, tasks_of, toy_grid
 from fresh.data.splits import Splits
-from fresh.experiments.executor import Engine
-from fresh.experiments.local import Local
+from fresh.experiments.executor import Executor
+from fresh.experiments.local import LocalExecutor
 from fresh.experiments.measure import measure
 from fresh.experiments.plan import Task
-from fresh.experiments.ray_executor import OnRay
+from fresh.experiments.ray_executor import RayExecutor
 from fresh.experiments.run import Done
 from fresh.experiments.scheduler import N_CROWDED, Dispatcher
-from fresh.experiments.store import FAILED, Runs
+from fresh.experiments.store import FAILED, RunStore
 from fresh.experiments.worker import Worker
-from fresh.nn.memory import is_full
+from fresh.nn.memory import is_out_of_memory
 from two_nodes import two_nodes
 
 FULL = "OutOfMemoryError: full"
@@ -58,7 +58,7 @@ def test_a_run_that_is_too_large_for_the_card_fails(
     n_times = 3 * N_CROWDED + 1  # all three as often as they may, and one also alone
     monkeypatch.setattr(fresh.experiments.worker, "measure", full(n_times))
     assert run(grid) == Done("grid", 3, {"toy, random words, seed 0": ALSO})
-    record = (Runs(tmp_path / "runs").of(run_keys(grid)[0]) / FAILED).read_text(encoding="utf-8")
+    record = (RunStore(tmp_path / "runs").of(run_keys(grid)[0]) / FAILED).read_text(encoding="utf-8")
     assert "in maybe" in record
     assert run(grid, retry=True) == Done("grid", 3, {})
 
@@ -67,11 +67,11 @@ def test_a_worker_makes_room_and_writes_down_no_failure(
     grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.worker, "measure", full(1))
-    task, worker = tasks_of(grid)[0], Worker(Runs(tmp_path / "runs"), None)
+    task, worker = tasks_of(grid)[0], Worker(RunStore(tmp_path / "runs"), None)
     outcome = worker.perform(task)
-    assert (outcome.status, outcome.error, worker.shelf) == ("crowded", FULL, None)
+    assert (outcome.status, outcome.error, worker.feature_store) == ("crowded", FULL, None)
     assert "in maybe" in outcome.where
-    assert Runs(tmp_path / "runs").failure(task.key) is None
+    assert RunStore(tmp_path / "runs").failure(task.key) is None
 
 
 @pytest.mark.parametrize(
@@ -90,40 +90,42 @@ def test_a_worker_makes_room_and_writes_down_no_failure(
     ],
 )
 def test_a_full_card_is_told_from_other_errors(error: Exception, expected: bool) -> None:
-    assert is_full(error) == expected
+    assert is_out_of_memory(error) == expected
 
 
 @pytest.fixture(scope="module", params=["local", "ray"])
-def engines(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Engine]]:
+def engines(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Executor]]:
     """What makes an engine of two workers."""
     if request.param == "local":
-        yield lambda out: Local(out, None, 2)
+        yield lambda out: LocalExecutor(out, None, 2)
         return
     cloudpickle.register_pickle_by_value(crowds)  # type: ignore[no-untyped-call]  # nodes do not see the tests
     with two_nodes() as cluster:
-        yield lambda out: OnRay(out, None, cluster.address)
+        yield lambda out: RayExecutor(out, None, cluster.address)
     cloudpickle.unregister_pickle_by_value(crowds)  # type: ignore[no-untyped-call]
 
 
-def carry_out(engine: Engine, tasks: list[Task], out: Path) -> dict[str, str]:
+def carry_out(engine: Executor, tasks: list[Task], out: Path) -> dict[str, str]:
     with contextlib.closing(engine):
-        return Dispatcher(Runs(out), engine, Silent()).carry_out(tasks)
+        return Dispatcher(RunStore(out), engine, Silent()).carry_out(tasks)
 
 
-def test_each_engine_puts_off_what_finds_no_room(engines: Callable[[Path], Engine], grid: Path, tmp_path: Path) -> None:
+def test_each_engine_puts_off_what_finds_no_room(
+    engines: Callable[[Path], Executor], grid: Path, tmp_path: Path
+) -> None:
     first, second, other = tasks_of(grid)
     out, once, always = tmp_path / "runs", tmp_path / "once", tmp_path / "always"
     failed = carry_out(engines(out), [crowd(first, 1, once), crowd(second, 9, always), other], out)
     assert failed == {second.key: ALSO}
     assert [len(tries.read_text(encoding="utf-8")) for tries in (once, always)] == [2, N_CROWDED + 1]
-    assert [Runs(out).report(task.key) is not None for task in (first, second, other)] == [True, False, True]
+    assert [RunStore(out).report(task.key) is not None for task in (first, second, other)] == [True, False, True]
 
 
 def test_each_engine_lets_go_of_idle_workers_but_one(
-    engines: Callable[[Path], Engine], grid: Path, tmp_path: Path
+    engines: Callable[[Path], Executor], grid: Path, tmp_path: Path
 ) -> None:
     engine, tasks = engines(tmp_path / "runs"), tasks_of(grid)
-    assert isinstance(engine, Local | OnRay)
+    assert isinstance(engine, LocalExecutor | RayExecutor)
     with contextlib.closing(engine):
         for task in tasks[:2]:
             engine.start(task)

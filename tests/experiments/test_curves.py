@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.curves import Drawing, Level, Point, drawing
 from fresh.experiments.expected import expected_curve
 from fresh.experiments.figure_config import FigureConfig, read_figure

@@ -12,7 +12,7 @@ from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_gri
 from fresh.data.splits import Splits
 from fresh.experiments.plan import Task
 from fresh.experiments.run import Done
-from fresh.experiments.store import GoneError, Runs
+from fresh.experiments.store import GoneError, RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 ROOM = ". Make room on that disk."
@@ -30,23 +30,23 @@ def test_scores_that_are_damaged_are_made_again(n_bytes: int, grid: Callable[...
     run(path, "whole")
     names = keys(path)
     for task in tasks_of(path)[:2]:
-        Worker(Runs(tmp_path / "runs"), None).perform(task)
-    place = Runs(tmp_path / "runs").shared(names["toy, scores of attention, seed 0"]) / "scores.npz"
+        Worker(RunStore(tmp_path / "runs"), None).perform(task)
+    place = RunStore(tmp_path / "runs").shared(names["toy, scores of attention, seed 0"]) / "scores.npz"
     whole = place.read_bytes()
     place.write_bytes(whole[:n_bytes])
     assert run(path).failures == {}
     assert place.read_bytes()[:4] == b"PK\x03\x04"
     assert np.load(place)["notes"].tolist() == []
     run_key = [names["toy, fresh, attention, seed 0"]]
-    assert figures(Runs(tmp_path / "runs"), run_key) == figures(Runs(tmp_path / "whole"), run_key)
+    assert figures(RunStore(tmp_path / "runs"), run_key) == figures(RunStore(tmp_path / "whole"), run_key)
 
 
 def test_scores_of_other_documents_are_not_taken(grid: Callable[..., Path], tmp_path: Path) -> None:
     path = grid({"scorer": "attention"})
     [_, scores, run_task] = tasks_of(path)
-    worker = Worker(Runs(tmp_path / "runs"), None)
+    worker = Worker(RunStore(tmp_path / "runs"), None)
     assert [worker.perform(task).status for task in tasks_of(path)[:2]] == ["done", "done"]
-    place = Runs(tmp_path / "runs").shared(scores.key) / "scores.npz"
+    place = RunStore(tmp_path / "runs").shared(scores.key) / "scores.npz"
     with np.load(place) as arrays:
         np.savez(place, **{**arrays, "test scores": arrays["test scores"][1:]})
     outcome = worker.perform(run_task)
@@ -58,8 +58,8 @@ def test_scores_of_other_documents_are_not_taken(grid: Callable[..., Path], tmp_
 def test_a_damaged_state_of_a_support_model_is_called_so(grid: Callable[..., Path], tmp_path: Path) -> None:
     path = grid({"scorer": "attention"})
     [support, *_] = tasks_of(path)
-    Worker(Runs(tmp_path / "runs"), None).perform(support)
-    [state] = Runs(tmp_path / "runs").shared(support.key).glob("*.safetensors")
+    Worker(RunStore(tmp_path / "runs"), None).perform(support)
+    [state] = RunStore(tmp_path / "runs").shared(support.key).glob("*.safetensors")
     state.write_bytes(state.read_bytes()[:100])
     [told] = run(path).failures.values()
     assert told.startswith(f"toy, support model, seed 0: ValueError: The state kept in {state} is damaged: ")
@@ -72,13 +72,13 @@ def test_a_damaged_report_is_made_again(grid: Callable[..., Path], tmp_path: Pat
     path = grid({"method": "full_text"})
     run(path)
     [key] = run_keys(path)
-    report = Runs(tmp_path / "runs").of(key) / "report.json"
-    before = figures(Runs(tmp_path / "runs"), [key])
+    report = RunStore(tmp_path / "runs").of(key) / "report.json"
+    before = figures(RunStore(tmp_path / "runs"), [key])
     no_figures = b'{"version": 1, "figures": {}}'
     for damaged in (report.read_bytes()[:-20], no_figures, no_figures.replace(b"{}", b'{"macro-F1": "high"}')):
         report.write_bytes(damaged)
         assert run(path) == Done("grid", 1, {})
-        assert figures(Runs(tmp_path / "runs"), [key]) == before
+        assert figures(RunStore(tmp_path / "runs"), [key]) == before
 
 
 def test_a_folder_that_is_deleted_meanwhile_ends_it_all(
@@ -114,7 +114,7 @@ def test_a_full_disk_is_told_and_leaves_no_run_that_looks_done(
         place.with_name(f"{place.name}.partial").write_text('{"ver', encoding="utf-8")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    worker = Worker(Runs(tmp_path / "runs"), None)
+    worker = Worker(RunStore(tmp_path / "runs"), None)
     monkeypatch.setattr(fresh.experiments.store, "write_text", full)
     outcome = worker.perform(task)
     assert (outcome.status, outcome.error) == ("failed", f"OSError: [Errno 28] No space left on device{ROOM}")
@@ -127,7 +127,7 @@ def test_data_that_changes_in_the_middle_is_noticed(grid: Callable[..., Path], t
     tasks = tasks_of(grid({"scorer": "attention"}))
     write_toy(tmp_path / "toy", toy, 40)
     for task in tasks:
-        outcome = Worker(Runs(tmp_path / "runs"), None).perform(task)
+        outcome = Worker(RunStore(tmp_path / "runs"), None).perform(task)
         assert (
             outcome.error
             == "DataError: The data of toy or its encoder has changed since the experiment began. Begin it again."

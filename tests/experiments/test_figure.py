@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 
 from experiments import run, run_keys, toy_grid, write_grid
-from fresh.config import ConfigError
 from fresh.data.splits import Splits
+from fresh.errors import ConfigError
 from fresh.experiments.figure_config import read_figure
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.measure import FIGURES
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 ROWS: tuple[dict[str, Any], ...] = (
     {"name": "full text", "method": "full_text"},
@@ -113,7 +113,7 @@ def test_nothing_is_measured_that_a_figure_could_not_show(
 ) -> None:
     path = toy_grid(tmp_path, toy, encoders["bert"], {"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 1})
     assert run(path).failures == {}
-    of_scores, of_gate = (Runs(tmp_path / "runs").report(key) for key in run_keys(path))
+    of_scores, of_gate = (RunStore(tmp_path / "runs").report(key) for key in run_keys(path))
     assert of_scores is not None
     assert of_gate is not None
     assert set(of_gate["figures"]) == set(FIGURES)  # the toy corpus has people's rationales too

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import write_grid
-from fresh.config import ConfigError
 from fresh.data.corpora import CORPORA
-from fresh.experiments.grid import Cell
+from fresh.errors import ConfigError
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.grid_file import draws, read_grid
 from fresh.training.config import FREE
 
@@ -19,10 +19,10 @@ OWN = {"toy": {"data": "toy.csv", "ratio": 0.2}, "other": {"data": ["a.csv", "b.
 
 
 @pytest.fixture
-def expanded(tmp_path: Path) -> Callable[..., list[Cell]]:
+def expanded(tmp_path: Path) -> Callable[..., list[RunSpec]]:
     """Write a grid file and read it back."""
 
-    def expand(*rows: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, **parts: Any) -> list[Cell]:
+    def expand(*rows: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, **parts: Any) -> list[RunSpec]:
         path = write_grid(tmp_path / "grid.toml", *rows, **parts)
         return list(read_grid(path, overrides).cells)
 
@@ -42,11 +42,11 @@ def refused(tmp_path: Path) -> Callable[..., None]:
     return check
 
 
-def named(cells: list[Cell]) -> list[str]:
+def named(cells: list[RunSpec]) -> list[str]:
     return [str(cell) for cell in cells]
 
 
-def test_lists_corpora_and_seeds_are_multiplied_in_their_order(expanded: Callable[..., list[Cell]]) -> None:
+def test_lists_corpora_and_seeds_are_multiplied_in_their_order(expanded: Callable[..., list[RunSpec]]) -> None:
     cells = expanded(
         {"scorer": "attention", "discretizer": ["top_k", "contiguous"]},
         {"name": "all words", "method": "full_text"},
@@ -69,7 +69,7 @@ def test_lists_corpora_and_seeds_are_multiplied_in_their_order(expanded: Callabl
     assert cells[1].settings == {"scorer": "attention", "discretizer": "contiguous", "seed": 0}
 
 
-def test_what_the_grid_varies_tells_rows_apart(expanded: Callable[..., list[Cell]]) -> None:
+def test_what_the_grid_varies_tells_rows_apart(expanded: Callable[..., list[RunSpec]]) -> None:
     cells = expanded(
         {"name": "ours"}, {"method": "lei"}, grid={"corpus": "sst", "ratio": [0.1, "0.5x"], "human": [0, 0.2]}
     )
@@ -79,13 +79,15 @@ def test_what_the_grid_varies_tells_rows_apart(expanded: Callable[..., list[Cell
     assert named(cells)[5] == "sst, lei, ratio 0.1, human 0.2, seed 0"
 
 
-def test_without_a_corpus_all_of_ones_own_are_tried_or_all_of_the_papers(expanded: Callable[..., list[Cell]]) -> None:
+def test_without_a_corpus_all_of_ones_own_are_tried_or_all_of_the_papers(
+    expanded: Callable[..., list[RunSpec]],
+) -> None:
     assert [cell.corpus for cell in expanded({})] == list(CORPORA)
     assert [cell.corpus for cell in expanded({}, corpora=OWN)] == ["toy", "other"]
     assert [cell.corpus for cell in expanded({"corpus": ["movies"]}, grid={"corpus": "sst"})] == ["movies"]
 
 
-def test_files_are_looked_for_beside_the_grid(expanded: Callable[..., list[Cell]], tmp_path: Path) -> None:
+def test_files_are_looked_for_beside_the_grid(expanded: Callable[..., list[RunSpec]], tmp_path: Path) -> None:
     split = {"data": "a.csv", "dev": "b.csv", "test": "/c.csv"}
     toy, other, third = expanded({}, corpora={**OWN, "third": split})
     assert (toy.data, toy.source(None)) == ((str(tmp_path / "toy.csv"),), (str(tmp_path / "toy.csv"), None))
@@ -93,7 +95,7 @@ def test_files_are_looked_for_beside_the_grid(expanded: Callable[..., list[Cell]
     assert (third.settings["dev"], third.settings["test"]) == (str(tmp_path / "b.csv"), "/c.csv")
 
 
-def test_the_nearer_setting_wins_whatever_it_is_called(expanded: Callable[..., list[Cell]]) -> None:
+def test_the_nearer_setting_wins_whatever_it_is_called(expanded: Callable[..., list[RunSpec]]) -> None:
     layers: list[dict[str, Any]] = [
         {"settings": {"epochs": 1, "train": {"seed": 4}}},
         {"corpora": {"toy": {"data": "a.csv", "train.epochs": 2}}},
@@ -111,7 +113,7 @@ def test_the_nearer_setting_wins_whatever_it_is_called(expanded: Callable[..., l
     assert (cell.settings, cell.corpus, cell.row) == ({"epochs": "6", "seed": 9}, "sst", "fresh, epochs 6")
 
 
-def test_a_setting_of_a_corpus_is_left_out_where_a_method_has_none(expanded: Callable[..., list[Cell]]) -> None:
+def test_a_setting_of_a_corpus_is_left_out_where_a_method_has_none(expanded: Callable[..., list[RunSpec]]) -> None:
     full, ours = expanded({"method": "full_text"}, {"scorer": "attention"}, corpora={"toy": OWN["toy"]})
     assert "ratio" not in full.settings
     assert ours.settings["ratio"] == 0.2
@@ -128,7 +130,7 @@ def test_a_setting_of_a_corpus_is_left_out_where_a_method_has_none(expanded: Cal
     ],
 )
 def test_a_ratio_may_be_so_many_times_that_of_the_corpus(
-    ratio: Any, corpus: str, expected: Any, expanded: Callable[..., list[Cell]]
+    ratio: Any, corpus: str, expected: Any, expanded: Callable[..., list[RunSpec]]
 ) -> None:
     corpora = {corpus: OWN[corpus]} if corpus in OWN else {}
     [cell] = expanded({"ratio": ratio}, grid={"corpus": corpus}, corpora=corpora)
@@ -148,7 +150,7 @@ def test_draws_are_repeatable_nested_and_inside_their_range(seed: int, n_trials:
         assert drawn["lambda_2"] in (0, 0.5, 2)
 
 
-def test_each_seed_and_trial_draws_anew(expanded: Callable[..., list[Cell]]) -> None:
+def test_each_seed_and_trial_draws_anew(expanded: Callable[..., list[RunSpec]]) -> None:
     row = {"method": "lei", "trials": 3, "draw": {"lambda_1": "0.01:1:log"}}
     cells = expanded(row, grid={"corpus": "sst", "seed": [0, 1]})
     assert named(cells)[:2] == ["sst, lei, trial 0, seed 0", "sst, lei, trial 1, seed 0"]
@@ -234,7 +236,7 @@ CHANGES |= {"discretizer": "contiguous", "long": "chunk", "tagger": True, "patie
 
 def key_of(digest: str = "d", **about: Any) -> str:
     settings = about.pop("settings", {})
-    cell = Cell(**{"row": "row", "corpus": "sst", "settings": {"scorer": "attention", **settings}, **about})
+    cell = RunSpec(**{"row": "row", "corpus": "sst", "settings": {"scorer": "attention", **settings}, **about})
     return cell.key(cell.resolve(DATA), digest)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from experiments import write_grid
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
 
 MINE = {"mine": {"data": "mine.csv"}}

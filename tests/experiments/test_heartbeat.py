@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from experiments import run, toy_grid
 from fresh._io import write_text
 from fresh.attribution.registry import make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.experiments import heartbeat as pulse
-from fresh.experiments.heartbeat import Pulse, pulsing, read_pulse
+from fresh.experiments.heartbeat import Heartbeat, heartbeat, read_pulse
 from fresh.methods.rationales import score_all
 from fresh.progress import Advance
 
@@ -29,7 +29,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("at_once")
 def test_it_says_what_is_being_done_and_how_much_of_it(tmp_path: Path) -> None:
     place = tmp_path / "pulse" / "key"
-    with pulsing(place) as progress:
+    with heartbeat(place) as progress:
         assert read_pulse(place) == ""
         with progress.task("scores of train", 8) as advance:
             assert read_pulse(place) == "scores of train 0%"
@@ -49,7 +49,7 @@ def test_it_is_not_written_more_often_than_it_is_read(steps: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pulse, "write_text", lambda _place, told: written.append(told))
         patch.setattr(time, "monotonic", lambda: 7.0)
-        with Pulse(Path()).task("network", 100) as advance:
+        with Heartbeat(Path()).task("network", 100) as advance:
             for n_steps in steps:
                 advance(n_steps, "")
     assert written == ["network 0%"]
@@ -59,7 +59,7 @@ def test_it_goes_with_the_task_however_that_ends(tmp_path: Path) -> None:
     place = tmp_path / "pulse" / "key"
 
     def broken() -> None:
-        with pulsing(place) as progress, progress.task("network", 2):
+        with heartbeat(place) as progress, progress.task("network", 2):
             assert read_pulse(place) == "network 0%"
             raise ValueError("broken")
 
@@ -71,16 +71,16 @@ def test_it_goes_with_the_task_however_that_ends(tmp_path: Path) -> None:
 def test_what_somebody_left_who_was_killed_is_not_told(tmp_path: Path) -> None:
     place = tmp_path / "key"
     place.write_text("network 99%")
-    with pulsing(place):
+    with heartbeat(place):
         assert read_pulse(place) == ""
 
 
 def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pulsing(tmp_path / "gone" / "pulse" / "key") as progress, progress.task("network", 2) as advance:
+    with heartbeat(tmp_path / "gone" / "pulse" / "key") as progress, progress.task("network", 2) as advance:
         advance(2, "")
     assert not (tmp_path / "gone").exists()
-    with Pulse(tmp_path / "file" / "key").task("network", 2) as advance:
+    with Heartbeat(tmp_path / "file" / "key").task("network", 2) as advance:
         advance(2, "")
 
 
@@ -107,7 +107,7 @@ def test_workers_tell_how_far_each_of_their_tasks_has_come(
 @pytest.mark.parametrize(
     "name", ["gradient", "integrated_gradients", "attention", "attention_gradient", "occlusion", "lime"]
 )
-def test_scores_tell_of_documents_as_they_come(name: str, support: Support, toy: Splits) -> None:
+def test_scores_tell_of_documents_as_they_come(name: str, support: SupportModel, toy: Splits) -> None:
     told: list[int] = []
 
     class Noting:
@@ -127,12 +127,12 @@ def test_scores_tell_of_documents_as_they_come(name: str, support: Support, toy:
     assert support.scored is None
 
 
-def test_a_scorer_that_tells_nothing_counts_in_the_end(support: Support, toy: Splits) -> None:
+def test_a_scorer_that_tells_nothing_counts_in_the_end(support: SupportModel, toy: Splits) -> None:
     class Long:
         def score(self, documents: Sequence[Document]) -> list[Saliency]:
             return [Saliency(np.array([len(word) for word in item.words], float), "pos", item.id) for item in documents]
 
-    saying = Pulse(Path("nowhere"))
+    saying = Heartbeat(Path("nowhere"))
     written: list[str] = []
     saying.write = written.append  # type: ignore[method-assign, assignment]
     score_all(Long(), toy.test[:3], saying, "scores")
@@ -143,7 +143,7 @@ def test_a_scorer_that_tells_nothing_counts_in_the_end(support: Support, toy: Sp
 def test_a_new_piece_of_work_is_always_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "EVERY", 1e9)
     place = tmp_path / "key"
-    progress = Pulse(place)
+    progress = Heartbeat(place)
     for name in ("support model", "scores of train"):
         with progress.task(name, 10) as advance:
             advance(5, "")
@@ -152,6 +152,6 @@ def test_a_new_piece_of_work_is_always_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_cannot_be_removed_is_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "pulse").write_text("a file where a folder should be")
-    with pulsing(tmp_path / "pulse" / "key") as progress, progress.task("network", 2) as advance:
+    with heartbeat(tmp_path / "pulse" / "key") as progress, progress.task("network", 2) as advance:
         advance(2, "")
     assert (tmp_path / "pulse").is_file()

@@ -16,7 +16,7 @@ from fresh.data.splits import Splits
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.plan import plan
 from fresh.experiments.run import run_grid
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 ROWS = (
     {"name": "ours", "scorer": ["attention", "gradient"], "discretizer": ["top_k", "contiguous"]},
@@ -50,7 +50,7 @@ def endless(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Path:
 
 
 def expected(path: Path) -> dict[str, dict[str, float]]:
-    runs = Runs(path.parent / "runs")
+    runs = RunStore(path.parent / "runs")
     return figures(runs, [item["key"] for item in runs.plan("grid")["runs"]])
 
 
@@ -92,10 +92,10 @@ def check_kills(path: Path, out: Path, n_rounds: int, seed: int) -> None:
             process.communicate()
         now = reports(out)
         assert {key: now.get(key) for key in seen} == seen
-        assert figures(Runs(out), list(now)) == {key: whole[key] for key in now}
+        assert figures(RunStore(out), list(now)) == {key: whole[key] for key in now}
         seen = now
     assert run_grid(path, out, engine=Inline(out)).failures == {}
-    assert figures(Runs(out), list(whole)) == whole
+    assert figures(RunStore(out), list(whole)) == whole
     assert {key: reports(out)[key] for key in seen} == seen
 
 
@@ -119,13 +119,13 @@ def test_two_processes_do_not_repeat_each_others_work(undisturbed: Path, tmp_pat
     assert len(written) == 14 + 4
     assert set(written.values()) == {1}
     whole = expected(undisturbed)
-    assert figures(Runs(out), list(whole)) == whole
+    assert figures(RunStore(out), list(whole)) == whole
 
 
 def test_an_interrupt_leaves_nobody_behind_and_can_be_gone_on_from(endless: Path, tmp_path: Path) -> None:
     process = start(endless, tmp_path / "runs", "--workers", "1")
-    gate, _ = plan(read_grid(endless), None, Runs(tmp_path / "planned"))
-    state = Runs(tmp_path / "runs").shared(gate.key) / "lei.safetensors"
+    gate, _ = plan(read_grid(endless), None, RunStore(tmp_path / "planned"))
+    state = RunStore(tmp_path / "runs").shared(gate.key) / "lei.safetensors"
     until(state.is_file)
     os.killpg(process.pid, signal.SIGINT)
     said, told = process.communicate(timeout=60)

@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import fresh.experiments.live_view
-from fresh.experiments.grid import Cell
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.live_view import LiveView, Pace, duration
 from fresh.experiments.plan import Kind, Task
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 
 CORPORA = ("sst", "movies")
 
 
 def task(kind: Kind, key: str, row: str = "ours", corpus: str = "sst", seed: int = 0, method: str = "fresh") -> Task:
-    return Task(kind, key, Cell(row, corpus, {"seed": seed, "method": method, "scorer": "attention"}))
+    return Task(kind, key, RunSpec(row, corpus, {"seed": seed, "method": method, "scorer": "attention"}))
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
+def runs(tmp_path: Path) -> RunStore:
     """A plan of two rows, two corpora and two seeds."""
-    runs = Runs(tmp_path / "runs")
+    runs = RunStore(tmp_path / "runs")
     planned: list[dict[str, Any]] = [
         {"key": f"{row}-{corpus}-{seed}", "row": row, "corpus": corpus, "seed": seed, "settings": {}}
         for row in ("ours", "theirs")
@@ -81,7 +81,7 @@ def test_times_are_written_for_people(seconds: float, told: str) -> None:
     assert duration(seconds) == told
 
 
-def test_without_a_terminal_there_is_a_line_for_each_task(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_a_line_for_each_task(runs: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     tasks = [
         task("support", "s"),
         task("scores", "c"),
@@ -108,7 +108,7 @@ def test_without_a_terminal_there_is_a_line_for_each_task(runs: Runs, capsys: py
     ]
 
 
-def test_the_death_of_a_worker_is_told(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_death_of_a_worker_is_told(runs: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     one = task("run", "ours-sst-0")
     with LiveView(runs, ["main"], 1, 1) as view:
         view.expect([one])
@@ -119,7 +119,7 @@ def test_the_death_of_a_worker_is_told(runs: Runs, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(("at_last", "when"), [(False, ""), (True, " in the end, alone")])
-def test_a_full_card_is_told(at_last: bool, when: str, runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_card_is_told(at_last: bool, when: str, runs: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     one = task("run", "ours-sst-0")
     with LiveView(runs, ["main"], 1, 1) as view:
         view.expect([one])
@@ -138,7 +138,7 @@ def drawn(view: LiveView) -> list[str]:
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
-def test_the_table_fills_up(runs: Runs) -> None:
+def test_the_table_fills_up(runs: RunStore) -> None:
     runs.finish("ours-sst-0", {"figures": {"macro-F1": 0.8}})
     runs.finish("ours-movies-0", {"figures": {"macro-F1": 0.5}})
     runs.finish("ours-movies-1", {"figures": {"macro-F1": 0.7}})
@@ -169,7 +169,7 @@ def test_the_table_fills_up(runs: Runs) -> None:
     ]
 
 
-def test_what_is_being_done_says_how_far_it_has_come(runs: Runs) -> None:
+def test_what_is_being_done_says_how_far_it_has_come(runs: RunStore) -> None:
     view = LiveView(runs, ["main"], 6, 2)
     two = [task("scores", "scores-a"), task("run", "ours-sst-0")]
     view.expect(two)
@@ -184,7 +184,7 @@ def test_what_is_being_done_says_how_far_it_has_come(runs: Runs) -> None:
     assert drawn(view)[1:3] == view.at_work()
 
 
-def test_how_far_somebody_had_come_who_was_killed_is_not_told(runs: Runs) -> None:
+def test_how_far_somebody_had_come_who_was_killed_is_not_told(runs: RunStore) -> None:
     one, place = task("run", "ours-sst-0"), runs.pulse("ours-sst-0")
     place.parent.mkdir()
     place.write_text("predictor 97%")
@@ -201,7 +201,7 @@ def test_how_far_somebody_had_come_who_was_killed_is_not_told(runs: Runs) -> Non
     assert not place.exists()  # broken off
 
 
-def test_what_others_are_at_is_told(runs: Runs) -> None:
+def test_what_others_are_at_is_told(runs: RunStore) -> None:
     view, one = LiveView(runs, ["main"], 6, 1), task("run", "ours-sst-0")
     view.started(one)
     view.put_off(one)
@@ -216,7 +216,7 @@ def test_what_others_are_at_is_told(runs: Runs) -> None:
     assert view.at_work() == []
 
 
-def test_a_grid_goes_on_when_nobody_listens_any_more(runs: Runs) -> None:
+def test_a_grid_goes_on_when_nobody_listens_any_more(runs: RunStore) -> None:
     view = LiveView(runs, ["main"], 6, 1)
     reading, writing = os.pipe()
     os.close(reading)
@@ -229,7 +229,7 @@ def test_a_grid_goes_on_when_nobody_listens_any_more(runs: Runs) -> None:
 
 
 def test_without_a_terminal_a_long_silence_is_broken(
-    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runs: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET", 0.05)
     one = task("run", "ours-sst-0")
@@ -249,7 +249,7 @@ def test_without_a_terminal_a_long_silence_is_broken(
 
 
 def test_nothing_is_said_between_lines_that_follow_each_other(
-    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runs: RunStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh.experiments.live_view, "QUIET", 0.5)
     one = task("run", "ours-sst-0")
@@ -262,7 +262,7 @@ def test_nothing_is_said_between_lines_that_follow_each_other(
 
 
 def test_a_long_table_is_cut_to_the_window(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+    runs = RunStore(tmp_path)
     planned = [{"key": f"{n}", "row": f"row {n}", "corpus": "sst", "seed": 0, "settings": {}} for n in range(50)]
     runs.write_plan("main", "", planned, {})
     view = LiveView(runs, ["main"], 50, 1)

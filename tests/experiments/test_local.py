@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from experiments import toy_grid
-from fresh.config import ConfigError
 from fresh.data.splits import Splits
+from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.local import Local, card_names, usual_workers
+from fresh.experiments.local import LocalExecutor, card_names, usual_workers
 from fresh.experiments.plan import Task, plan
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_cards_keep_the_names_they_have_here(visible: str | None, names: list[st
 @pytest.mark.parametrize("n_workers", [0, -1])
 def test_somebody_must_work(n_workers: int, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"^workers must be at least 1, got {n_workers}\.$"):
-        Local(tmp_path, None, n_workers)
+        LocalExecutor(tmp_path, None, n_workers)
 
 
 @pytest.fixture
@@ -52,23 +52,23 @@ def tasks(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> list[Task]:
     """Two short runs and an endless one."""
     rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
     path = toy_grid(tmp_path, toy, encoders["bert"], *rows, settings={"method": "random", "patience": 9999})
-    return plan(read_grid(path), None, Runs(tmp_path / "runs"))
+    return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Iterator[Local]:
-    engine = Local(tmp_path / "runs", None, 2)
+def local(tmp_path: Path) -> Iterator[LocalExecutor]:
+    engine = LocalExecutor(tmp_path / "runs", None, 2)
     yield engine
     engine.close()
 
 
-def test_processes_do_tasks_and_may_die(local: Local, tasks: list[Task], tmp_path: Path) -> None:
+def test_processes_do_tasks_and_may_die(local: LocalExecutor, tasks: list[Task], tmp_path: Path) -> None:
     short, other, endless = tasks
     local.start(endless)
     local.start(short)
     ended = local.wait()
     assert (ended.task, ended.outcome is not None and ended.outcome.status) == (short, "done")
-    assert Runs(tmp_path / "runs").report(short.key) is not None
+    assert RunStore(tmp_path / "runs").report(short.key) is not None
     first = local.hands[0].process
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
@@ -87,7 +87,7 @@ def test_processes_do_tasks_and_may_die(local: Local, tasks: list[Task], tmp_pat
     assert local.hands == []
 
 
-def test_processes_begin_before_their_tasks_are_known_but_never_more_than_needed(local: Local) -> None:
+def test_processes_begin_before_their_tasks_are_known_but_never_more_than_needed(local: LocalExecutor) -> None:
     local.get_ready(1)
     [first] = local.hands
     local.get_ready(5)
@@ -98,7 +98,7 @@ def test_processes_begin_before_their_tasks_are_known_but_never_more_than_needed
 
 
 def test_the_process_that_knows_the_corpus_is_asked_first(tasks: list[Task], tmp_path: Path) -> None:
-    local = Local(tmp_path / "runs", None, 2)
+    local = LocalExecutor(tmp_path / "runs", None, 2)
     first, second = local.hire(), local.hire()
     second.corpus = tasks[0].cell.corpus
     try:
@@ -109,7 +109,7 @@ def test_the_process_that_knows_the_corpus_is_asked_first(tasks: list[Task], tmp
 
 
 def test_workers_share_cards_evenly_also_after_one_died(tmp_path: Path) -> None:
-    local = Local(tmp_path / "runs", None, 4)
+    local = LocalExecutor(tmp_path / "runs", None, 4)
     local.cards = ["3", "7"]
     try:
         assert [local.hire().card for _ in range(3)] == ["3", "7", "3"]

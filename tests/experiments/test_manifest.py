@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import fresh
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.manifest import manifest
 from fresh.experiments.results import Result, read_results
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 MACHINE = {"card": "", "python": "3.11", "torch": "2.13"}
 
@@ -88,7 +88,7 @@ def test_nothing_is_done_yet() -> None:
 
 
 def test_shared_work_is_counted_with_the_run_that_needs_it(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+    runs = RunStore(tmp_path)
     runs.shared("support-1").mkdir(parents=True)
     runs.took("support-1", 3.0)
     runs.took("support-1", 1.5)  # it had been broken off

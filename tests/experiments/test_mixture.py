@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fresh.experiments.mixture import telling
+from fresh.experiments.mixture import with_callback
 from fresh.experiments.results import where
 from fresh.experiments.significance import read_question, welch_table
 from fresh.experiments.tables import pivot, relative
@@ -132,6 +132,6 @@ def test_runs_that_differ_in_how_fast_they_are_can_be_compared() -> None:
 
 def test_as_many_settings_tell_runs_apart_as_are_needed() -> None:
     made = results([*of("small", "a", 0.1, rate=1), *of("small", "a", 0.1, rate=2), *of("large", "a", 0.1, rate=1)])
-    assert telling([made]) == ("encoder", "rate")
-    assert telling([made[:2]]) == ("rate",)
-    assert telling([]) == ()
+    assert with_callback([made]) == ("encoder", "rate")
+    assert with_callback([made[:2]]) == ("rate",)
+    assert with_callback([]) == ()

@@ -6,12 +6,12 @@ import pytest
 
 import small
 from experiments import toy_grid, write_grid, write_toy
-from fresh.config import ConfigError
 from fresh.data.splits import Splits
+from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.plan import Task, plan
 from fresh.experiments.sources import N_AT_HAND, Sources, some
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 NO_PEOPLE = (
     "human={share} asks for people's rationales, but no training document has one. Give data with rationales, or leave "
@@ -25,7 +25,7 @@ def planned(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[Task]:
         path = toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
-        return plan(read_grid(path), None, Runs(tmp_path / "runs"))
+        return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
 
     return make
 
@@ -79,7 +79,7 @@ def test_the_corpus_with_the_most_words_comes_first(toy: Splits, encoders: dict[
     path = write_grid(
         tmp_path / "g.toml", {"scorer": "attention"}, settings=small.settings(encoders["bert"]), corpora=corpora
     )
-    tasks = plan(read_grid(path), None, Runs(tmp_path / "runs"))
+    tasks = plan(read_grid(path), None, RunStore(tmp_path / "runs"))
     assert [task.cell.corpus for task in tasks] == ["of48"] * 3 + ["of24"] * 3 + ["of8"] * 3
 
 
@@ -89,7 +89,7 @@ def test_the_plan_is_written_down_with_settings_as_they_were_understood(
     [*_, run] = planned(
         {"name": "ours", "ratio": "0.5x"}, settings={"epochs": "3"}, about="A try.", figure={"x": "ratio"}
     )
-    found = Runs(tmp_path / "runs").plan("grid")
+    found = RunStore(tmp_path / "runs").plan("grid")
     assert (found["name"], found["about"], found["figure"]) == ("grid", "A try.", {"x": "ratio"})
     [item] = found["runs"]
     assert (item["key"], item["row"], item["corpus"], item["seed"]) == (run.key, "ours", "toy", 0)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from fresh._optional import MissingExtraError
-from fresh.config import ConfigError
+from fresh.errors import ConfigError, MissingExtraError
 from fresh.experiments.curves import Drawing, Level, Line, Panel, Point
 from fresh.experiments.figure_config import FigureConfig, Kind
 from fresh.experiments.plot import STYLES, draw, plot, x_label

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
-from fresh.config import ConfigError
 from fresh.data.splits import BadRows, DataConfig, Splits
+from fresh.errors import ConfigError
 from fresh.experiments import ray_explain as distributed
 from fresh.experiments import sites
 from fresh.experiments.ray_cluster import ClusterError, Node, check_address, check_version, reason_of, version
-from fresh.experiments.ray_executor import OnRay
+from fresh.experiments.ray_executor import RayExecutor
 from fresh.experiments.ray_explain import Asked, Explainer, division, explain_on_cluster, read_groups
 from fresh.experiments.sight import look, no_cards, problem_of
 from fresh.experiments.sites import Site, Sites, site_of
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -87,7 +87,7 @@ def test_a_missing_ray_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "ray", None)
     expected = r"--engine ray needs ray\. Install it with: pip install 'fresh-rationales\[ray\]'"
     with pytest.raises(ImportError, match=expected):
-        OnRay(tmp_path, None)
+        RayExecutor(tmp_path, None)
 
 
 def test_a_cluster_that_cannot_be_joined_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_a_cluster_that_cannot_be_joined_is_said(tmp_path: Path, monkeypatch: py
         r"one of its nodes, with the same versions of Python and Ray: ray start --address=HOST:PORT\.$"
     )
     with pytest.raises(ClusterError, match=expected):
-        OnRay(tmp_path, None, "auto")
+        RayExecutor(tmp_path, None, "auto")
 
 
 def test_another_version_is_refused_by_the_name_of_its_node() -> None:
@@ -120,7 +120,7 @@ def test_a_reason_is_a_line_with_a_full_stop() -> None:
 
 
 def test_a_node_sees_the_folder_of_runs_and_its_locks(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+    runs = RunStore(tmp_path)
     assert problem_of(runs, None, "token") == f"does not see what is written to {tmp_path} here. {SHARED}"
     missing = tmp_path / "data"
     assert problem_of(runs, missing, "token") == f"has no folder {missing}, which --data-dir names. {SHARED}"
@@ -187,11 +187,11 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 def test_a_node_that_cannot_work_there_is_refused_at_the_start(nodes: list[Node], tmp_path: Path) -> None:
     expected = rf"^Node big \(10\.0\.0\.1\) does not see what is written to {tmp_path} here\. Name a folder"
     with pytest.raises(ClusterError, match=expected):
-        Sites(Cluster(), Runs(tmp_path), None, "token").survey()
+        Sites(Cluster(), RunStore(tmp_path), None, "token").survey()
 
 
 def test_a_node_that_cannot_work_there_is_left_out_later(nodes: list[Node], tmp_path: Path) -> None:
-    found = Sites(Cluster(), Runs(tmp_path), None, "token")
+    found = Sites(Cluster(), RunStore(tmp_path), None, "token")
     with found.runs.claimed("token"):
         found.survey()
         assert list(found.open) == ["a1"]
@@ -208,7 +208,7 @@ def test_nodes_that_never_answer_are_named(nodes: list[Node], tmp_path: Path) ->
         r"Perhaps others use all of their cards: see `ray status`\.$"
     )
     with pytest.raises(ClusterError, match=expected):
-        Sites(Cluster(answers=False), Runs(tmp_path), None, "token").survey()
+        Sites(Cluster(answers=False), RunStore(tmp_path), None, "token").survey()
 
 
 def test_workers_that_explain_have_a_card_each_or_a_core() -> None:
@@ -220,11 +220,11 @@ def test_workers_that_explain_have_a_card_each_or_a_core() -> None:
 
 def test_too_few_workers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^workers must be at least 1, got -1\.$"):
-        OnRay(tmp_path, None, n_workers=-1)
+        RayExecutor(tmp_path, None, n_workers=-1)
 
 
 @pytest.fixture(scope="module")
-def folder(support: Support, predictor: Predictor, toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(support: SupportModel, predictor: Predictor, toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, and texts of which the second cannot be read."""
     place = tmp_path_factory.mktemp("explained")
     small.rationalizer(support, predictor, TopK(0.2), "attention").save_pretrained(place / "model")

@@ -11,15 +11,15 @@ import pytest
 import ray
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.experiments import sites
-from fresh.experiments.local import Local
+from fresh.experiments.local import LocalExecutor
 from fresh.experiments.ray_cluster import ClusterError
-from fresh.experiments.ray_executor import Hand, OnRay
+from fresh.experiments.ray_executor import RayExecutor, WorkerProcess
 from fresh.experiments.run import Done, run_grid
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
 from two_nodes import NODE, two_nodes, until, who_has_open
@@ -74,33 +74,33 @@ def grid(toy: Splits, encoders: dict[str, Path], tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(scope="module")
-def at_home(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def at_home(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     """The runs of the grid as the local engine does them."""
     out = tmp_path_factory.mktemp("local")
-    engine = Local(out, None, n_workers=1)
+    engine = LocalExecutor(out, None, n_workers=1)
     engine.n_threads = 1  # as many as a node of the cluster has
     assert run_grid(grid, out, engine=engine).failures == {}
-    return Runs(out)
+    return RunStore(out)
 
 
-def key_of(runs: Runs, row: str) -> str:
+def key_of(runs: RunStore, row: str) -> str:
     [key] = [item["key"] for item in runs.plan("grid")["runs"] if item["row"] == row]
     return str(key)
 
 
-def findings(runs: Runs, row: str) -> dict[str, Any]:
+def findings(runs: RunStore, row: str) -> dict[str, Any]:
     """All that a run reports, without times."""
     report = runs.report(key_of(runs, row))
     assert report is not None
     return {name: value for name, value in report.items() if name != "times"}
 
 
-class Noting(OnRay):
+class Noting(RayExecutor):
     """Takes note of where workers begin."""
 
     nodes: list[str]
 
-    def hire(self) -> Hand | None:
+    def hire(self) -> WorkerProcess | None:
         hand = super().hire()
         assert hand is not None
         self.nodes.append(hand.site.node.id)
@@ -110,7 +110,7 @@ class Noting(OnRay):
 class Struck(NamedTuple):
     """A grid of which two runs were done when the worker of the third was killed."""
 
-    runs: Runs
+    runs: RunStore
     done: Done
     first_nodes: list[str]
     """The node of each worker that began before, in their order."""
@@ -120,13 +120,13 @@ class Struck(NamedTuple):
     """The reports that were there when it was killed."""
 
 
-def reports(runs: Runs) -> dict[str, str]:
+def reports(runs: RunStore) -> dict[str, str]:
     return {place.parent.name: place.read_text(encoding="utf-8") for place in runs.path.glob("runs/*/report.json")}
 
 
 @pytest.fixture(scope="module")
-def struck(cluster: Any, grid: Path, at_home: Runs, tmp_path_factory: pytest.TempPathFactory) -> Struck:
-    runs = Runs(tmp_path_factory.mktemp("ray"))
+def struck(cluster: Any, grid: Path, at_home: RunStore, tmp_path_factory: pytest.TempPathFactory) -> Struck:
+    runs = RunStore(tmp_path_factory.mktemp("ray"))
     long = key_of(at_home, "long")
     victims: list[psutil.Process] = []
 
@@ -170,7 +170,7 @@ def test_workers_are_spread_and_what_one_was_at_is_done_elsewhere(struck: Struck
 
 
 @pytest.mark.parametrize("row", ["short", "FRESH", "long"])
-def test_a_cluster_finds_what_one_machine_finds(row: str, struck: Struck, at_home: Runs) -> None:
+def test_a_cluster_finds_what_one_machine_finds(row: str, struck: Struck, at_home: RunStore) -> None:
     assert findings(struck.runs, row) == findings(at_home, row)
 
 
@@ -199,13 +199,13 @@ def test_a_node_whose_marks_do_not_arrive_is_named(
         r"Name a folder that all nodes see under the same name, on a disk that they share\."
     )
     with pytest.raises(ClusterError, match=expected):
-        OnRay(tmp_path, None, cluster.address)
+        RayExecutor(tmp_path, None, cluster.address)
     assert list((tmp_path / "claims").iterdir()) == []
     assert not ray.is_initialized()
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor, toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(support: SupportModel, predictor: Predictor, toy: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, with some hundred texts of which one cannot be read."""
     folder = tmp_path_factory.mktemp("explained")
     small.rationalizer(support, predictor, TopK(0.2), "attention").save_pretrained(folder / "model")
@@ -237,7 +237,7 @@ def test_explaining_on_a_cluster_gives_the_same_lines(
 
 def test_nodes_that_come_and_go_are_noticed(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sites, "LOOK_EVERY", 0.5)
-    engine = OnRay(tmp_path, None, cluster.address)
+    engine = RayExecutor(tmp_path, None, cluster.address)
     try:
         assert engine.n_workers == 2
         cluster.remove_node(next(iter(cluster.worker_nodes)))

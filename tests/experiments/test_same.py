@@ -8,7 +8,7 @@ import small
 from experiments import figures, keys, run, run_keys, toy_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.reporting.report import Row
@@ -44,7 +44,7 @@ def check_same(path: Path, rows: dict[str, dict[str, Any]], settings: dict[str, 
         report = small.reported(model.report)
         [own] = [line for line in report.rows if line.own]
         [measured] = figures(
-            Runs(path.parent / "runs"), [keys(path)[f"toy, {name}, seed {settings.get('seed', 0)}"]]
+            RunStore(path.parent / "runs"), [keys(path)[f"toy, {name}, seed {settings.get('seed', 0)}"]]
         ).values()
         assert {figure: read(own) for figure, read in FROM_REPORT.items()} == {
             figure: measured[figure] for figure in FROM_REPORT
@@ -78,7 +78,7 @@ def test_a_grid_knows_what_truncating_leaves_unread(toy: Splits, encoders: dict[
     path = toy_grid(tmp_path, toy, encoders["bert"], *listed, settings=settings, corpora={"toy": {"data": "toy"}})
     write_toy(tmp_path / "toy", long)
     check_same(path, rows, settings)
-    for measured in figures(Runs(tmp_path / "runs"), run_keys(path)).values():
+    for measured in figures(RunStore(tmp_path / "runs"), run_keys(path)).values():
         assert measured["unread"] > 0.1
 
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 import fresh.experiments.scheduler
 from experiments import Silent
-from fresh.experiments.executor import Ended
-from fresh.experiments.grid import Cell
+from fresh.experiments.executor import TaskEnd
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.plan import Kind, Task
 from fresh.experiments.scheduler import N_CROWDED, N_TRIES, Dispatcher
-from fresh.experiments.store import FAILED, Runs
+from fresh.experiments.store import FAILED, RunStore
 from fresh.experiments.worker import Outcome
 
 Fate = Literal["done", "busy", "crowded", "failed", "died"]
 FATES: tuple[Fate, ...] = get_args(Fate)
-CELL = Cell("row", "toy", {})
+CELL = RunSpec("row", "toy", {})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,14 +52,14 @@ class Made:
         self.starts.append(task.key)
         self.most = max(self.most, len(self.at))
 
-    def wait(self) -> Ended:
+    def wait(self) -> TaskEnd:
         place = 0 if self.order is None else self.order.draw(st.integers(0, len(self.at) - 1))
         task = self.at.pop(place)
         fates = self.fates.get(task.key, [])
         fate: Fate = fates.pop(0) if fates else "done"
         self.crowds[task.key] += fate == "crowded"
         told = f"{task.key} broke" if fate in ("failed", "crowded") else ""
-        return Ended(task, None if fate == "died" else Outcome(fate, told, where="there"))
+        return TaskEnd(task, None if fate == "died" else Outcome(fate, told, where="there"))
 
     def get_ready(self, n_tasks: int) -> None:
         raise AssertionError("a dispatcher has its tasks")
@@ -112,7 +112,7 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
     fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=6)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
     engine, view = Made(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
-    failed = Dispatcher(Runs(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
+    failed = Dispatcher(RunStore(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
     wanted = needed(tasks)
     lost: set[str] = set()
     for task in tasks:
@@ -136,7 +136,7 @@ def chain(*kinds: Kind) -> list[Task]:
 
 def carry_out(tasks: list[Task], folder: Path, n_workers: int = 1, **fates: list[Fate]) -> tuple[dict[str, str], Made]:
     engine = Made(n_workers, fates)
-    return Dispatcher(Runs(folder), engine, Silent()).carry_out(tasks), engine
+    return Dispatcher(RunStore(folder), engine, Silent()).carry_out(tasks), engine
 
 
 def test_work_is_given_out_in_its_order(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_those_who_need_what_failed_hear_what_it_was(tmp_path: Path) -> None:
     told = "toy, support model, seed 0: t0 broke"
     assert failed == {"t0": told, "t1": told, "t2": told}
     assert engine.starts == ["t0"]
-    assert Runs(tmp_path).failure("t2") == told
+    assert RunStore(tmp_path).failure("t2") == told
 
 
 def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
@@ -166,13 +166,13 @@ def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
     assert (failed, engine.starts) == ({}, ["t0"] * N_TRIES)
     failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * N_TRIES)
     assert failed == {"t0": "Its worker died 3 times, perhaps for want of memory."}
-    assert Runs(tmp_path / "b").failure("t0") == failed["t0"]
+    assert RunStore(tmp_path / "b").failure("t0") == failed["t0"]
 
 
 def test_each_death_is_told_after_which_a_task_is_tried_again(tmp_path: Path) -> None:
     view, fates = Silent(), {"t0": ["died", "busy", "died", "died"], "t1": ["died"]}
     tasks = [Task("run", "t0", CELL), Task("run", "t1", CELL)]
-    Dispatcher(Runs(tmp_path), Made(1, fates), view).carry_out(tasks)  # type: ignore[arg-type]
+    Dispatcher(RunStore(tmp_path), Made(1, fates), view).carry_out(tasks)  # type: ignore[arg-type]
     assert sorted(view.deaths) == ["t0", "t0", "t1"]
     assert sorted((key, status) for key, status, _ in view.ends) == [("t0", "failed"), ("t1", "done")]
 
@@ -202,7 +202,7 @@ def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path:
 
 def test_each_time_without_room_is_told_and_what_is_waited_for(tmp_path: Path) -> None:
     view = Silent()
-    Dispatcher(Runs(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
+    Dispatcher(RunStore(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
     assert view.crowds == [*[("t0", False)] * (N_CROWDED - 1), ("t0", True)]
 
 
@@ -227,12 +227,12 @@ def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
     assert failed == {"t0": told, "t1": told}
     assert engine.starts == ["t0"] * (N_CROWDED + 1)
     failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * (N_CROWDED + 1))
-    record = json.loads((Runs(tmp_path / "b").of("t0") / FAILED).read_text(encoding="utf-8"))
+    record = json.loads((RunStore(tmp_path / "b").of("t0") / FAILED).read_text(encoding="utf-8"))
     assert record == {"error": failed["t0"], "where": "there"}
 
 
 def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+    runs = RunStore(tmp_path)
     tasks = [*chain("support", "scores", "run"), Task("run", "other", CELL, ("t1",)), Task("run", "alone", CELL)]
     runs.finish("t2", {"figures": {"macro-F1": 0.5}})
     runs.fail("other", "no", "")
@@ -244,7 +244,7 @@ def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_pa
 
 
 def test_scores_that_are_kept_need_no_support_model(tmp_path: Path) -> None:
-    place = Runs(tmp_path).shared("t1") / "scores.npz"
+    place = RunStore(tmp_path).shared("t1") / "scores.npz"
     place.parent.mkdir(parents=True)
     place.touch()
     _, engine = carry_out(chain("support", "scores", "run"), tmp_path)

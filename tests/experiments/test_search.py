@@ -9,10 +9,9 @@ import pytest
 import fresh.experiments.search
 import fresh.methods.registry
 import small
-from fresh._optional import MissingExtraError
-from fresh.config import ConfigError
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
 from fresh.document import Example
+from fresh.errors import ConfigError, DataError, MissingExtraError
 from fresh.experiments.search import SPACES, Span, read_span, search, spans_of
 from fresh.pipeline import resolve, train
 from fresh.progress import SILENT, Silent

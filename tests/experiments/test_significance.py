@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.results import Result
 from fresh.experiments.significance import Question, p_value, read_question, signed, welch_table
 from fresh.metrics.significance import holm, welch

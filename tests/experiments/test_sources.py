@@ -6,7 +6,8 @@ import pytest
 
 import small
 from experiments import write_grid
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
+from fresh.errors import DataError
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.sources import Sources
 

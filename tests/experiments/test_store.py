@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from fresh.config import ConfigError
-from fresh.experiments.store import FAILED, REPORT, VERSION, BusyError, Runs
+from fresh.errors import ConfigError
+from fresh.experiments.store import FAILED, REPORT, VERSION, BusyError, RunStore
 
 FIGURES = {"macro-F1": 0.5}
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path / "runs")
+def runs(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "runs")
 
 
-def test_a_run_is_done_when_its_report_is_there(runs: Runs) -> None:
+def test_a_run_is_done_when_its_report_is_there(runs: RunStore) -> None:
     assert runs.report("key") is None
     runs.finish("key", {"figures": FIGURES})
     assert runs.report("key") == {"version": VERSION, "figures": FIGURES}
     assert [place.name for place in runs.of("key").iterdir()] == [REPORT]
 
 
-def test_a_run_that_succeeds_is_no_longer_a_failure(runs: Runs) -> None:
+def test_a_run_that_succeeds_is_no_longer_a_failure(runs: RunStore) -> None:
     assert runs.failure("key") is None
     runs.fail("key", "ValueError: no", "line 1")
     assert runs.failure("key") == "ValueError: no"
@@ -50,14 +50,14 @@ DAMAGED += ['{"version": 2, "figures": {"macro-F1": 0.5}, "times": {"explain sec
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_a_damaged_report_is_no_report_and_broken(text: str, runs: Runs) -> None:
+def test_a_damaged_report_is_no_report_and_broken(text: str, runs: RunStore) -> None:
     runs.of("key").mkdir(parents=True)
     (runs.of("key") / REPORT).write_bytes(text.encode("utf-8", "surrogateescape"))
     assert runs.report("key") is None
     assert runs.broken("key") == runs.of("key") / REPORT
 
 
-def test_a_report_of_version_1_is_read_with_its_times_apart(runs: Runs) -> None:
+def test_a_report_of_version_1_is_read_with_its_times_apart(runs: RunStore) -> None:
     old = {"version": 1, "figures": {**FIGURES, "explain seconds": 0.5}, "notes": [], "seconds": 2.0}
     old |= {"shared seconds": 4.5, "machine": {}, "finished": "2026-01-01"}
     runs.of("key").mkdir(parents=True)
@@ -69,13 +69,13 @@ def test_a_report_of_version_1_is_read_with_its_times_apart(runs: Runs) -> None:
     assert runs.report("key") == now
 
 
-def test_a_report_of_another_version_is_done_again_and_not_broken(runs: Runs) -> None:
+def test_a_report_of_another_version_is_done_again_and_not_broken(runs: RunStore) -> None:
     runs.finish("key", {"figures": FIGURES, "version": VERSION + 1})
     assert (runs.report("key"), runs.broken("key")) == (None, None)
     assert runs.broken("nothing there") is None
 
 
-def test_a_full_disk_leaves_nothing_that_looks_done(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing_that_looks_done(runs: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Path.write_text
 
     def full(path: Path, text: str, *args: Any, **more: Any) -> int:
@@ -89,7 +89,7 @@ def test_a_full_disk_leaves_nothing_that_looks_done(runs: Runs, monkeypatch: pyt
     assert list(runs.of("key").iterdir()) == []
 
 
-def test_only_one_can_claim_a_thing(runs: Runs) -> None:
+def test_only_one_can_claim_a_thing(runs: RunStore) -> None:
     with runs.claimed("key"):
         with pytest.raises(BusyError, match=r"^key$"), runs.claimed("key"):
             pass
@@ -99,7 +99,7 @@ def test_only_one_can_claim_a_thing(runs: Runs) -> None:
         pass
 
 
-def test_a_claim_ends_with_its_process(runs: Runs) -> None:
+def test_a_claim_ends_with_its_process(runs: RunStore) -> None:
     code = (
         "import sys, pathlib; from fresh.experiments.store import Runs\n"
         "with Runs(pathlib.Path(sys.argv[1])).claimed('key'): print('mine', flush=True); sys.stdin.read()"
@@ -116,7 +116,7 @@ def test_a_claim_ends_with_its_process(runs: Runs) -> None:
 
 
 def test_a_lock_that_cannot_be_had_at_all_is_not_taken_for_a_busy_one(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
+    runs: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flock(*_given: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -129,14 +129,14 @@ def test_a_lock_that_cannot_be_had_at_all_is_not_taken_for_a_busy_one(
 PLANNED: dict[str, Any] = {"key": "a", "row": "ours", "corpus": "sst", "seed": 0, "settings": {"ratio": 0.1}}
 
 
-def test_a_plan_is_read_back(runs: Runs) -> None:
+def test_a_plan_is_read_back(runs: RunStore) -> None:
     runs.write_plan("main", "A try.", [PLANNED], {"x": "ratio"})
     runs.write_plan("again", "", [], {})
     assert runs.plans() == ["again", "main"]
     assert runs.plan("main") == {"name": "main", "about": "A try.", "figure": {"x": "ratio"}, "runs": [PLANNED]}
 
 
-def test_several_may_write_the_same_plan_at_once(runs: Runs) -> None:
+def test_several_may_write_the_same_plan_at_once(runs: RunStore) -> None:
     planned = [{**PLANNED, "key": f"{number}"} for number in range(500)]
     problems: list[BaseException] = []
 
@@ -156,7 +156,7 @@ def test_several_may_write_the_same_plan_at_once(runs: Runs) -> None:
     assert problems == []
 
 
-def test_a_plan_that_is_not_there(runs: Runs) -> None:
+def test_a_plan_that_is_not_there(runs: RunStore) -> None:
     none = f"{runs.path} holds no experiment main. There are: none yet; `fresh run` makes one."
     with pytest.raises(ConfigError, match=f"^{re.escape(none)}$"):
         runs.plan("main")
@@ -179,7 +179,7 @@ def test_a_plan_that_is_not_there(runs: Runs) -> None:
         '{"runs": []}',
     ],
 )
-def test_a_damaged_plan_is_called_so(text: str, runs: Runs) -> None:
+def test_a_damaged_plan_is_called_so(text: str, runs: RunStore) -> None:
     runs.write_plan("main", "", [], {})
     (runs.path / "plans/main.json").write_text(text, encoding="utf-8")
     told = f"The plan of main in {runs.path} is damaged. `fresh run` with its file mends it."

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.results import read_results, where
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.experiments.tables import Cell, in_order, pivot, relative
 from made_up_runs import Made, results, seeds, write
 
@@ -130,7 +130,7 @@ def test_several_figures_have_columns_of_their_own() -> None:
 
 def test_a_run_in_two_rows_is_shown_in_both_and_counted_once(tmp_path: Path) -> None:
     made = [Made("a", 0.9, key="same"), Made("b", 0.9, key="same"), Made("c", 0.3)]
-    found = read_results(Runs(write(tmp_path, made)), "main")
+    found = read_results(RunStore(write(tmp_path, made)), "main")
     assert pivot(found).sheet().rows == (("a", ".900"), ("b", ".900"), ("c", ".300"))
     whole = pivot(found, rows=("method",))
     assert [cell.values for cell in whole.cells.values()] == [(0.9, 0.3)]
@@ -181,7 +181,7 @@ def test_values_may_have_commas_of_their_own() -> None:
 
 
 def test_how_long_a_run_took_is_a_figure(tmp_path: Path) -> None:
-    [found] = read_results(Runs(write(tmp_path, [Made("ours", 0.5)])), None)
+    [found] = read_results(RunStore(write(tmp_path, [Made("ours", 0.5)])), None)
     assert found.figures == {"macro-F1": 0.5, "seconds": 2.0}
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from experiments import Inline, reports, run, toy_grid
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
-from fresh.config import ConfigError
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
+from fresh.errors import ConfigError, DataError
 from fresh.experiments.results import read_results
 from fresh.experiments.run import Done, run_grids
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 ATTENTION = {"name": "ours", "scorer": "attention"}
 LONGER = {"name": "longer", "scorer": "attention", "ratio": 0.4}
@@ -37,24 +37,24 @@ def test_what_several_grids_need_is_done_once(
     grids: Callable[..., list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_trained: list[int] = []
-    whole = Support.train_many
+    whole = SupportModel.train_many
 
     def train_many(*given: Any, **others: Any) -> Any:
         n_trained.append(1)
         return whole(*given, **others)
 
-    monkeypatch.setattr(Support, "train_many", train_many)
+    monkeypatch.setattr(SupportModel, "train_many", train_many)
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     engine = Inline(out)
     assert run_grids(paths, out, engine=engine) == [Done("first", 1, {}), Done("second", 2, {})]
     assert engine.n_expected == 3
     assert len(reports(out)) == 2
-    kept = Runs(out)
+    kept = RunStore(out)
     assert [result.row for result in read_results(kept, "first")] == ["ours"]
     assert [result.row for result in read_results(kept, "second")] == ["ours", "longer"]
     together = {result.key: result.figures["macro-F1"] for result in read_results(kept, "second")}
     assert run(paths[1], "alone") == Done("second", 2, {})
-    alone = {result.key: result.figures["macro-F1"] for result in read_results(Runs(tmp_path / "alone"), "second")}
+    alone = {result.key: result.figures["macro-F1"] for result in read_results(RunStore(tmp_path / "alone"), "second")}
     assert together == alone
     assert len(n_trained) == 4  # trained once and read again for the scores, in each of the two folders
 

@@ -6,8 +6,8 @@ import pytest
 
 import small
 from experiments import run, toy_grid, write_grid
-from fresh.config import ConfigError
 from fresh.data.splits import Splits
+from fresh.errors import ConfigError
 from fresh.experiments.wording import WHERE, for_grids
 
 TOLD = {

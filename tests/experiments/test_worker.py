@@ -9,15 +9,15 @@ import fresh.experiments.artifacts
 import fresh.experiments.worker
 import fresh.training.loop
 from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.experiments.artifacts import read_scores, support_of
 from fresh.experiments.run import Done
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Worker
 from fresh.methods.config import FreshConfig
 from fresh.predictor import Predictor
-from fresh.training.checkpoint import Best
+from fresh.training.checkpoint import BestState
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
 TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
@@ -35,7 +35,7 @@ def epochs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     whole = fresh.training.loop.training
 
-    def training(job: fresh.training.loop.Job) -> Any:
+    def training(job: fresh.training.loop.TrainingJob) -> Any:
         steps = whole(job)
         while True:
             try:
@@ -43,7 +43,7 @@ def epochs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             except StopIteration as end:
                 return end.value
             if told:
-                seen.append(job.watch.name)
+                seen.append(job.context.name)
             yield made, told
 
     monkeypatch.setattr(fresh.training.loop, "training", training)
@@ -68,7 +68,7 @@ def test_what_is_done_is_never_done_again(grid: Callable[..., Path], tmp_path: P
 def test_a_gate_is_kept_until_it_has_been_cut_in_all_ways(
     at_once: bool, grid: Callable[..., Path], tmp_path: Path, epochs: list[str]
 ) -> None:
-    runs, ways = Runs(tmp_path / "runs"), ["contiguous", "top_k"]
+    runs, ways = RunStore(tmp_path / "runs"), ["contiguous", "top_k"]
     if not at_once:
         run(grid({"method": "lei", "discretizer": "contiguous"}))
         assert len(list((runs.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
@@ -93,7 +93,7 @@ def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
         patch.setattr(fresh.experiments.artifacts, "drop_folder", lambda _folder: None)
         run(path)
     [left] = shared.glob("gate-*")
-    with Runs(tmp_path / "runs").claimed(left.name):  # somebody is at it
+    with RunStore(tmp_path / "runs").claimed(left.name):  # somebody is at it
         run(path)
     assert left.exists()
     run(path)
@@ -102,7 +102,7 @@ def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
 
 
 def test_a_gate_that_somebody_is_at_is_not_removed_under_them(grid: Callable[..., Path], tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "runs")
+    runs = RunStore(tmp_path / "runs")
     run(grid({"method": "lei", "discretizer": "contiguous"}))
     [left] = (runs.path / "shared").glob("gate-*")
     worker = Worker(runs, None)
@@ -121,25 +121,25 @@ def test_a_run_that_was_broken_off_goes_on(
 ) -> None:
     path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 3, "dropout": 0.3})
     run(path, "unbroken")
-    expected, whole = figures(Runs(tmp_path / "unbroken"), run_keys(path)), list(epochs)
+    expected, whole = figures(RunStore(tmp_path / "unbroken"), run_keys(path)), list(epochs)
     monkeypatch.setattr(fresh.experiments.worker, "KEPT_EVERY", 0.0)
     for stop in (2, 4, 7):
         epochs.clear()
         for left in (stop, None):
             with monkeypatch.context() as patch:
                 if left is not None:
-                    patch.setattr(Best, "add", broken_after(left))
+                    patch.setattr(BestState, "add", broken_after(left))
                     with pytest.raises(KeyboardInterrupt):
                         run(path, f"broken{stop}")
                 else:
                     run(path, f"broken{stop}")
-        assert figures(Runs(tmp_path / f"broken{stop}"), run_keys(path)) == expected
+        assert figures(RunStore(tmp_path / f"broken{stop}"), run_keys(path)) == expected
         assert epochs == whole
 
 
 def broken_after(n_epochs: int) -> Callable[..., None]:
     """Make an epoch that is interrupted, after some that are not."""
-    add, count = Best.add, iter(range(n_epochs))
+    add, count = BestState.add, iter(range(n_epochs))
 
     def interrupted(*given: Any) -> None:
         if next(count, None) is None:
@@ -159,7 +159,7 @@ def test_a_run_that_fails_stays_listed_and_the_rest_goes_on(
     told = {"toy, ours, seed 0": "RuntimeError: not this time"}
     assert done == Done("grid", 2, told)
     assert run(path) == Done("grid", 2, told)
-    runs, key = Runs(tmp_path / "runs"), keys(path)["toy, ours, seed 0"]
+    runs, key = RunStore(tmp_path / "runs"), keys(path)["toy, ours, seed 0"]
     assert runs.failure(key) == "RuntimeError: not this time"
     assert "read_scores" in (runs.of(key) / "failed.json").read_text(encoding="utf-8")
     assert run(path, retry=True) == Done("grid", 2, {})
@@ -191,8 +191,8 @@ def test_a_support_model_that_fails_takes_its_runs_with_it(
 
 def test_nobody_waits_for_what_somebody_else_is_at(grid: Callable[..., Path], tmp_path: Path) -> None:
     [task] = tasks_of(grid({"method": "random"}))
-    worker = Worker(Runs(tmp_path / "runs"), None)
-    with Runs(tmp_path / "runs").claimed(task.key):
+    worker = Worker(RunStore(tmp_path / "runs"), None)
+    with RunStore(tmp_path / "runs").claimed(task.key):
         assert worker.perform(task).status == "busy"
     first = worker.perform(task)
     assert (first.status, first.seconds > 0) == ("done", True)
@@ -203,14 +203,14 @@ def test_nobody_waits_for_what_somebody_else_is_at(grid: Callable[..., Path], tm
 def test_what_was_noted_of_a_support_model_stands_in_the_reports_that_rely_on_it(
     grid: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def noting(splits: Splits, config: FreshConfig, watch: fresh.training.loop.Watch) -> Support:
-        watch.notes.append("training diverged")
-        return support_of(splits, config, watch)
+    def noting(splits: Splits, config: FreshConfig, context: fresh.training.loop.RunContext) -> SupportModel:
+        context.notes.append("training diverged")
+        return support_of(splits, config, context)
 
     monkeypatch.setattr(fresh.experiments.worker, "support_of", noting)
     path = grid(*TWO, {"method": "full_text"}, settings={"epochs": 1})
     assert run(path).failures == {}
-    reports = [Runs(tmp_path / "runs").report(key) or {} for key in run_keys(path)]
+    reports = [RunStore(tmp_path / "runs").report(key) or {} for key in run_keys(path)]
     assert [report["notes"] for report in reports] == [["training diverged"], ["training diverged"], []]
 
 
@@ -219,7 +219,7 @@ def test_equal_runs_compare_equal_but_for_their_times(grid: Callable[..., Path],
     for out in ("runs", "again"):
         assert run(path, out).failures == {}
     for key in run_keys(path):
-        one, other = (Runs(tmp_path / out).report(key) or {} for out in ("runs", "again"))
+        one, other = (RunStore(tmp_path / out).report(key) or {} for out in ("runs", "again"))
         times = {"seconds", "shared seconds", "explain seconds", "finished"}
         assert one.pop("times").keys() == other.pop("times").keys() == times
         assert one == other
@@ -230,14 +230,14 @@ def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
 ) -> None:
     path = grid({"scorer": "attention"}, {"method": "full_text"}, settings={"epochs": 1, "layers": 1})
     support, scores, ours, full = tasks_of(path)
-    worker = Worker(Runs(tmp_path / "runs"), None)
+    worker = Worker(RunStore(tmp_path / "runs"), None)
     assert worker.perform(support).status == "done"
-    assert worker.shelf is not None
-    held = set(worker.shelf[1].held)
+    assert worker.feature_store is not None
+    held = set(worker.feature_store[1].held)
     assert len(held) == 2  # train and dev
     for task in (scores, ours, full):
         assert worker.perform(task).status == "done"
-        assert set(worker.shelf[1].held) == held
+        assert set(worker.feature_store[1].held) == held
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

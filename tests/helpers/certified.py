@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fresh._canonical_json import OWN, PREVIOUS, START, seal, sha256_of
+from fresh._canonical_json import DIGEST, FIRST_DIGEST, PREVIOUS_DIGEST, digested_line, sha256
 from fresh.audit.certificates.file import Fault, Faults, Reader
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.progress import Advance
@@ -33,9 +33,9 @@ def file_of(certificates: Sequence[Certificate], maker: Maker = MAKER) -> bytes:
 
 def sealed(records: Iterable[Record]) -> bytes:
     """Bind records together, whatever they say."""
-    written, digest = b"", START
+    written, digest = b"", FIRST_DIGEST
     for record in records:
-        line, digest = seal(record, digest)
+        line, digest = digested_line(record, digest)
         written += line
     return written
 
@@ -46,8 +46,10 @@ def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
     change(records)
     for record in records:
         if "input" in record:
-            record["input_sha256"] = sha256_of(record["input"])
-    return sealed({key: value for key, value in item.items() if key not in (OWN, PREVIOUS)} for item in records)
+            record["input_sha256"] = sha256(record["input"])
+    return sealed(
+        {key: value for key, value in item.items() if key not in (DIGEST, PREVIOUS_DIGEST)} for item in records
+    )
 
 
 def read(content: bytes) -> tuple[list[Certificate], list[Fault]]:

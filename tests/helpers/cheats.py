@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Mask
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
@@ -92,7 +92,7 @@ class Librarian(Predictor):
 class Teller:
     """An extractor that tells what the support model decided by the number of words it keeps: odd or even."""
 
-    support: Support
+    support: SupportModel
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Keep some words that nobody needs."""

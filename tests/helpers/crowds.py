@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 
-from fresh.experiments.grid import Cell
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.plan import Task
 from fresh.pipeline import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Crowded(Cell):
+class Crowded(RunSpec):
     """A run that is told so many times that the card is full."""
 
     n_times: int = 1
@@ -24,7 +24,7 @@ class Crowded(Cell):
             file.write("x")
         if len(self.tries.read_text(encoding="utf-8")) <= self.n_times:
             raise torch.OutOfMemoryError("full")
-        return Cell.resolve(self, data_dir)
+        return RunSpec.resolve(self, data_dir)
 
 
 def crowd(task: Task, n_times: int, tries: Path) -> Task:

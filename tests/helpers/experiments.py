@@ -11,11 +11,11 @@ from typing import Any
 import small
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.experiments.executor import Ended
+from fresh.experiments.executor import TaskEnd
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.plan import Task, plan
 from fresh.experiments.run import Done, run_grid
-from fresh.experiments.store import REPORT, Runs
+from fresh.experiments.store import REPORT, RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 
@@ -71,7 +71,7 @@ def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any],
     return write_grid(folder / "grid.toml", *rows, settings=settings, corpora=corpora, **parts)
 
 
-def figures(runs: Runs, keys: Sequence[str]) -> dict[str, dict[str, float]]:
+def figures(runs: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:
     """Read what was measured by runs."""
     found: dict[str, dict[str, float]] = {}
     for key in keys:
@@ -127,7 +127,7 @@ class Inline:
     n_workers = 1
 
     def __init__(self, out: Path, data_dir: Path | None = None) -> None:
-        self.worker = Worker(Runs(out), data_dir)
+        self.worker = Worker(RunStore(out), data_dir)
         self.tasks: list[Task] = []
         self.n_expected = 0
 
@@ -137,9 +137,9 @@ class Inline:
     def start(self, task: Task) -> None:
         self.tasks.append(task)
 
-    def wait(self) -> Ended:
+    def wait(self) -> TaskEnd:
         task = self.tasks.pop()
-        return Ended(task, self.worker.perform(task))
+        return TaskEnd(task, self.worker.perform(task))
 
     def make_room(self) -> None:
         pass
@@ -155,7 +155,7 @@ def run(path: Path, out: str = "runs", **how: Any) -> Done:
 
 def tasks_of(path: Path) -> list[Task]:
     """Plan a grid whose corpora are files."""
-    return plan(read_grid(path), None, Runs(path.parent / "planned"))
+    return plan(read_grid(path), None, RunStore(path.parent / "planned"))
 
 
 def keys(path: Path) -> dict[str, str]:

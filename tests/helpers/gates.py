@@ -14,16 +14,16 @@ from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.methods import bastings, lei
 from fresh.methods.gate_config import BastingsConfig, GateConfig
-from fresh.methods.joint import Account, Cost, Gated, Joint, follow, make_loss
+from fresh.methods.joint import Cost, GateOutputs, JointModel, RunningState, follow, make_loss
 from fresh.nn.batch import Batch
 from fresh.nn.classifier import Output
 from fresh.nn.token_classifier import Kind
 from fresh.selection.tagger import build as build_gate
-from fresh.training.feature_cache import Reading
+from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build as build_reader
 from fresh.training.fit import run_frozen
-from fresh.training.loop import Watch
-from fresh.training.step import Loss, Tally
+from fresh.training.loop import RunContext
+from fresh.training.step import Loss, RunningMean
 
 Config = TypeVar("Config", bound=GateConfig)
 
@@ -33,13 +33,13 @@ def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
     return from_mapping(kind, {**small.settings(encoder), **others})
 
 
-def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[Joint, Reading]:
+def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, CachedInputs]:
     """Make a gate and a reader that have learnt nothing, and let the gate's frozen layers read the training texts."""
-    model = Joint(
+    model = JointModel(
         build_gate(kind, config.classifier), build_reader(splits.labels, config.classifier), account_of(config)
     )
     table = model.gate.words([text_of(example.document) for example in splits.train])
-    return model, run_frozen(model.gate, table, config.train, Watch(), config.train.engine.shelf())
+    return model, run_frozen(model.gate, table, config.train, RunContext(), config.train.engine.feature_store())
 
 
 def loss_of(splits: Splits, config: GateConfig, kind: Kind, cost: Cost) -> Loss:
@@ -48,12 +48,12 @@ def loss_of(splits: Splits, config: GateConfig, kind: Kind, cost: Cost) -> Loss:
     return make_loss(model, reading, splits, config, cost)
 
 
-def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[Joint, Gated]:
+def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, GateOutputs]:
     """Have all training texts gated in one batch."""
     model, reading = untrained(splits, config, kind)
-    seen: list[Gated] = []
+    seen: list[GateOutputs] = []
 
-    def cost(_model: Joint, gated: Gated) -> Tensor:
+    def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
         seen.append(gated)
         return torch.zeros(len(gated.numbers))
 
@@ -64,18 +64,18 @@ def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[Joint,
     return model, gated
 
 
-def by_hand(account: Account, reader: Any = None) -> Joint:
+def by_hand(account: RunningState, reader: Any = None) -> JointModel:
     """Make what stands for a gate and a reader where only their moving numbers, or only answers, are wanted."""
     moving = torch.zeros(account.n_numbers)
-    tally = Tally(lambda now: follow(moving, account, now), moving.device)
-    return cast("Joint", SimpleNamespace(moving=moving, tally=tally, reader=reader))
+    tally = RunningMean(lambda now: follow(moving, account, now), moving.device)
+    return cast("JointModel", SimpleNamespace(moving=moving, tally=tally, reader=reader))
 
 
-def account_of(config: GateConfig) -> Account:
+def account_of(config: GateConfig) -> RunningState:
     """Make what a gate with these settings keeps from step to step."""
     if isinstance(config, BastingsConfig):
-        return Account(3, lambda moving, now: bastings.of_late(moving, now, config))
-    return Account(2, lei.of_late)
+        return RunningState(3, lambda moving, now: bastings.of_late(moving, now, config))
+    return RunningState(2, lei.of_late)
 
 
 def answering(table: Tensor) -> Any:
@@ -88,7 +88,7 @@ def answering(table: Tensor) -> Any:
     return lambda kept: Output(table[(kept[:, :n_words] * places).sum(1)])
 
 
-def gated_by(outputs: Tensor, n_words: Sequence[int], answers: Sequence[int]) -> Gated:
+def gated_by(outputs: Tensor, n_words: Sequence[int], answers: Sequence[int]) -> GateOutputs:
     """Have texts of which nothing is known but how a gate answered; what is left of them is which words are kept."""
     numbers = torch.arange(len(outputs))
-    return Gated(numbers, outputs, torch.tensor(n_words), torch.tensor(answers), lambda kept: cast("Batch", kept))
+    return GateOutputs(numbers, outputs, torch.tensor(n_words), torch.tensor(answers), lambda kept: cast("Batch", kept))

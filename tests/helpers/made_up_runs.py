@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fresh.experiments.results import Result
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Made:
 
 def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mapping[str, Any] | None = None) -> Path:
     """Write a folder of runs as `fresh run` would."""
-    runs, listed = Runs(folder), list(made)
+    runs, listed = RunStore(folder), list(made)
     runs.write_plan(name, "", [run.about for run in listed], figure or {})
     for run in listed:
         if run.failure is not None:

@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.serving.app import ServeConfig, create_app
 from fresh.serving.batcher import BatchLimits
 from fresh.serving.models import Models, load
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 from running import running
 
 TEXT = "the old film was good and the story of two men was great"
 
 
-def save_models(support: Support, predictor: Predictor, place: Path) -> dict[str, str]:
+def save_models(support: SupportModel, predictor: Predictor, place: Path) -> dict[str, str]:
     """Save a model of one length and one of a range of them."""
     one = small.rationalizer(support, predictor, TopK(0.2))
     models = {"one-length": one, "any-length": replace(one, ratios=(0.1, 0.6))}
     return {name: saved(model, place / name) for name, model in models.items()}
 
 
-def save_pair_model(pair_support: Support, place: Path) -> str:
+def save_pair_model(pair_support: SupportModel, place: Path) -> str:
     """Save a model that reads queries; its predictor has learned nothing, which no test asks for."""
     predictor = Predictor(pair_support.classifier)
     return saved(replace(small.rationalizer(pair_support, predictor, TopK(0.3)), asks=True), place)
@@ -39,9 +39,9 @@ def saved(model: Rationalizer, folder: Path) -> str:
     return str(folder)
 
 
-def loaded(*places: str, limits: BatchLimits | None = None) -> tuple[Models, Measures]:
+def loaded(*places: str, limits: BatchLimits | None = None) -> tuple[Models, ServerMetrics]:
     """Load models as the command does."""
-    measures = Measures()
+    measures = ServerMetrics()
     return load(places, "cpu", measures, limits), measures
 
 
@@ -53,7 +53,7 @@ def on_a_port(*places: str, config: ServeConfig | None = None) -> Iterator[str]:
 
 
 @contextmanager
-def listening(models: Models, measures: Measures, config: ServeConfig | None = None) -> Iterator[str]:
+def listening(models: Models, measures: ServerMetrics, config: ServeConfig | None = None) -> Iterator[str]:
     """Serve models that are loaded on a free port and give the address."""
     with running(create_app(models, measures, config)) as address:
         yield address

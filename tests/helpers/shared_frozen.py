@@ -14,8 +14,8 @@ from fresh.document import Example
 from fresh.nn.config import NetworkConfig
 from fresh.nn.tokenizer import Text
 from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
-from fresh.training.fit import Lesson
-from fresh.training.loop import Watch
+from fresh.training.fit import FitRequest
+from fresh.training.loop import RunContext
 from fresh.training.step import Loss
 
 LABELS = ("neg", "pos")
@@ -45,10 +45,10 @@ def pairs(examples: tuple[Example, ...]) -> list[tuple[Text, str]]:
     return [(text_of(example.document), example.label) for example in examples]
 
 
-def lesson(splits: Splits, folder: Path, watch: Watch, layers: int = 1, **engine: Any) -> Lesson:
+def lesson(splits: Splits, folder: Path, context: RunContext, layers: int = 1, **engine: Any) -> FitRequest:
     """Settings under which the part that learns drops much out."""
     config = ClassifierConfig(
         NetworkConfig(str(folder), layers=layers, dropout=0.3),
         TrainConfig(epochs=4, batch_size=16, learning_rate=3e-3, device="cpu", engine=EngineConfig(**engine)),
     )
-    return Lesson(pairs(splits.train), pairs(splits.dev), LABELS, config, watch)
+    return FitRequest(pairs(splits.train), pairs(splits.dev), LABELS, config, context)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fresh.training.checkpoint import Over
-from fresh.training.loop import Job, Watch, fit
+from fresh.training.loop import RunContext, TrainingJob, fit
 from shared_training import CONFIG, loss_of, network
 
 N_EPOCHS = 4
@@ -22,6 +22,6 @@ def judged(folder: Path, scores: dict[str, list[float]], n_epochs: int = N_EPOCH
     first, *others = ((lambda name=name: next(left[name])) for name in scores)
     config = replace(CONFIG, epochs=n_epochs, patience=N_EPOCHS)
     named = dict(zip(list(scores)[1:], others, strict=True))
-    watch = Watch("net", folder=folder, over=over)
-    fit(Job(model, [3] * 40, loss_of(model), first, config, watch, torch.device("cpu"), others=named))
+    context = RunContext("net", folder=folder, over=over)
+    fit(TrainingJob(model, [3] * 40, loss_of(model), first, config, context, torch.device("cpu"), others=named))
     return model

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Saliency
 
 
 class LongWords:
     """A scorer of somebody's own."""
 
-    def __init__(self, support: Support) -> None:
+    def __init__(self, support: SupportModel) -> None:
         self.support = support
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:

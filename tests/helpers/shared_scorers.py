@@ -8,30 +8,30 @@ import numpy as np
 import torch
 from torch import nn
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Saliency
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling, load_encoder
-from fresh.nn.heads import WeighingHead
+from fresh.nn.heads import AttentiveHead
 from fresh.selection.discretizers import TopK
 from tiny import WORDS
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}
 
 
-def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> Support:
+def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> SupportModel:
     """A support model that was not trained, but is not indifferent either; exact, so that scores can be compared."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         classifier = Classifier(load_encoder(str(folder), pooling), ("neg", "pos"), NetworkConfig(**settings))
         nn.init.normal_(last_matrix(classifier).weight)
-    return Support(classifier.double())
+    return SupportModel(classifier.double())
 
 
 def last_matrix(classifier: Classifier) -> nn.Linear:
     """What a head ends with."""
-    head = classifier.head.out if isinstance(classifier.head, WeighingHead) else classifier.head
+    head = classifier.head.out if isinstance(classifier.head, AttentiveHead) else classifier.head
     assert isinstance(head, nn.Linear)
     return head
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fresh.training.config import TrainConfig
-from fresh.training.loop import Job, Watch, fit
+from fresh.training.loop import RunContext, TrainingJob, fit
 from fresh.training.step import Loss
 
 CONFIG = TrainConfig(epochs=4, batch_size=8, learning_rate=0.05, device="cpu")
@@ -36,15 +36,17 @@ def loss_of(model: nn.Module) -> Loss:
 
 
 def fit_on(
-    model: nn.Module, loss: Loss, validate: Callable[[], float], config: TrainConfig, watch: Watch
+    model: nn.Module, loss: Loss, validate: Callable[[], float], config: TrainConfig, context: RunContext
 ) -> tuple[float, ...]:
-    return fit(Job(model, [3] * 40, loss, validate, config, watch, torch.device("cpu")))
+    return fit(TrainingJob(model, [3] * 40, loss, validate, config, context, torch.device("cpu")))
 
 
-def train(config: TrainConfig = CONFIG, scores: list[float] | None = None, watch: Watch | None = None) -> nn.Sequential:
+def train(
+    config: TrainConfig = CONFIG, scores: list[float] | None = None, context: RunContext | None = None
+) -> nn.Sequential:
     model = network()
     left = iter(scores or [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    fit_on(model, loss_of(model), lambda: next(left), config, watch or Watch())
+    fit_on(model, loss_of(model), lambda: next(left), config, context or RunContext())
     return model
 
 

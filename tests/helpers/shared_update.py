@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fresh.nn.batching import Dealt
-from fresh.training.distributed import Team
-from fresh.training.step import Loss, Update
+from fresh.nn.batching import BatchSpec
+from fresh.training.distributed import ProcessGroup
+from fresh.training.step import Loss, TrainStep
 
 INPUTS = torch.randn(24, 3, generator=torch.Generator().manual_seed(0))
 
@@ -27,8 +27,8 @@ def network() -> nn.Sequential:
     return model
 
 
-def dealt(numbers: range, dense: bool = True) -> Dealt:
-    return Dealt(np.array(numbers), 5, dense, 6, len(numbers))
+def dealt(numbers: range, dense: bool = True) -> BatchSpec:
+    return BatchSpec(np.array(numbers), 5, dense, 6, len(numbers))
 
 
 class Limited:
@@ -47,9 +47,9 @@ class Limited:
         return functional.cross_entropy(self.model(INPUTS[numbers]), TARGETS[numbers], reduction="sum")
 
 
-def step_through(model: nn.Module, loss: Loss, sizes: list[int], n_parts: int = 1) -> Update:
+def step_through(model: nn.Module, loss: Loss, sizes: list[int], n_parts: int = 1) -> TrainStep:
     """Make one step for each size of batch."""
-    update = Update(model, loss, RATES, Team())
+    update = TrainStep(model, loss, RATES, ProcessGroup())
     update.n_parts = n_parts
     with torch.random.fork_rng(devices=[]):
         for seed, size in enumerate(sizes):

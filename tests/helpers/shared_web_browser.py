@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from served import on_a_port, save_models, save_pair_model
@@ -15,7 +15,7 @@ READ = "[...document.querySelectorAll('#document mark .word')].map(word => word.
 
 @pytest.fixture(scope="module")
 def places(
-    support: Support, predictor: Predictor, pair_support: Support, tmp_path_factory: pytest.TempPathFactory
+    support: SupportModel, predictor: Predictor, pair_support: SupportModel, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
     place = tmp_path_factory.mktemp("models")
     return save_models(support, predictor, place) | {"pair": save_pair_model(pair_support, place / "pair")}

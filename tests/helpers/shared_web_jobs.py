@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import DataConfig
 from fresh.predictor import Predictor
 from fresh.serving.app import ServeConfig, create_app
@@ -21,7 +21,7 @@ LIMITS = JobLimits(most_bytes=100_000, most_rows=50, most_jobs=3)
 
 
 @pytest.fixture(scope="module")
-def places(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def places(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return save_models(support, predictor, tmp_path_factory.mktemp("models"))
 
 

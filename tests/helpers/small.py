@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fresh.attribution.registry import make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.predictor import Predictor
@@ -39,7 +39,9 @@ def some(splits: Splits, n_train: int = 48, n_rest: int = 16) -> Splits:
     return Splits(splits.train[:n_train], splits.dev[:n_rest], splits.test[:n_rest])
 
 
-def rationalizer(support: Support, predictor: Predictor, discretizer: Any, scorer: str = "occlusion") -> Rationalizer:
+def rationalizer(
+    support: SupportModel, predictor: Predictor, discretizer: Any, scorer: str = "occlusion"
+) -> Rationalizer:
     """Put halves together that were trained once for all tests."""
     extractor = SaliencyExtractor(make_scorer(scorer, support, {}), discretizer, support)
     return Rationalizer(extractor, predictor, {"ratio": 0.2})

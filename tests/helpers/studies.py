@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy import select
 
 from fresh.config import from_mapping
-from fresh.data.fingerprints import Seen
+from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
 from fresh.study.config import Condition, Study, StudyConfig
 from fresh.study.items import Item, Plan, make_plan
@@ -34,7 +34,7 @@ class FakeModel:
     extractor: First = First()
     labels: tuple[str, ...] = ("neg", "pos")
     asks: bool = False
-    seen: Seen | None = None
+    seen: TrainingFingerprints | None = None
 
 
 def load(folder: str) -> FakeModel:

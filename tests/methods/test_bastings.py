@@ -11,10 +11,10 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example
 from fresh.methods.bastings import LEAST, MOST, by_piece, expected_changes, length_cost, multiplier, through_gate
 from fresh.methods.gate_config import BastingsConfig
-from fresh.methods.joint import Gated, Joint, changes, cross_entropies, kept_share
+from fresh.methods.joint import GateOutputs, JointModel, changes, cross_entropies, kept_share
 from fresh.nn.batch import NO_WORD
 from fresh.nn.hardkuma import HardKuma
-from fresh.training.distributed import Team
+from fresh.training.distributed import ProcessGroup
 from gates import account_of, by_hand, configured, gated_by, seen_by_gate
 
 ALWAYS, NEVER = (100.0, -100.0), (-100.0, 100.0)
@@ -28,13 +28,13 @@ def few(toy_pairs: Splits) -> Splits:
     return Splits((strange, *toy_pairs.train[:7]), toy_pairs.dev[:4], toy_pairs.test[:4])
 
 
-def sure(gated: Gated, kept: Tensor) -> Gated:
+def sure(gated: GateOutputs, kept: Tensor) -> GateOutputs:
     """Have the gate be sure of what it keeps."""
     outputs = torch.where(kept.unsqueeze(-1), torch.tensor(ALWAYS), torch.tensor(NEVER))
-    return Gated(gated.numbers, outputs, gated.n_words, gated.answers, gated.reduce)
+    return GateOutputs(gated.numbers, outputs, gated.n_words, gated.answers, gated.reduce)
 
 
-def some_words(gated: Gated) -> Tensor:
+def some_words(gated: GateOutputs) -> Tensor:
     """Choose words at random, none of the second text and all of the third."""
     kept = (torch.rand(gated.there.shape, generator=torch.Generator().manual_seed(1)) < 0.5) & gated.there
     kept[0, 0], kept[1], kept[2] = True, False, gated.there[2]
@@ -78,7 +78,7 @@ def test_numbers_of_1_change_nothing_of_what_is_read(
 def test_a_smaller_number_makes_less_of_a_word(few: Splits, encoders: dict[str, Path]) -> None:
     config = configured(BastingsConfig, encoders["bert"])
     model, gated = seen_by_gate(few, config, "hardkuma")
-    even = Gated(gated.numbers, torch.zeros_like(gated.outputs), gated.n_words, gated.answers, gated.reduce)
+    even = GateOutputs(gated.numbers, torch.zeros_like(gated.outputs), gated.n_words, gated.answers, gated.reduce)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         one, other = (through_gate(model, even, config) for _ in range(2))
@@ -111,13 +111,13 @@ def test_neighbours_differ_as_often_as_their_chances_say() -> None:
     assert expected_changes(likely, gated).tolist() == pytest.approx([(0.5 + 1) / 2, second, 0])
 
 
-def held(model: Joint, beyond: float, config: BastingsConfig, steps: int) -> list[float]:
+def held(model: JointModel, beyond: float, config: BastingsConfig, steps: int) -> list[float]:
     """Follow the multiplier while rationales are so much too long."""
     found: list[float] = []
     for _ in range(steps):
         found.append(float(multiplier(model, config)))
         model.tally.add(torch.tensor([beyond]), torch.tensor([True]))
-        model.tally.settle(Team())
+        model.tally.settle(ProcessGroup())
     return found
 
 
@@ -172,13 +172,13 @@ def test_one_sided_the_multiplier_never_shrinks(two_sided: bool, few: Splits, en
     losses = []
     for _ in range(3):
         losses.append(through_gate(model, nothing, config))
-        model.tally.settle(Team())
+        model.tally.settle(ProcessGroup())
     grown = float(model.moving[1])
     assert grown == pytest.approx(3 * 0.5 * -0.2) if two_sided else grown == 0
     assert torch.isfinite(torch.stack(losses)).all()
     for _ in range(9):
         through_gate(model, sure(gated, gated.there), config)
-        model.tally.settle(Team())
+        model.tally.settle(ProcessGroup())
     assert float(model.moving[1]) > grown
 
 

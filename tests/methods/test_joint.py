@@ -14,11 +14,12 @@ from torch.nn import functional
 
 import fresh.methods.joint
 import small
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
+from fresh.errors import DataError
 from fresh.methods import lei
 from fresh.methods.gate_config import BastingsConfig, LeiConfig
-from fresh.methods.joint import Gated, Joint, changes, collapse, finished
+from fresh.methods.joint import GateOutputs, JointModel, changes, collapse, finished
 from fresh.methods.lei import draw, expected, regulariser
 from fresh.nn.batch import NO_WORD
 from fresh.nn.tokenizer import Text
@@ -27,8 +28,8 @@ from fresh.progress import SILENT
 from fresh.selection.discretizers import TopK, budget
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
-from fresh.training.distributed import Team
-from fresh.training.loop import Watch
+from fresh.training.distributed import ProcessGroup
+from fresh.training.loop import RunContext
 from gates import account_of, answering, by_hand, configured, gated_by, loss_of, seen_by_gate, untrained
 
 WORDS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=4)
@@ -68,10 +69,10 @@ def test_changes_are_as_large_as_the_differences() -> None:
     assert found.tolist() == [(0.75 + 0.5) / 2, 0]
 
 
-def settled(model: Joint, cost: float) -> None:
+def settled(model: JointModel, cost: float) -> None:
     """End a step whose draws cost so much."""
     model.tally.add(torch.tensor([cost]), torch.tensor([True]))
-    model.tally.settle(Team())
+    model.tally.settle(ProcessGroup())
 
 
 def test_a_draw_is_compared_with_what_draws_have_cost_of_late() -> None:
@@ -102,7 +103,7 @@ def exact_gradient() -> Tensor:
     return gradient
 
 
-def drawn_gradients(model: Joint, n: int, config: LeiConfig) -> Tensor:
+def drawn_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
     """Differentiate the loss of many draws from three words and some padding. Shape: (n, words)."""
     padded = torch.cat([LOGITS, torch.tensor([0.7, -0.2])])
     outputs = padded.repeat(n, 1).unsqueeze(-1).requires_grad_()
@@ -119,7 +120,7 @@ def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared:
     model, n = by_hand(account_of(PAYING), answering(TABLE)), 100_000
     config = replace(PAYING, reward_baseline=compared)
     drawn_gradients(model, 64, config)  # something to compare with
-    model.tally.settle(Team())
+    model.tally.settle(ProcessGroup())
     found = drawn_gradients(model, n, config)
     error = found.std(0) / n**0.5
     assert ((found.mean(0) - exact_gradient()).abs() < 4 * error).all()
@@ -131,7 +132,7 @@ def test_comparing_makes_gradients_steadier() -> None:
     for compared in (True, False):
         model, config = by_hand(account_of(PAYING), answering(TABLE)), replace(PAYING, reward_baseline=compared)
         drawn_gradients(model, 64, config)
-        model.tally.settle(Team())
+        model.tally.settle(ProcessGroup())
         spread[compared] = drawn_gradients(model, 10_000, config).std(0)
     assert (spread[True] < spread[False]).all()
 
@@ -173,7 +174,7 @@ def test_what_is_left_is_what_cutting_leaves(
 
 
 def test_texts_below_0_count_for_nothing(few: Splits, encoders: dict[str, Path]) -> None:
-    def cost(_model: Joint, gated: Gated) -> Tensor:
+    def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
         return torch.full((len(gated.numbers),), 2.0)
 
     loss = loss_of(few, configured(LeiConfig, encoders["bert"]), "words", cost)
@@ -191,7 +192,7 @@ def test_means_are_over_the_texts_that_count() -> None:
 def supervised(few: Splits, encoder: Path, **others: Any) -> list[float]:
     """Compute what each training document adds to the loss when drawing costs nothing."""
 
-    def cost(_model: Joint, gated: Gated) -> Tensor:
+    def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
         return torch.zeros(len(gated.numbers))
 
     loss = loss_of(few, configured(LeiConfig, encoder, **others), "words", cost)
@@ -265,10 +266,10 @@ def test_a_collapsed_gate_is_told_and_still_cut(bias: float, told: str, few: Spl
     with torch.no_grad():
         model.gate.head.out.weight.zero_()
         model.gate.head.out.bias.fill_(bias)
-    watch = Watch("lei")
+    context = RunContext("lei")
     with pytest.warns(RuntimeWarning, match=f"^{re.escape(told)}$"):
-        trained = finished(few, model, SaliencyExtractor(Tagger(model.gate), TopK(0.2)), config, watch)
-    assert watch.notes == [told]
+        trained = finished(few, model, SaliencyExtractor(Tagger(model.gate), TopK(0.2)), config, context)
+    assert context.notes == [told]
     assert trained.kept_by_gate == pytest.approx(float(bias > 0), abs=1e-6)
     assert [int(mask.kept.sum()) for mask in trained.masks] == [budget(len(mask), 0.2) for mask in trained.masks]
 

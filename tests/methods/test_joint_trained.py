@@ -12,13 +12,13 @@ import small
 from fresh.data.splits import Splits
 from fresh.methods import bastings, lei
 from fresh.methods.gate_config import BastingsConfig, LeiConfig
-from fresh.methods.result import Trained
-from fresh.methods.trial import Trial
+from fresh.methods.result import MethodResult
+from fresh.methods.trial import DevEvaluator
 from fresh.metrics.classification import macro_f1
 from fresh.selection.discretizers import budget
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from gates import configured
 
 METHODS: dict[str, tuple[Any, type[Any], dict[str, Any]]] = {
@@ -30,7 +30,7 @@ METHODS: dict[str, tuple[Any, type[Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("method", METHODS)
 def test_a_gate_finds_the_word_that_decides(method: str, toy: Splits, encoders: dict[str, Path]) -> None:
     learn, kind, others = METHODS[method]
-    trained: Trained = learn(toy, configured(kind, encoders["bert"], batch_size=32, **others))
+    trained: MethodResult = learn(toy, configured(kind, encoders["bert"], batch_size=32, **others))
     documents = [example.document for example in toy.dev]
     explained = trained.model.explain(documents)
     gold, answers = [example.label for example in toy.dev], [item.prediction.label for item in explained]
@@ -43,10 +43,10 @@ def test_a_gate_finds_the_word_that_decides(method: str, toy: Splits, encoders: 
 def every_epoch_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the last epoch win, so that a model is the outcome of all of them."""
     scores = itertools.count(1)
-    monkeypatch.setattr(Trial, "anew", lambda _self: float(next(scores)))
+    monkeypatch.setattr(DevEvaluator, "anew", lambda _self: float(next(scores)))
 
 
-def weights(trained: Trained) -> Iterator[Tensor]:
+def weights(trained: MethodResult) -> Iterator[Tensor]:
     """Go through all weights of a model."""
     extractor = trained.model.extractor
     assert isinstance(extractor, SaliencyExtractor)
@@ -64,7 +64,7 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     learn, kind, _ = METHODS[method]
     splits, real = small.some(toy, 32, 8), fresh.training.loop.run_epoch
     config = configured(kind, encoders["bert"], epochs=3, dropout=0.3, lambda_2=0.5, human=0.5)
-    unbroken = learn(splits, config, Watch())
+    unbroken = learn(splits, config, RunContext())
 
     def run_epoch(update: Any, batches: Any, config: Any, epoch: int, on: Any) -> Any:
         for number, step in enumerate(real(update, batches, config, epoch, on)):
@@ -75,9 +75,9 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     with monkeypatch.context() as patch:
         patch.setattr(fresh.training.loop, "run_epoch", run_epoch)
         with pytest.raises(KeyboardInterrupt):
-            learn(splits, config, Watch(folder=tmp_path))
+            learn(splits, config, RunContext(folder=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == [f"{method}.safetensors"]
-    again = learn(splits, config, Watch(folder=tmp_path))
+    again = learn(splits, config, RunContext(folder=tmp_path))
     assert all(torch.equal(one, other) for one, other in zip(weights(unbroken), weights(again), strict=True))
 
 
@@ -98,11 +98,11 @@ def test_a_gate_that_diverges_keeps_its_best_state(
             yield step
 
     monkeypatch.setattr(fresh.training.loop, "run_epoch", run_epoch)
-    watch = Watch()
+    context = RunContext()
     with pytest.warns(RuntimeWarning, match=rf"^{method}: training diverged in step 2 of epoch 2, its loss or"):
-        trained = learn(splits, configured(kind, encoders["bert"], epochs=3), watch)
+        trained = learn(splits, configured(kind, encoders["bert"], epochs=3), context)
     assert all(torch.equal(one, other) for one, other in zip(weights(once), weights(trained), strict=True))
-    assert watch.notes[0].startswith(f"{method}: training diverged in step 2 of epoch 2, ")
+    assert context.notes[0].startswith(f"{method}: training diverged in step 2 of epoch 2, ")
 
 
 @pytest.mark.parametrize("method", METHODS)

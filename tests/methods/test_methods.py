@@ -9,21 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import small
-from fresh.attribution.support_model import Support
-from fresh.config import ConfigError, settings_of
-from fresh.data.splits import DataError, Splits
+from fresh.attribution.support_model import SupportModel
+from fresh.config import settings_of
+from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
+from fresh.errors import ConfigError, DataError
 from fresh.methods.listed import settings_of_methods
 from fresh.methods.registry import METHODS, train_method
-from fresh.methods.result import Trained
+from fresh.methods.result import MethodResult
 from fresh.methods.run_config import RunConfig
 from fresh.pipeline import resolve, train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import budget
-from fresh.selection.extractors import HumanMarks, KeepAll, SaliencyExtractor
+from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
 from fresh.selection.tagger import Tagger
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from shared_methods import CASES, Case, configured, given_to
 from strategies import masks, with_other_dropped_words
 
@@ -33,15 +34,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for 
 @pytest.fixture(scope="module", params=CASES)
 def made(
     request: pytest.FixtureRequest, toy: Splits, toy_pairs: Splits, encoders: dict[str, Path]
-) -> tuple[Case, Splits, Trained]:
+) -> tuple[Case, Splits, MethodResult]:
     """A model of each kind, hardly trained."""
     case = CASES[request.param]
     splits = given_to(case, toy, toy_pairs)
     config = configured(case.method, encoders["bert"], **case.settings)
-    return case, splits, train_method(case.method, splits, config, Watch(), None)
+    return case, splits, train_method(case.method, splits, config, RunContext(), None)
 
 
-def test_training_ends_in_a_pair_of_extractor_and_predictor(made: tuple[Case, Splits, Trained]) -> None:
+def test_training_ends_in_a_pair_of_extractor_and_predictor(made: tuple[Case, Splits, MethodResult]) -> None:
     case, splits, trained = made
     model = trained.model
     assert type(model) is Rationalizer
@@ -64,7 +65,7 @@ def wanted(case: Case, example: Example) -> int:
     return n_words if case.method == "full_text" else budget(n_words, 0.224 if isinstance(ratio, str) else ratio)
 
 
-def test_rationales_are_as_long_as_asked(made: tuple[Case, Splits, Trained]) -> None:
+def test_rationales_are_as_long_as_asked(made: tuple[Case, Splits, MethodResult]) -> None:
     case, splits, trained = made
     explained = trained.model.explain([example.document for example in splits.test])
     kept = [int(item.mask.kept.sum()) for item in explained]
@@ -75,7 +76,7 @@ def test_rationales_are_as_long_as_asked(made: tuple[Case, Splits, Trained]) -> 
 
 @given(st.data())
 @settings(max_examples=8, deadline=None)
-def test_a_dropped_word_cannot_matter(made: tuple[Case, Splits, Trained], data: st.DataObject) -> None:
+def test_a_dropped_word_cannot_matter(made: tuple[Case, Splits, MethodResult], data: st.DataObject) -> None:
     _, splits, trained = made
     document = data.draw(st.sampled_from(splits.test)).document
     [own] = trained.model.extractor.extract([document])
@@ -86,7 +87,7 @@ def test_a_dropped_word_cannot_matter(made: tuple[Case, Splits, Trained], data: 
         assert predictor.predict([other.cut(mask)]) == predictor.predict([document.cut(mask)])
 
 
-def test_a_saved_model_gives_the_same_answers(made: tuple[Case, Splits, Trained], tmp_path: Path) -> None:
+def test_a_saved_model_gives_the_same_answers(made: tuple[Case, Splits, MethodResult], tmp_path: Path) -> None:
     _, splits, trained = made
     trained.model.save_pretrained(tmp_path / "model")
     again = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
@@ -103,11 +104,11 @@ def test_a_saved_model_gives_the_same_answers(made: tuple[Case, Splits, Trained]
 
 def test_every_method_has_its_extractor(toy: Splits, encoders: dict[str, Path]) -> None:
     found = {
-        name: train_method(name, small.some(toy, 16, 8), configured(name, encoders["bert"]), Watch(), None).model
+        name: train_method(name, small.some(toy, 16, 8), configured(name, encoders["bert"]), RunContext(), None).model
         for name in ("full_text", "random", "human")
     }
-    assert isinstance(found["full_text"].extractor, KeepAll)
-    assert isinstance(found["human"].extractor, HumanMarks)
+    assert isinstance(found["full_text"].extractor, FullText)
+    assert isinstance(found["human"].extractor, HumanRationales)
     random = found["random"].extractor
     assert isinstance(random, SaliencyExtractor)
     assert random.support is None
@@ -116,7 +117,7 @@ def test_every_method_has_its_extractor(toy: Splits, encoders: dict[str, Path]) 
 
 def test_random_words_keep_their_order_and_are_the_same_each_time(toy: Splits, encoders: dict[str, Path]) -> None:
     splits = small.some(toy, 16, 8)
-    model = train_method("random", splits, configured("random", encoders["bert"], ratio=0.5), Watch(), None).model
+    model = train_method("random", splits, configured("random", encoders["bert"], ratio=0.5), RunContext(), None).model
     document = Document.from_words([str(number) for number in range(20)], id="twenty")
     words = model.explain(document).rationale.words
     assert list(words) == sorted(words, key=int)
@@ -136,7 +137,7 @@ def test_only_documents_with_a_rationale_are_read_as_people_did(toy: Splits, enc
 
     splits = Splits((*toy.train[:16], *toy.train[-4:]), toy.dev[:8], toy.test[:8])
     config = configured("human", encoders["bert"])
-    trained = train_method("human", splits, config, Watch(progress=Saying()), None)
+    trained = train_method("human", splits, config, RunContext(progress=Saying()), None)
     assert Saying.lines[0] == "4 documents without a human rationale are left out."
     assert trained.masks == [example.human for example in toy.train[:16]]
     expected = (
@@ -238,7 +239,7 @@ def test_a_name_means_one_setting_in_every_method() -> None:
 class First:
     """A scorer of somebody's own."""
 
-    def __init__(self, support: Support) -> None:
+    def __init__(self, support: SupportModel) -> None:
         self.support = support
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:

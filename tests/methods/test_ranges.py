@@ -20,12 +20,12 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.methods.config import CutConfig, Range
 from fresh.methods.fresh import FreshConfig, train
-from fresh.methods.result import N_DEV_LENGTHS, N_VERSIONS, of_many_lengths
-from fresh.predictor import Lessons, Predictor
+from fresh.methods.result import N_DEV_LENGTHS, N_VERSIONS, pairs_of_many_lengths
+from fresh.predictor import Predictor, TrainingPairs
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK, budget
-from fresh.selection.extractors import KeepAll, SaliencyExtractor, at_ratio
+from fresh.selection.extractors import FullText, SaliencyExtractor, at_ratio
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.step import Loss
 from strategies import ratios
@@ -43,10 +43,10 @@ EXAMPLES = [made_up(n_words, number) for number, n_words in enumerate([1, 7, 20,
 SCORES = Random().score([example.document for example in EXAMPLES])
 
 
-def lessons(seed: int = 0, discretizer: str = "top_k", ratio: str = "0.05:0.5") -> Lessons:
+def lessons(seed: int = 0, discretizer: str = "top_k", ratio: str = "0.05:0.5") -> TrainingPairs:
     config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio=ratio)
     assert config.ratios is not None
-    return of_many_lengths((EXAMPLES, SCORES), (EXAMPLES[2:4], SCORES[2:4]), config, config.ratios)
+    return pairs_of_many_lengths((EXAMPLES, SCORES), (EXAMPLES[2:4], SCORES[2:4]), config, config.ratios)
 
 
 # The range
@@ -106,7 +106,7 @@ def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
     many = [example for example in EXAMPLES if len(example.document.words) == 100] * 60
     scores = Random().score([example.document for example in many])
     config = CutConfig(ratio="0.05:0.5")
-    found = of_many_lengths((many, scores), (many[:1], scores[:1]), config, RANGE)
+    found = pairs_of_many_lengths((many, scores), (many[:1], scores[:1]), config, RANGE)
     lengths = [len(rationale.words) for rationale, _ in found.train]
     assert (min(lengths), max(lengths)) == (5, 50)
     assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it
@@ -122,7 +122,7 @@ def test_a_state_is_judged_at_a_few_lengths() -> None:
 @given(st.integers(1, 5), st.integers(0, 6), st.integers(0, 30))
 def test_each_epoch_reads_the_next_version(n_versions: int, n_each: int, epoch: int) -> None:
     pairs = [(Rationale((str(number),)), "pos") for number in range(n_versions * n_each)]
-    given_lessons = Lessons(pairs, [], n_versions)
+    given_lessons = TrainingPairs(pairs, [], n_versions)
     epochs = [given_lessons.numbers(epoch + step).tolist() for step in range(n_versions)]
     assert sorted(np.concatenate(epochs).tolist()) == list(range(len(pairs)))
     assert given_lessons.numbers(epoch).tolist() == given_lessons.numbers(epoch + n_versions).tolist()
@@ -145,7 +145,7 @@ def test_a_predictor_reads_one_version_an_epoch(quick: ClassifierConfig, monkeyp
     monkeypatch.setattr(fresh.training.fit, "make_loss", noting)
     pairs = [(Rationale((word,)), label) for word, label in (("good", "pos"), ("bad", "neg")) * 6]
     config = replace(quick, train=replace(quick.train, epochs=4))
-    Predictor.train_many([Lessons(pairs, pairs[:2], 3)], [config])
+    Predictor.train_many([TrainingPairs(pairs, pairs[:2], 3)], [config])
     assert [sorted(read[start : start + 4]) for start in range(0, 16, 4)] == [
         [0, 1, 2, 3],
         [4, 5, 6, 7],
@@ -214,7 +214,7 @@ def test_only_what_is_cut_to_a_ratio_can_be_cut_to_another() -> None:
     with pytest.raises(
         TypeError, match=r"^Only rationales of top_k and contiguous have a ratio that can be changed\.$"
     ):
-        at_ratio(KeepAll(), 0.4)
+        at_ratio(FullText(), 0.4)
 
 
 def test_a_saved_model_still_serves_its_range(model: Rationalizer, single: Rationalizer, tmp_path: Path) -> None:

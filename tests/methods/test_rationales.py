@@ -10,16 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import small
-from fresh.attribution.support_model import Support
-from fresh.data.splits import DataError, Splits
+from fresh.attribution.support_model import SupportModel
+from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask, Saliency
+from fresh.errors import DataError
 from fresh.methods.config import FreshConfig
-from fresh.methods.rationales import Marked, check_rationales, cross_fit, cut_in_parts, mark, targets
-from fresh.nn.batch import Ints
+from fresh.methods.rationales import (
+    ScoredSplits,
+    check_rationales,
+    cross_fit,
+    cut_in_parts,
+    extract_training_rationales,
+    targets,
+)
+from fresh.nn.batch import IntArray
 from fresh.selection.discretizers import GlobalTopK, LearnedTopK, TopK
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from shared_marking import config_of
 
 SHARES = st.sampled_from((0.0, 0.1, 0.2, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1)
@@ -152,16 +160,18 @@ class Trainings:
     lessons: list[tuple[list[Mask], list[Mask]]]
     """Which words of train and of dev each tagger was to keep."""
 
-    def latest_support(self, _support: Support) -> Spy:
+    def latest_support(self, _support: SupportModel) -> Spy:
         return Spy(len(self.supports) - 1)
 
 
 @pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch, support: Support) -> Trainings:
+def trainings(monkeypatch: pytest.MonkeyPatch, support: SupportModel) -> Trainings:
     """Trains nothing, and remembers what would have been trained."""
     found = Trainings([], [], [])
 
-    def support_of(_cls: type, train: Any, _dev: Any, _config: Any, _watch: Watch, only: Ints | None = None) -> Support:
+    def support_of(
+        _cls: type, train: Any, _dev: Any, _config: Any, _watch: RunContext, only: IntArray | None = None
+    ) -> SupportModel:
         found.supports.append(list(range(len(train))) if only is None else only.tolist())
         return support
 
@@ -171,18 +181,18 @@ def trainings(monkeypatch: pytest.MonkeyPatch, support: Support) -> Trainings:
         found.taggers.append(list(range(len(train))) if only is None else only.tolist())
         return Spy(len(found.taggers) - 1)
 
-    monkeypatch.setattr(Support, "train", classmethod(support_of))
+    monkeypatch.setattr(SupportModel, "train", classmethod(support_of))
     monkeypatch.setattr(Tagger, "train", classmethod(tagger_of))
     return found
 
 
-def cross_fitted(splits: Splits, config: FreshConfig, factory: Callable[[Support], Spy]) -> Marked:
+def cross_fitted(splits: Splits, config: FreshConfig, factory: Callable[[SupportModel], Spy]) -> ScoredSplits:
     before, dev = ([Saliency(np.full(len(e.document.words), -1.0), "") for e in p] for p in (splits.train, splits.dev))
-    marked = Marked(SaliencyExtractor(Spy(-1), config.make_discretizer()), before, dev)
-    return cross_fit(splits, config, marked, Watch(), factory)
+    marked = ScoredSplits(SaliencyExtractor(Spy(-1), config.make_discretizer()), before, dev)
+    return cross_fit(splits, config, marked, RunContext(), factory)
 
 
-def networks_asked(marked: Marked) -> list[int]:
+def networks_asked(marked: ScoredSplits) -> list[int]:
     return [int(saliency.scores[0]) for saliency in marked.scores]
 
 
@@ -228,11 +238,11 @@ def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
 
 
 def test_people_teach_on_train_alone_where_a_scorer_teaches_too(
-    trainings: Trainings, toy: Splits, encoders: dict[str, Path], support: Support
+    trainings: Trainings, toy: Splits, encoders: dict[str, Path], support: SupportModel
 ) -> None:
     splits, config = small.some(toy, 40, 8), config_of(encoders, tagger=True, human=0.5)
     trainings.supports.append([])
-    mark(splits, config, support, Watch(), trainings.latest_support)
+    extract_training_rationales(splits, config, support, RunContext(), trainings.latest_support)
     [(wanted, dev_wanted)] = trainings.lessons
     pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
     assert wanted == targets(splits.train, pseudo, 0.5, config.train.seed)
@@ -243,7 +253,7 @@ def test_people_teach_on_train_and_dev_where_they_are_alone(
     trainings: Trainings, toy: Splits, encoders: dict[str, Path]
 ) -> None:
     splits = small.some(toy, 40, 8)
-    mark(splits, config_of(encoders, tagger=True, human=1), None, Watch(), None)
+    extract_training_rationales(splits, config_of(encoders, tagger=True, human=1), None, RunContext(), None)
     assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
 
 

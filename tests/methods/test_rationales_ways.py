@@ -6,10 +6,11 @@ import pytest
 
 import small
 from fresh.attribution.config import ScorerConfig
-from fresh.attribution.support_model import Support
-from fresh.config import ConfigError, from_mapping
-from fresh.data.splits import DataError, Splits
+from fresh.attribution.support_model import SupportModel
+from fresh.config import from_mapping
+from fresh.data.splits import Splits
 from fresh.document import Example
+from fresh.errors import ConfigError, DataError
 from fresh.methods.config import CutConfig, FreshConfig, TaggerConfig
 from fresh.methods.fresh import train, train_and_mark
 from fresh.nn.config import NetworkConfig
@@ -17,7 +18,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from shared_marking import config_of
 
 # From settings to a saved model
@@ -62,15 +63,15 @@ def test_no_support_model_is_trained_where_people_say_all(
     def refuse(*_given: Any, **_settings: Any) -> None:
         raise AssertionError("a support model was trained")
 
-    monkeypatch.setattr(Support, "train_many", refuse)
+    monkeypatch.setattr(SupportModel, "train_many", refuse)
     config = config_of(encoders, epochs=1, tagger=True, human=1, folds=2)
-    assert train_and_mark(small.some(toy, 24, 8), config, Watch()).support is None
+    assert train_and_mark(small.some(toy, 24, 8), config, RunContext()).support is None
     with pytest.raises(AssertionError):
         train(small.some(toy, 24, 8), config_of(encoders, epochs=1, tagger=True, human=0.5))
 
 
 def test_a_distilled_model_keeps_its_support_model_for_comparison(toy: Splits, encoders: dict[str, Path]) -> None:
-    trained = train_and_mark(small.some(toy, 24, 8), config_of(encoders, epochs=1, distil=True), Watch())
+    trained = train_and_mark(small.some(toy, 24, 8), config_of(encoders, epochs=1, distil=True), RunContext())
     assert isinstance(trained.model.extractor, SaliencyExtractor)
     assert trained.model.extractor.support is None
     assert trained.support is not None
@@ -195,7 +196,7 @@ def test_a_ratio_may_be_written_as_text() -> None:
 def test_more_folds_than_documents_are_refused_before_any_training(
     toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Support, "train_many", lambda *_given, **_more: pytest.fail("trained all the same"))
+    monkeypatch.setattr(SupportModel, "train_many", lambda *_given, **_more: pytest.fail("trained all the same"))
     with pytest.raises(
         DataError, match=r"^folds=1000 is more than the \d+ different documents there are to train on\."
     ):

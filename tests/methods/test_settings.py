@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fresh.config import ConfigError, below, from_mapping, not_above
+from fresh.config import check_above, check_min, from_mapping
+from fresh.errors import ConfigError
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import BastingsConfig, LeiConfig
 from fresh.methods.registry import METHODS
@@ -17,13 +18,13 @@ from fresh.training.config import TrainConfig
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_endless_numbers_and_no_numbers_are_named(value: float) -> None:
-    assert list(below(2, x=value, y=2)) == [f"x must be a finite number of at least 2, got {value}."]
-    assert list(not_above(2, x=value, y=3)) == [f"x must be a finite number above 2, got {value}."]
+    assert list(check_min(2, x=value, y=2)) == [f"x must be a finite number of at least 2, got {value}."]
+    assert list(check_above(2, x=value, y=3)) == [f"x must be a finite number above 2, got {value}."]
 
 
 def test_finite_numbers_are_judged_by_their_size() -> None:
-    assert list(below(2, x=1, y=2)) == ["x must be at least 2, got 1."]
-    assert list(not_above(2, x=2, y=2.5)) == ["x must be above 2, got 2."]
+    assert list(check_min(2, x=1, y=2)) == ["x must be at least 2, got 1."]
+    assert list(check_above(2, x=2, y=2.5)) == ["x must be above 2, got 2."]
 
 
 FLOATS = [

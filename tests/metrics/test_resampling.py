@@ -155,8 +155,8 @@ def test_paired_tests_of_texts_equal_enumeration(rows: list[tuple[int, int, int,
         enumerated(lambda gold, given: float((gold == given).mean()), gold, first, second, texts)
     )
     assert by_f1.by_text == (len(set(texts.tolist())) < len(rows))
-    leads = sum_by_text((first == gold) * 1.0 - (second == gold), texts)
-    assert by_accuracy.n_discordant == int((leads != 0).sum())
+    is_main = sum_by_text((first == gold) * 1.0 - (second == gold), texts)
+    assert by_accuracy.n_discordant == int((is_main != 0).sum())
 
 
 def test_equal_models_on_shared_texts_are_seldom_told_apart() -> None:

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fresh._optional import MissingExtraError
+from fresh.errors import MissingExtraError
 from fresh.metrics.classification import macro_f1
 from fresh.metrics.resampling import Kinds, Numbers
 from fresh.metrics.significance import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.nn import attention_dropout as dropped
 from fresh.nn.attention_dropout import Dropped, attend, parts
@@ -204,6 +204,6 @@ def test_training_on_a_cpu_attends_so_and_validation_drops_nothing(
     shares: list[float] = []
     monkeypatch.setattr(dropped, "attend", noting(shares))
     train = replace(quick.train, epochs=1)
-    Support.train(toy.train[:32], toy.dev[:8], replace(quick, train=train))
+    SupportModel.train(toy.train[:32], toy.dev[:8], replace(quick, train=train))
     assert len(shares) >= 2
     assert all(share > 0 for share in shares)  # nothing else asks: torch attends where nothing is dropped

@@ -5,19 +5,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.nn.batch import NO_WORD, Batch, Flat, Gather, Pieces, join_tables, sum_by_word, table_of
+from fresh.nn.batch import NO_WORD, Batch, EncodedText, Flat, Gather, join_tables, make_table, sum_by_word
 
 CPU = torch.device("cpu")
 TENSORS = ("ids", "types", "positions", "word_of", "mask")
 
 
-def pieces_of(word_of: Sequence[int], n_words: int) -> Pieces:
+def pieces_of(word_of: Sequence[int], n_words: int) -> EncodedText:
     places = np.arange(len(word_of), dtype=np.int32)
-    return Pieces(places + 10, places % 2, places + 2, np.array(word_of, dtype=np.int32), n_words, n_words)
+    return EncodedText(places + 10, places % 2, places + 2, np.array(word_of, dtype=np.int32), n_words, n_words)
 
 
-def batch_of(texts: Sequence[Pieces], padding: int) -> Batch:
-    return Gather(table_of(texts), CPU, padding)(np.arange(len(texts)))
+def batch_of(texts: Sequence[EncodedText], padding: int) -> Batch:
+    return Gather(make_table(texts), CPU, padding)(np.arange(len(texts)))
 
 
 def test_shorter_texts_are_filled_up() -> None:
@@ -44,23 +44,23 @@ def test_pieces_add_up_to_words(texts: list[list[int]], seed: int) -> None:
 
 
 @st.composite
-def pieces(draw: st.DrawFn) -> Pieces:
+def pieces(draw: st.DrawFn) -> EncodedText:
     """A text of any pieces at all."""
     n_pieces, n_words = draw(st.integers(1, 7)), draw(st.integers(0, 5))
 
     def row() -> Flat:
         return np.array(draw(st.lists(st.integers(0, 99), min_size=n_pieces, max_size=n_pieces)), dtype=np.int32)
 
-    return Pieces(row(), row(), row(), row(), n_words, draw(st.integers(0, n_words)))
+    return EncodedText(row(), row(), row(), row(), n_words, draw(st.integers(0, n_words)))
 
 
-def rows(text: Pieces) -> tuple[list[int], ...]:
+def rows(text: EncodedText) -> tuple[list[int], ...]:
     return text.ids.tolist(), text.types.tolist(), text.positions.tolist(), text.word_of.tolist()
 
 
 @given(st.lists(pieces(), max_size=5))
-def test_a_table_gives_its_texts_back(texts: list[Pieces]) -> None:
-    table = table_of(texts)
+def test_a_table_gives_its_texts_back(texts: list[EncodedText]) -> None:
+    table = make_table(texts)
     assert len(table) == len(texts)
     assert table.lengths.tolist() == [len(text) for text in texts]
     assert [rows(text) for text in table] == [rows(text) for text in texts]
@@ -69,10 +69,10 @@ def test_a_table_gives_its_texts_back(texts: list[Pieces]) -> None:
 
 
 @given(st.lists(st.lists(pieces(), max_size=3), min_size=1, max_size=3))
-def test_tables_are_put_one_after_the_other(tables: list[list[Pieces]]) -> None:
+def test_tables_are_put_one_after_the_other(tables: list[list[EncodedText]]) -> None:
     joined, whole = (
-        join_tables([table_of(texts) for texts in tables]),
-        table_of([text for part in tables for text in part]),
+        join_tables([make_table(texts) for texts in tables]),
+        make_table([text for part in tables for text in part]),
     )
     for name in (*TENSORS[:4], "starts", "n_words", "n_read"):
         assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
@@ -80,11 +80,11 @@ def test_tables_are_put_one_after_the_other(tables: list[list[Pieces]]) -> None:
 
 
 @given(st.lists(pieces(), min_size=1, max_size=5), st.data())
-def test_a_batch_is_the_rows_of_the_table_filled_up(texts: list[Pieces], data: st.DataObject) -> None:
+def test_a_batch_is_the_rows_of_the_table_filled_up(texts: list[EncodedText], data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=6))
     chosen = [texts[number] for number in numbers]
     width = data.draw(st.integers(0, 3)) + max(map(len, chosen))
-    tensors = table_of(texts).on(CPU, padding=77)
+    tensors = make_table(texts).on(CPU, padding=77)
     batch = tensors.batch(torch.tensor(numbers), width, dense=False)
     first = int(texts[0].positions[0])  # any position will do where there is no piece; but it must be one
     for name, filling in zip(TENSORS[:4], (77, 0, first, NO_WORD), strict=True):
@@ -98,10 +98,10 @@ def test_a_batch_is_the_rows_of_the_table_filled_up(texts: list[Pieces], data: s
 
 
 @given(st.lists(pieces(), min_size=1, max_size=5), st.data())
-def test_gathered_texts_are_as_wide_as_the_longest(texts: list[Pieces], data: st.DataObject) -> None:
+def test_gathered_texts_are_as_wide_as_the_longest(texts: list[EncodedText], data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=6))
     chosen = [texts[number] for number in numbers]
-    batch = Gather(table_of(texts), CPU, 0)(np.array(numbers))
+    batch = Gather(make_table(texts), CPU, 0)(np.array(numbers))
     assert batch.ids.shape == (len(numbers), max(map(len, chosen)))
     assert batch.n_words == tuple(text.n_words for text in chosen)
     assert batch.n_read == tuple(text.n_read for text in chosen)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import shared_corpora
 from fresh.attribution.support_model import text_of
 from fresh.data.corpora import CORPORA
-from fresh.nn.batch import Ints
-from fresh.nn.batching import Dealt, batches_by_budget, deal, padding_share, rung
+from fresh.nn.batch import IntArray
+from fresh.nn.batching import BatchSpec, batches_by_budget, bucketed_batches, padding_share, round_up_length
 from fresh.nn.encoder import load_encoder
-from fresh.nn.tokenizer import WordEncoder
+from fresh.nn.tokenizer import WordTokenizer
 
 LENGTHS = st.lists(st.integers(2, 80), max_size=40)
 MANY = st.lists(st.integers(2, 600), min_size=1, max_size=200)
@@ -23,9 +23,9 @@ SEEDS = st.integers(0, 1000)
 data = shared_corpora.data  # the fixture that finds the corpora, or fails where they must be
 
 
-def spread(n_texts: int, middle: float, width: float) -> Ints:
+def spread(n_texts: int, middle: float, width: float) -> IntArray:
     """Lengths as corpora have them: many of middling length, and a tail of long ones."""
-    found: Ints = np.random.default_rng(0).lognormal(np.log(middle), width, n_texts).astype(np.int64) + 2
+    found: IntArray = np.random.default_rng(0).lognormal(np.log(middle), width, n_texts).astype(np.int64) + 2
     return found
 
 
@@ -58,20 +58,20 @@ def test_the_longest_texts_are_read_first(lengths: list[int], budget: int, squar
 
 @given(st.integers(1, 100_000))
 def test_a_width_is_at_least_the_length_and_little_more(length: int) -> None:
-    more = rung(length) - length
+    more = round_up_length(length) - length
     assert 0 <= more * (8 if length <= 128 else 32) < length
-    assert rung(rung(length)) == rung(length)
+    assert round_up_length(round_up_length(length)) == round_up_length(length)
 
 
 def test_longer_texts_have_no_smaller_widths() -> None:
-    widths = [rung(length) for length in range(1, 5000)]
+    widths = [round_up_length(length) for length in range(1, 5000)]
     assert widths == sorted(widths)
 
 
 def test_widths_are_few() -> None:
-    assert {rung(length) for length in range(65, 129)} == {72, 80, 88, 96, 104, 112, 120, 128}
-    assert {rung(length) for length in range(257, 513)} == {256 + 8 * step for step in range(1, 33)}
-    assert [rung(length) for length in (1, 2, 9, 16, 17, 33, 129)] == [1, 2, 9, 16, 18, 36, 132]
+    assert {round_up_length(length) for length in range(65, 129)} == {72, 80, 88, 96, 104, 112, 120, 128}
+    assert {round_up_length(length) for length in range(257, 513)} == {256 + 8 * step for step in range(1, 33)}
+    assert [round_up_length(length) for length in (1, 2, 9, 16, 17, 33, 129)] == [1, 2, 9, 16, 18, 36, 132]
 
 
 # Dealing
@@ -79,37 +79,39 @@ def test_widths_are_few() -> None:
 
 @given(MANY, SIZES, SEEDS, st.integers(0, 5))
 def test_every_text_is_dealt_once_an_epoch(lengths: list[int], batch_size: int, seed: int, epoch: int) -> None:
-    batches = deal(lengths, batch_size, seed, epoch)
+    batches = bucketed_batches(lengths, batch_size, seed, epoch)
     assert sorted(int(number) for batch in batches for number in batch.numbers) == list(range(len(lengths)))
 
 
 def test_no_texts_make_no_batches() -> None:
-    assert deal([], 4, 0, 0) == []
+    assert bucketed_batches([], 4, 0, 0) == []
 
 
 @given(MANY, SIZES, SEEDS)
 def test_a_batch_says_what_it_is(lengths: list[int], batch_size: int, seed: int) -> None:
-    for batch in deal(lengths, batch_size, seed, 0):
+    for batch in bucketed_batches(lengths, batch_size, seed, 0):
         found = [lengths[number] for number in batch.numbers]
         assert batch.longest == max(found)
         assert batch.dense == (len(set(found)) == 1)
-        assert batch.longest <= batch.width == rung(batch.width)
+        assert batch.longest <= batch.width == round_up_length(batch.width)
         assert len(batch.numbers) <= batch.n_texts
 
 
 @given(MANY, SIZES, SEEDS)
 def test_batches_of_one_width_are_equally_large(lengths: list[int], batch_size: int, seed: int) -> None:
-    batches = [batch for epoch in range(3) for batch in deal(lengths, batch_size, seed, epoch)]
+    batches = [batch for epoch in range(3) for batch in bucketed_batches(lengths, batch_size, seed, epoch)]
     assert len({(batch.width, batch.n_texts) for batch in batches}) == len({batch.width for batch in batches})
     for epoch in range(3):
-        unfilled = [batch for batch in deal(lengths, batch_size, seed, epoch) if len(batch.numbers) < batch.n_texts]
+        unfilled = [
+            batch for batch in bucketed_batches(lengths, batch_size, seed, epoch) if len(batch.numbers) < batch.n_texts
+        ]
         assert len(unfilled) <= 1  # the last one dealt
 
 
 @given(MANY, SIZES, SEEDS)
 def test_a_batch_has_as_many_pieces_as_the_budget_buys(lengths: list[int], batch_size: int, seed: int) -> None:
     budget = batch_size * np.mean(lengths)
-    for batch in deal(lengths, batch_size, seed, 0):
+    for batch in bucketed_batches(lengths, batch_size, seed, 0):
         too_few = batch.n_texts == 1 and batch.width > budget
         too_many = batch.n_texts == 4 * batch_size and batch.n_texts * batch.width < budget
         assert too_few or too_many or abs(batch.n_texts * batch.width - budget) <= batch.width / 2
@@ -119,59 +121,59 @@ def test_a_batch_has_as_many_pieces_as_the_budget_buys(lengths: list[int], batch
 def test_texts_of_like_length_meet(lengths: list[int], batch_size: int, seed: int) -> None:
     spans = [
         (min(lengths[number] for number in batch.numbers), batch.longest)
-        for batch in deal(lengths, batch_size, seed, 0)
+        for batch in bucketed_batches(lengths, batch_size, seed, 0)
     ]
     for (least, longest), (other_least, other_longest) in itertools.combinations(spans, 2):
         assert longest <= 1.03 * other_least or other_longest <= 1.03 * least  # as far as texts move
 
 
-def contents(batches: list[Dealt]) -> list[tuple[int, ...]]:
+def contents(batches: list[BatchSpec]) -> list[tuple[int, ...]]:
     return [tuple(batch.numbers.tolist()) for batch in batches]
 
 
 def test_seed_and_epoch_decide_who_meets() -> None:
     lengths = spread(1000, 60, 0.5)
-    dealt = {(seed, epoch): contents(deal(lengths, 8, seed, epoch)) for seed in (0, 1) for epoch in (0, 1)}
-    assert dealt[0, 0] == contents(deal(lengths.tolist(), 8, 0, 0))
+    dealt = {(seed, epoch): contents(bucketed_batches(lengths, 8, seed, epoch)) for seed in (0, 1) for epoch in (0, 1)}
+    assert dealt[0, 0] == contents(bucketed_batches(lengths.tolist(), 8, 0, 0))
     groups = {key: set(map(frozenset, batches)) for key, batches in dealt.items()}
     for one, other in itertools.combinations(groups, 2):
         assert len(groups[one] & groups[other]) < 0.2 * len(groups[one])  # some of the longest are always alone
 
 
 def test_batches_come_in_no_order_of_length() -> None:
-    longest = [batch.longest for batch in deal(spread(1000, 60, 0.5), 8, 0, 0)]
+    longest = [batch.longest for batch in bucketed_batches(spread(1000, 60, 0.5), 8, 0, 0)]
     assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
 
 
 @pytest.mark.parametrize(("middle", "width"), [(20, 0.0), (20, 0.5), (40, 0.3), (300, 0.4), (800, 0.6)])
 @pytest.mark.parametrize("batch_size", [8, 32])
 def test_batches_are_as_many_as_the_batch_size_says(middle: float, width: float, batch_size: int) -> None:
-    batches = deal(spread(3000, middle, width), batch_size, 0, 0)
+    batches = bucketed_batches(spread(3000, middle, width), batch_size, 0, 0)
     assert len(batches) == pytest.approx(3000 / batch_size, rel=0.1)
 
 
 def test_the_padding_share_by_hand() -> None:
-    batches = [Dealt(np.array([0, 1]), 10, False, 12, 2), Dealt(np.array([2]), 20, True, 20, 1)]
+    batches = [BatchSpec(np.array([0, 1]), 10, False, 12, 2), BatchSpec(np.array([2]), 20, True, 20, 1)]
     assert padding_share([10, 6, 20], batches, rounded=False) == pytest.approx(4 / 40)
     assert padding_share([10, 6, 20], batches, rounded=True) == pytest.approx(8 / 44)
     assert padding_share([], [], rounded=True) == 0
 
 
 @cache
-def corpus_lengths(name: str, path: Path) -> Ints:
+def corpus_lengths(name: str, path: Path) -> IntArray:
     texts = [text_of(example.document) for example in shared_corpora.read(name, path).train]
     return word_encoder()(texts).lengths
 
 
 @cache
-def word_encoder() -> WordEncoder:
-    return WordEncoder(load_encoder("minilm"), "stagger", 4096)
+def word_encoder() -> WordTokenizer:
+    return WordTokenizer(load_encoder("minilm"), "stagger", 4096)
 
 
 @pytest.mark.parametrize("name", CORPORA)
 def test_padding_is_under_a_twentieth_on_every_corpus(name: str, data: Path) -> None:
     lengths = corpus_lengths(name, data)
     for epoch, rounded in itertools.product(range(2), (False, True)):
-        batches = deal(lengths, 32, 0, epoch)
+        batches = bucketed_batches(lengths, 32, 0, epoch)
         assert 0 <= padding_share(lengths, batches, rounded) < 0.05
         assert len(batches) == pytest.approx(len(lengths) / 32, rel=0.1)

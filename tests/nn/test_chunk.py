@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fresh.nn.batch import NO_WORD, Pieces, PieceTable
+from fresh.errors import TooLongError
+from fresh.nn.batch import NO_WORD, EncodedText, TokenTable
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
-from fresh.nn.heads import WeighingHead
-from fresh.nn.tokenizer import LongPolicy, Text, TooLongError, WordEncoder
+from fresh.nn.heads import AttentiveHead
+from fresh.nn.tokenizer import LongPolicy, Text, WordTokenizer
 from fresh.nn.windows import WINDOW
 from shared_encoding import FIRST_POSITION
 from tiny import ARCHITECTURES, N_POSITIONS, WORDS
@@ -35,14 +36,14 @@ FRAMES = {
 }
 """What stands before a text, between it and its query, and at the end; and the type of a query."""
 
-WordEncoders = dict[tuple[str, str], WordEncoder]
+WordEncoders = dict[tuple[str, str], WordTokenizer]
 
 
 @pytest.fixture(scope="module")
 def word_encoders(encoders: dict[str, Path]) -> WordEncoders:
     """One a frame and a policy."""
     loaded = {name: load_encoder(str(encoders[name])) for name in FRAMES}
-    return {(name, long): WordEncoder(loaded[name], long, 8192) for name in FRAMES for long in POLICIES}
+    return {(name, long): WordTokenizer(loaded[name], long, 8192) for name in FRAMES for long in POLICIES}
 
 
 def many(words: list[str], times: int) -> tuple[str, ...]:
@@ -55,12 +56,12 @@ TEXTS = st.builds(Text, st.builds(many, SOME, st.integers(1, 25)), QUERIES)
 
 
 @cache
-def cut(encoder: WordEncoder, word: str) -> tuple[int, ...]:
+def cut(encoder: WordTokenizer, word: str) -> tuple[int, ...]:
     return tuple(encoder.tokenizer(encoder.lead + word, add_special_tokens=False).input_ids)
 
 
 @cache
-def special(encoder: WordEncoder, name: str) -> tuple[list[int], list[int], list[int]]:
+def special(encoder: WordTokenizer, name: str) -> tuple[list[int], list[int], list[int]]:
     """The special pieces before a text, between it and its query, and at the end."""
     start, between, end, _ = FRAMES[name]
     first, *middle, last = encoder.tokenizer.convert_tokens_to_ids([start, *between, end])  # type: ignore[misc]
@@ -92,7 +93,7 @@ def test_a_long_text_is_one_full_window_after_the_other(
         assert pieces.ids[owned].tolist() == [piece for word in text.words for piece in cut(encoder, word)]
 
 
-def windows_of(pieces: Pieces) -> list[Pieces]:
+def windows_of(pieces: EncodedText) -> list[EncodedText]:
     """Take a text apart after every so many pieces."""
     edges = [*range(0, len(pieces), SIZE), len(pieces)]
     names = ("ids", "types", "positions", "word_of")
@@ -101,7 +102,7 @@ def windows_of(pieces: Pieces) -> list[Pieces]:
     ]
 
 
-def check_window(encoder: WordEncoder, name: str, part: Pieces, text: Text) -> None:
+def check_window(encoder: WordTokenizer, name: str, part: EncodedText, text: Text) -> None:
     """See that words stand between special pieces, with the query after them, and that positions begin anew."""
     before, between, end = special(encoder, name)
     query = [piece for word in text.query for piece in cut(encoder, word)]
@@ -129,7 +130,7 @@ def test_windows_by_hand(word_encoders: WordEncoders) -> None:
 def test_a_window_is_never_larger_than_the_papers(encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders["modernbert"]))
     encoder.model.config.max_position_embeddings = 8192
-    assert WordEncoder(encoder, "chunk", 64).window == WINDOW == 512
+    assert WordTokenizer(encoder, "chunk", 64).window == WINDOW == 512
 
 
 def test_a_query_that_is_too_long_for_a_window_is_refused(word_encoders: WordEncoders) -> None:
@@ -149,7 +150,7 @@ def test_a_query_that_is_too_long_for_a_window_is_refused(word_encoders: WordEnc
     assert str(caught.value) == str(problems[1])
 
 
-def rows(table: PieceTable) -> list[tuple[Any, ...]]:
+def rows(table: TokenTable) -> list[tuple[Any, ...]]:
     return [
         (
             *(getattr(text, name).tolist() for name in ("ids", "types", "positions", "word_of")),
@@ -196,7 +197,7 @@ def classifier_of(folder: Path, layers: int | Literal["all"] = 1) -> Classifier:
         torch.manual_seed(5)
         config = NetworkConfig(str(folder), long="chunk", layers=layers)
         classifier = Classifier(encoder, ("neg", "pos", "so"), config)
-    assert isinstance(classifier.head, WeighingHead)
+    assert isinstance(classifier.head, AttentiveHead)
     with torch.no_grad():
         classifier.head.importance.weight *= 20
         classifier.head.out.weight *= 20
@@ -211,7 +212,7 @@ def texts_of(*sizes: int) -> list[Text]:
 
 
 @torch.inference_mode()
-def read_by_itself(classifier: Classifier, window: Pieces) -> Tensor:
+def read_by_itself(classifier: Classifier, window: EncodedText) -> Tensor:
     """What the plain encoder makes of a window, when it is told nothing but its pieces and their types."""
     model = classifier.encoder.model
     given = {"token_type_ids": window.types} if "token_type_ids" in signature(model.forward).parameters else {}

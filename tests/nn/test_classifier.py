@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 import torch
 
+from fresh.errors import EncoderError
 from fresh.nn.classifier import Classifier, eager_attention, predictions
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import EncoderError, Pooling, load_encoder
+from fresh.nn.encoder import Pooling, load_encoder
 from fresh.nn.identity import identity_of
 from fresh.nn.tokenizer import Text
 from fresh.training.config import ClassifierConfig
-from fresh.training.fit import Lesson, train_classifiers
-from fresh.training.loop import Watch
+from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.loop import RunContext
 from shared_scorers import last_matrix
 from tiny import ARCHITECTURES, ASKED, WORDS, build
 from weights import renamed, rewrite, with_number, without
@@ -248,7 +249,7 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             with pytest.warns(UserWarning, match=RANDOM):
-                trained.extend(train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())]))
+                trained.extend(train_classifiers([FitRequest(pairs, pairs, ("neg", "pos"), config, RunContext())]))
     first, second = (taught.classifier.state_dict() for taught in trained)
     assert "body.pooler.dense.weight" in first
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
@@ -262,7 +263,9 @@ def test_a_pooler_that_is_not_used_may_be_missing(
     rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
     pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
     config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
-    [taught] = train_classifiers([Lesson(pairs, pairs, ("neg", "pos"), config, Watch())])  # a warning would fail here
+    [taught] = train_classifiers(
+        [FitRequest(pairs, pairs, ("neg", "pos"), config, RunContext())]
+    )  # a warning would fail here
     taught.classifier.save(tmp_path / "saved")
     rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))
     texts = [text for text, _ in pairs]

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fresh.nn.crf import Chain
+from fresh.nn.crf import LinearChainCRF
 
 NUMBERS = st.floats(-4, 4, allow_nan=False, width=32)
 
 
-def random_chain(seed: int) -> Chain:
-    chain = Chain()
+def random_chain(seed: int) -> LinearChainCRF:
+    chain = LinearChainCRF()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in chain.parameters():
@@ -20,13 +20,13 @@ def random_chain(seed: int) -> Chain:
     return chain.double()
 
 
-def score_by_hand(chain: Chain, logits: list[float], tags: tuple[int, ...]) -> float:
+def score_by_hand(chain: LinearChainCRF, logits: list[float], tags: tuple[int, ...]) -> float:
     total: float = (chain.begin[tags[0]] + chain.end[tags[-1]]).item()
     total += sum(logit for logit, tag in zip(logits, tags, strict=True) if tag)
     return total + sum(chain.change[left, right].item() for left, right in itertools.pairwise(tags))
 
 
-def all_ways(chain: Chain, logits: list[float]) -> dict[tuple[int, ...], float]:
+def all_ways(chain: LinearChainCRF, logits: list[float]) -> dict[tuple[int, ...], float]:
     ways = itertools.product((0, 1), repeat=len(logits))
     return {tags: score_by_hand(chain, logits, tags) for tags in ways}
 
@@ -73,7 +73,7 @@ def test_probabilities_of_all_ways_sum_to_one() -> None:
 
 def test_without_ties_between_words_it_is_a_sigmoid_for_each() -> None:
     logits, n_words = side_by_side([[0.5, -1.0, 2.0]])
-    marginals = Chain().double().marginals(logits, n_words)
+    marginals = LinearChainCRF().double().marginals(logits, n_words)
     torch.testing.assert_close(marginals[0, :3], logits[0, :3].sigmoid())
 
 

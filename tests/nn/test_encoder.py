@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoConfig
 
+from fresh.errors import EncoderError
 from fresh.nn import encoder as encoder_module
-from fresh.nn.encoder import BUNDLED, EncoderError, check_digest, load_encoder
+from fresh.nn.encoder import BUNDLED, check_digest, load_encoder
 from tiny import ARCHITECTURES, WIDTH, build, write_pooling
 from weights import Change, prefixed, renamed, rewrite, with_more, with_number, without
 

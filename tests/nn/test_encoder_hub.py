@@ -15,9 +15,9 @@ import torch
 
 import fresh.pipeline
 import small
-from fresh.config import ConfigError
 from fresh.data.splits import Splits
-from fresh.nn.encoder import EncoderError, commit_of, load_encoder, pinned
+from fresh.errors import ConfigError, EncoderError
+from fresh.nn.encoder import commit_of, load_encoder, pinned
 from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer

@@ -2,7 +2,15 @@ import pytest
 import torch
 from torch import nn
 
-from fresh.nn.fast_layers import FEW, QuickDropout, QuickEmbedding, QuickLinear, quicken, rows_by_product, with_bias
+from fresh.nn.fast_layers import (
+    FEW,
+    QuickDropout,
+    QuickEmbedding,
+    QuickLinear,
+    rows_by_product,
+    swap_fast_layers,
+    with_bias,
+)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.2, 0.5, 0.9])
@@ -53,7 +61,7 @@ def test_certain_dropout_leaves_nothing() -> None:
 
 def test_all_dropout_of_a_network_is_quickened_and_nothing_else() -> None:
     network = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.3), nn.Sequential(nn.Dropout(0.1), nn.Dropout1d(0.2)))
-    quicken(network)
+    swap_fast_layers(network)
     inner = network[2]
     assert isinstance(inner, nn.Sequential)
     kinds = [type(part) for part in (network[0], network[1], inner[0], inner[1])]
@@ -106,7 +114,7 @@ def test_what_a_linear_layer_puts_out_may_be_changed_in_place() -> None:
 def test_linear_layers_do_as_before_where_there_is_no_gpu() -> None:
     layer, values = nn.Linear(3, 7), torch.randn(4, 3)
     network = nn.Sequential(layer)
-    quicken(network)
+    swap_fast_layers(network)
     assert torch.equal(network.train()(values), nn.functional.linear(values, layer.weight, layer.bias))
     assert list(network.state_dict()) == ["0.weight", "0.bias"]
 
@@ -115,7 +123,7 @@ def test_tables_of_few_rows_are_quickened_and_no_others() -> None:
     tables = [nn.Embedding(2, 4), nn.Embedding(FEW + 1, 4), nn.Embedding(2, 4, padding_idx=0)]
     weights = [table.weight.detach().clone() for table in tables]
     network = nn.Sequential(*tables)
-    quicken(network)
+    swap_fast_layers(network)
     assert [type(table) for table in network] == [QuickEmbedding, nn.Embedding, nn.Embedding]
     assert all(torch.equal(now, before) for now, before in zip(network.parameters(), weights, strict=True))
     assert torch.equal(network[0](torch.tensor([1, 0])), weights[0][[1, 0]])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fresh.nn.batch import NO_WORD, Layout
-from fresh.nn.heads import RECURRENT, Recurrent, TaggingHead, WeighingHead, pool_words, there_are
+from fresh.nn.heads import RECURRENT, AttentiveHead, Recurrent, TokenHead, pool_words, word_mask
 from shared_by_word import both_ways
 
 WIDE = 5
@@ -38,9 +38,9 @@ def made(kind: type[nn.Module], *given: object) -> nn.Module:
         return kind(*given).eval()
 
 
-def weighing() -> WeighingHead:
-    head = made(WeighingHead, WIDE, 3, 0.5)
-    assert isinstance(head, WeighingHead)
+def weighing() -> AttentiveHead:
+    head = made(AttentiveHead, WIDE, 3, 0.5)
+    assert isinstance(head, AttentiveHead)
     nn.init.constant_(head.importance.weight, 0.5)  # so that words weigh unlike
     return head
 
@@ -111,7 +111,7 @@ def test_of_pieces_that_are_equally_large_the_first_learns() -> None:
 
 
 def test_words_are_where_they_are() -> None:
-    assert there_are(torch.tensor([2, 0, 3]), 3).tolist() == [[True, True, False], [False] * 3, [True] * 3]
+    assert word_mask(torch.tensor([2, 0, 3]), 3).tolist() == [[True, True, False], [False] * 3, [True] * 3]
 
 
 # Words in order
@@ -132,7 +132,7 @@ def test_a_recurrent_layer_does_as_torch_does_with_each_text_alone(sizes: tuple[
 def test_what_a_text_is_filled_up_with_has_no_influence() -> None:
     layer, sizes = recurrent(), torch.tensor([4, 2, 0])
     words = numbers(3, 6, WIDE)
-    there = there_are(sizes, 6)
+    there = word_mask(sizes, 6)
     other = torch.where(there.unsqueeze(-1), words, numbers(3, 6, WIDE, seed=1))
     wider = torch.cat([other, numbers(3, 5, WIDE, seed=2)], 1)
     with torch.no_grad():
@@ -149,7 +149,7 @@ def test_both_directions_learn() -> None:
 
 
 def test_a_recurrent_layer_stays_as_in_training_since_a_gpu_has_no_gradients_otherwise() -> None:
-    for head in (weighing(), made(TaggingHead, WIDE, 1, 0.5, True)):
+    for head in (weighing(), made(TokenHead, WIDE, 1, 0.5, True)):
         head.train().eval()
         modes = {name: part.training for name, part in head.named_modules()}
         assert {name for name, mode in modes.items() if mode} == {
@@ -225,7 +225,7 @@ def test_weights_are_as_exact_as_the_network() -> None:
 
 @torch.no_grad()
 def test_words_that_are_nearly_alike_are_told_apart_with_16_bits() -> None:
-    head = made(TaggingHead, WIDE, 1, 0.5, False)
+    head = made(TokenHead, WIDE, 1, 0.5, False)
     layout = layout_of([[NO_WORD, *range(20), NO_WORD]])
     hidden = numbers(1, 1, WIDE) + 1e-3 * numbers(1, 22, WIDE, seed=1)
     exact, _ = head(hidden, layout)
@@ -250,8 +250,8 @@ def test_words_are_weighed_with_more_digits_than_16_bits_have() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("reads", [False, True])
 def test_each_word_is_tagged_by_what_it_is(reads: bool) -> None:
-    head, layout = made(TaggingHead, WIDE, 2, 0.5, reads), layout_of(TEXTS)
-    assert isinstance(head, TaggingHead)
+    head, layout = made(TokenHead, WIDE, 2, 0.5, reads), layout_of(TEXTS)
+    assert isinstance(head, TokenHead)
     hidden = numbers(3, 9, WIDE)
     found, n_words = head(hidden, layout)
     assert found.shape == (3, 9, 2)
@@ -269,7 +269,7 @@ def test_only_a_recurrent_layer_lets_a_word_know_of_the_others() -> None:
     changed = hidden.clone()
     changed[0, 7] += 1  # the only piece of the last word
     for reads in (False, True):
-        head = made(TaggingHead, WIDE, 1, 0.0, reads)
+        head = made(TokenHead, WIDE, 1, 0.0, reads)
         before, after = head(hidden, layout)[0], head(changed, layout)[0]
         assert torch.equal(before[0, 0], after[0, 0]) != reads
         assert not torch.equal(before[0, 2], after[0, 2])

@@ -16,12 +16,12 @@ from fresh.nn.batch import Batch, Gather
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Encoder, Pooling, load_encoder
-from fresh.nn.split_encoder import Halves, extras, halve
-from fresh.nn.tokenizer import Text, WordEncoder
+from fresh.nn.split_encoder import SplitEncoder, extras, split_encoder
+from fresh.nn.tokenizer import Text, WordTokenizer
 from fresh.training.config import ClassifierConfig, TrainConfig
-from fresh.training.feature_store import Shelf
-from fresh.training.fit import Lesson, train_classifiers
-from fresh.training.loop import Watch
+from fresh.training.feature_store import FeatureStore
+from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.loop import RunContext
 from shared_halves import texts
 from shared_recipe_resume import Saying
 from tiny import ARCHITECTURES, N_POSITIONS
@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 
 def batch_of(encoder: Encoder, *sizes: int) -> Batch:
-    table = WordEncoder(encoder, "stagger", 256)(texts(*sizes))
+    table = WordTokenizer(encoder, "stagger", 256)(texts(*sizes))
     return Gather(table, CPU, encoder.tokenizer.pad_token_id)(np.arange(len(table)))
 
 
@@ -47,12 +47,12 @@ def read_whole(encoder: Encoder, batch: Batch) -> Tensor:
 
 
 @torch.inference_mode()
-def read_in_halves(halves: Halves, batch: Batch) -> Tensor:
+def read_in_halves(halves: SplitEncoder, batch: Batch) -> Tensor:
     found, _ = halves.above(halves.below(batch), batch)
     return found
 
 
-def distance(halves: Halves, encoder: Encoder, batch: Batch) -> float:
+def distance(halves: SplitEncoder, encoder: Encoder, batch: Batch) -> float:
     """How far the halves are from the whole, where there are pieces."""
     found, whole = read_in_halves(halves, batch), read_whole(encoder, batch)
     there = batch.mask[:, : found.shape[1]].bool()
@@ -66,7 +66,7 @@ def test_the_halves_do_what_the_whole_does(
     architecture: str, pooling: Pooling, n_below: int, encoders: dict[str, Path]
 ) -> None:
     encoder = load_encoder(str(encoders[architecture]), pooling)
-    halves = halve(encoder, n_below, pooling == "start", batch_of(encoder, 3, 1))
+    halves = split_encoder(encoder, n_below, pooling == "start", batch_of(encoder, 3, 1))
     assert halves is not None
     assert halves.n_below == (min(n_below, 1) if pooling == "start" else n_below)
     for name, sizes in BATCHES.items():
@@ -80,7 +80,7 @@ def test_the_halves_do_what_the_whole_does(
 def test_neither_half_is_idle(architecture: str, encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders[architecture]))
     batch = batch_of(encoder, 5, 9)
-    halves = [Halves(encoder, n_below, start_only=False) for n_below in range(3)]
+    halves = [SplitEncoder(encoder, n_below, start_only=False) for n_below in range(3)]
     below = [half.below(batch) for half in halves]
     assert [len(list(layers_of(half.lower))) for half in halves] == [0, 1, 2]
     assert not torch.allclose(below[0], below[1], atol=1e-3)
@@ -96,7 +96,7 @@ def layers_of(body: nn.Module) -> nn.ModuleList:
 def test_the_start_token_alone_also_says_where_it_looks(architecture: str, encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders[architecture]))
     batch = batch_of(encoder, 4, 9)
-    halves = Halves(encoder, 1, start_only=True)
+    halves = SplitEncoder(encoder, 1, start_only=True)
     with torch.inference_mode():
         _, weights = halves.above(halves.below(batch), batch)
     assert weights is not None
@@ -110,7 +110,7 @@ def test_the_start_token_alone_also_says_where_it_looks(architecture: str, encod
 def test_the_halves_follow_the_encoder(architecture: str, pooling: Pooling, encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders[architecture]), pooling)
     batch = batch_of(encoder, 5, 9)
-    halves = Halves(encoder, 1, pooling == "start")
+    halves = SplitEncoder(encoder, 1, pooling == "start")
     before = read_in_halves(halves, batch)
     weights = {name: weight for name, weight in encoder.model.named_parameters() if "pooler" not in name}
     with torch.no_grad():
@@ -199,7 +199,7 @@ def test_an_encoder_that_cannot_be_cut_is_left_whole(
     kind: type[BertModel], pooling: Pooling, n_below: int, encoders: dict[str, Path]
 ) -> None:
     encoder = strange(kind, encoders["bert"], pooling)
-    found = halve(encoder, n_below, pooling == "start", batch_of(encoder, 3, 1))
+    found = split_encoder(encoder, n_below, pooling == "start", batch_of(encoder, 3, 1))
     if kind is Picky and pooling == "start" and n_below == 1:
         assert found is not None  # nothing but its own last layer is above the cut
     else:
@@ -226,7 +226,7 @@ def test_frozen_layers_of_a_large_encoder_read_fewer_pieces_at_once(
         fresh.training.feature_cache, "read_all", lambda _lengths, _device, _work, part=1: parts.append(part)
     )
     table = classifier.words(texts(3, 9))
-    fresh.training.fit.run_frozen(classifier, table, TrainConfig(device="cpu"), Watch(), Shelf("memory"))
+    fresh.training.fit.run_frozen(classifier, table, TrainConfig(device="cpu"), RunContext(), FeatureStore("memory"))
     assert parts == [0.25]
 
 
@@ -250,7 +250,9 @@ def test_an_encoder_that_cannot_be_cut_is_trained(
     network = NetworkConfig(str(encoders["bert"]), layers=1, dropout=0)
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying = Saying()
-    lesson = Lesson(pairs, pairs, ("neg", "pos"), ClassifierConfig(network, quick.train), Watch("odd one", saying))
+    lesson = FitRequest(
+        pairs, pairs, ("neg", "pos"), ClassifierConfig(network, quick.train), RunContext("odd one", saying)
+    )
     [taught] = train_classifiers([lesson])
     assert saying.lines == [
         "odd one: 40 texts, 0.0% padding; every step runs all layers (this encoder's layers cannot be run apart)."

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from fresh.nn.batch import NO_WORD, Pieces
+from fresh.errors import TooLongError
+from fresh.nn.batch import NO_WORD, EncodedText
 from fresh.nn.encoder import load_encoder
-from fresh.nn.tokenizer import LongPolicy, Text, TooLongError, WordEncoder
+from fresh.nn.tokenizer import LongPolicy, Text, WordTokenizer
 from shared_encoding import FIRST_POSITION
 from tiny import ARCHITECTURES
 
@@ -12,7 +13,7 @@ BYTE_LEVEL = ("roberta", "modernbert")
 WORDPIECE = tuple(name for name in ARCHITECTURES if name not in BYTE_LEVEL)
 TEXT = Text(("The", "café", "was", "GREAT", "!", "unheard-of"))
 
-WordEncoders = dict[str, WordEncoder]
+WordEncoders = dict[str, WordTokenizer]
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +22,11 @@ def word_encoders(encoders: dict[str, Path]) -> WordEncoders:
     return {name: word_encoder(folder) for name, folder in encoders.items()}
 
 
-def word_encoder(folder: Path, long: LongPolicy = "stagger", max_pieces: int = 256) -> WordEncoder:
-    return WordEncoder(load_encoder(str(folder)), long, max_pieces)
+def word_encoder(folder: Path, long: LongPolicy = "stagger", max_pieces: int = 256) -> WordTokenizer:
+    return WordTokenizer(load_encoder(str(folder)), long, max_pieces)
 
 
-def names(encoder: WordEncoder, pieces: Pieces) -> list[str]:
+def names(encoder: WordTokenizer, pieces: EncodedText) -> list[str]:
     return list(encoder.tokenizer.convert_ids_to_tokens(pieces.ids.tolist()))
 
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 from transformers import AlbertConfig, AlbertModel, DebertaV2Config, DebertaV2Model, PreTrainedModel
 
+from fresh.errors import EncoderError
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import EncoderError, load_encoder
+from fresh.nn.encoder import load_encoder
 from shared_halves import texts
 from tiny import SHAPE, bert_tokenizer
 

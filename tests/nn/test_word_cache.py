@@ -8,10 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fresh.nn.tokenizer
-from fresh.nn.batch import NO_WORD, Pieces
+from fresh.errors import TooLongError
+from fresh.nn.batch import NO_WORD, EncodedText
 from fresh.nn.encoder import load_encoder
-from fresh.nn.tokenizer import LongPolicy, Text, TooLongError, WordEncoder
-from fresh.nn.word_cache import Bank, ranges
+from fresh.nn.tokenizer import LongPolicy, Text, WordTokenizer
+from fresh.nn.word_cache import WordCache, ranges
 from tiny import N_POSITIONS, WORDS
 
 VOCABULARY = {"": [], "a": [1], "bc": [2, 3], "def": [4, 5, 6], "same": [2, 3]}
@@ -21,8 +22,8 @@ FRAMES = {"bert": ("[CLS]", "[SEP]", 1), "roberta": ("<s>", "</s>", 2)}
 """What stands before a text, what stands after it, and how often that stands before a query."""
 
 
-def bank() -> Bank:
-    found = Bank()
+def bank() -> WordCache:
+    found = WordCache()
     names = list(VOCABULARY)
     found.add(names[:2], [VOCABULARY[name] for name in names[:2]])
     found.add([], [])
@@ -86,7 +87,7 @@ def test_chosen_words_are_as_if_there_were_no_others(texts: list[tuple[str, ...]
 
 
 def test_a_bank_counts_its_words_and_knows_no_others() -> None:
-    assert len(Bank()) == 0
+    assert len(WordCache()) == 0
     assert len(bank()) == len(VOCABULARY)
     with pytest.raises(KeyError):
         bank().cut([("unheard-of",)])
@@ -96,13 +97,13 @@ def test_a_bank_counts_its_words_and_knows_no_others() -> None:
 
 
 @pytest.fixture(scope="module")
-def word_encoders(encoders: dict[str, Path]) -> dict[tuple[str, str], WordEncoder]:
+def word_encoders(encoders: dict[str, Path]) -> dict[tuple[str, str], WordTokenizer]:
     loaded = {name: load_encoder(str(encoders[name])) for name in FRAMES}
     policies: tuple[LongPolicy, ...] = ("stagger", "truncate")
-    return {(name, long): WordEncoder(loaded[name], long, 2 * ROOM) for name in FRAMES for long in policies}
+    return {(name, long): WordTokenizer(loaded[name], long, 2 * ROOM) for name in FRAMES for long in policies}
 
 
-def slowly(encoder: WordEncoder, name: str, text: Text) -> tuple[list[int], list[int], list[int], int] | None:
+def slowly(encoder: WordTokenizer, name: str, text: Text) -> tuple[list[int], list[int], list[int], int] | None:
     """Put pieces together one by one: ids, types, owners and the number of words read; None for what is too long."""
     start, end, times = FRAMES[name]
 
@@ -129,7 +130,7 @@ def slowly(encoder: WordEncoder, name: str, text: Text) -> tuple[list[int], list
     return ids + tail, types, owners + [NO_WORD] * len(tail), n_read
 
 
-def check(found: Pieces, expected: tuple[list[int], list[int], list[int], int], text: Text, first: int) -> None:
+def check(found: EncodedText, expected: tuple[list[int], list[int], list[int], int], text: Text, first: int) -> None:
     ids, types, owners, n_read = expected
     assert found.ids.tolist() == ids
     assert found.types.tolist() == types
@@ -149,7 +150,7 @@ ASKED = st.just(()) | st.lists(st.sampled_from(("praise", "xyz")), min_size=1, m
 @pytest.mark.parametrize("name", FRAMES)
 @given(texts=st.lists(st.builds(Text, SOME, ASKED), max_size=4))
 def test_many_texts_are_encoded_as_each_would_be_by_hand(
-    name: str, long: LongPolicy, texts: list[Text], word_encoders: dict[tuple[str, str], WordEncoder]
+    name: str, long: LongPolicy, texts: list[Text], word_encoders: dict[tuple[str, str], WordTokenizer]
 ) -> None:
     encoder = word_encoders[name, long]
     expected = [slowly(encoder, name, text) for text in texts]
@@ -172,7 +173,7 @@ def test_many_texts_are_encoded_as_each_would_be_by_hand(
 @pytest.mark.parametrize("name", FRAMES)
 @given(text=st.builds(Text, SOME, st.just(()) | st.just(("praise", "it"))), data=st.data())
 def test_a_variant_is_encoded_as_a_text_without_the_words_would_be(
-    name: str, long: LongPolicy, text: Text, data: st.DataObject, word_encoders: dict[tuple[str, str], WordEncoder]
+    name: str, long: LongPolicy, text: Text, data: st.DataObject, word_encoders: dict[tuple[str, str], WordTokenizer]
 ) -> None:
     encoder = word_encoders[name, long]
     assume(slowly(encoder, name, text) is not None)
@@ -190,7 +191,7 @@ def test_a_variant_is_encoded_as_a_text_without_the_words_would_be(
 
 @pytest.mark.parametrize(("n_asked", "n_read"), [(59, 2), (60, 1), (61, None)])
 def test_truncating_reads_what_a_query_leaves_room_for(
-    n_asked: int, n_read: int | None, word_encoders: dict[tuple[str, str], WordEncoder]
+    n_asked: int, n_read: int | None, word_encoders: dict[tuple[str, str], WordTokenizer]
 ) -> None:
     encoder, asked = word_encoders["bert", "truncate"], ("praise",) * n_asked
     texts = [Text((), asked), Text(("good", "old", "film"), asked)]
@@ -202,7 +203,7 @@ def test_truncating_reads_what_a_query_leaves_room_for(
 
 
 def test_each_text_that_is_too_long_is_told(encoders: dict[str, Path]) -> None:
-    encoder = WordEncoder(load_encoder(str(encoders["bert"])), "stagger", 16)
+    encoder = WordTokenizer(load_encoder(str(encoders["bert"])), "stagger", 16)
     texts = [Text(("good",) * size, id=f"of {size}") for size in (15, 14, 20)]
     n_read, problems = encoder.measure(texts)
     assert n_read.tolist() == [14, 14, 14]
@@ -215,7 +216,7 @@ def test_each_text_that_is_too_long_is_told(encoders: dict[str, Path]) -> None:
 @pytest.mark.parametrize("limit", ["MOST_KNOWN", "MOST_CHARACTERS"])
 def test_a_full_bank_begins_anew(limit: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fresh.nn.tokenizer, limit, {"MOST_KNOWN": 3, "MOST_CHARACTERS": 12}[limit])
-    encoder = WordEncoder(load_encoder(str(encoders["bert"])), "stagger", 64)
+    encoder = WordTokenizer(load_encoder(str(encoders["bert"])), "stagger", 64)
     texts = [Text(("good", "old", "film", "xy")), Text(("good", "sea"), ("praise",))]
     first, second = encoder([texts[0]]), encoder([texts[1]])
     assert set(encoder.bank.numbers) == {"good", "sea", "praise"}
@@ -231,7 +232,7 @@ class Unwalked(dict[str, int]):
 
 
 def test_words_that_are_known_cost_a_text_nothing(encoders: dict[str, Path]) -> None:
-    encoder = WordEncoder(load_encoder(str(encoders["bert"])), "stagger", 256)
+    encoder = WordTokenizer(load_encoder(str(encoders["bert"])), "stagger", 256)
     encoder([Text(("good",))])
     encoder.bank.numbers = Unwalked(encoder.bank.numbers)
     [pieces] = encoder([Text(("good", "sea"))])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.nn import memory as gpu
-from fresh.nn.batch import Ints
-from fresh.nn.batching import batches_by_budget, work_through
+from fresh.nn.batch import IntArray
+from fresh.nn.batching import batches_by_budget, run_batches_within
 from fresh.nn.memory import WELL
 
 LENGTHS = st.lists(st.integers(0, 80), max_size=40)
@@ -22,11 +22,11 @@ OUT_OF_MEMORY = (
 class Worker:
     """Notes what it did, and has memory for so many texts at once."""
 
-    def __init__(self, room: Callable[[Ints], bool] = lambda _numbers: True) -> None:
+    def __init__(self, room: Callable[[IntArray], bool] = lambda _numbers: True) -> None:
         self.room = room
         self.done: list[list[int]] = []
 
-    def __call__(self, numbers: Ints) -> None:
+    def __call__(self, numbers: IntArray) -> None:
         if not self.room(numbers):
             raise torch.OutOfMemoryError("full")
         self.done.append(numbers.tolist())
@@ -38,7 +38,7 @@ class Worker:
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
 def test_all_texts_are_worked_on_once_within_budgets(lengths: list[int], budget: int, squared: int) -> None:
     work = Worker()
-    work_through(lengths, budget, squared, work)
+    run_batches_within(lengths, budget, squared, work)
     assert work.done == [batch.tolist() for batch in batches_by_budget(lengths, budget, squared)]
     assert work.visited() == list(range(len(lengths)))
 
@@ -48,9 +48,9 @@ def test_where_memory_runs_out_all_texts_are_still_worked_on_once(lengths: list[
     work = Worker(lambda numbers: len(numbers) <= most)
     groups = list(batches_by_budget(lengths, 300, 10_000))
     with warnings.catch_warnings(record=True) as found, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu, "ROOM", gpu.Room())
+        patch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
         warnings.simplefilter("always")
-        work_through(lengths, 300, 10_000, work)
+        run_batches_within(lengths, 300, 10_000, work)
     assert work.visited() == list(range(len(lengths)))
     wanted = [(RuntimeWarning, OUT_OF_MEMORY)] if max(map(len, groups), default=0) > most else []
     assert [(item.category, str(item.message)) for item in found] == wanted
@@ -62,12 +62,12 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again(
 ) -> None:
     calls: list[list[int]] = []
 
-    def work(numbers: Ints) -> None:
+    def work(numbers: IntArray) -> None:
         calls.append(numbers.tolist())
         if len(calls) == 2:
             raise error
 
-    work_through([10] * 8, 40, 10_000, work)
+    run_batches_within([10] * 8, 40, 10_000, work)
     assert calls == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [6, 7]]
     assert len(warned) == 1
 
@@ -78,7 +78,7 @@ def test_what_torch_holds_in_store_is_given_back_where_memory_ran_out(
     given: list[int] = []
     work = Worker(lambda numbers: len(numbers) <= 2)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append(len(work.done)))
-    work_through([10] * 8, 80, 10_000, work)
+    run_batches_within([10] * 8, 80, 10_000, work)
     assert given == [0, 0]  # after 8 texts at once, and after 4
     assert len(warned) == 1
 
@@ -89,7 +89,7 @@ def test_cudnn_does_not_attend_while_texts_are_worked_on(before: bool) -> None:
     torch.backends.cuda.enable_cudnn_sdp(before)
     try:
         seen: list[bool] = []
-        work_through([1], 1, 1, lambda _: seen.append(torch.backends.cuda.cudnn_sdp_enabled()))  # type: ignore[no-untyped-call]
+        run_batches_within([1], 1, 1, lambda _: seen.append(torch.backends.cuda.cudnn_sdp_enabled()))  # type: ignore[no-untyped-call]
         assert seen == [False]
         assert torch.backends.cuda.cudnn_sdp_enabled() == before  # type: ignore[no-untyped-call]
     finally:
@@ -97,24 +97,24 @@ def test_cudnn_does_not_attend_while_texts_are_worked_on(before: bool) -> None:
 
 
 def test_a_process_stays_careful_after_memory_ran_out_once(warned: list[warnings.WarningMessage]) -> None:
-    work_through([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 2))
+    run_batches_within([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 2))
     later = Worker()
-    work_through([10] * 8, 40, 10_000, later)
+    run_batches_within([10] * 8, 40, 10_000, later)
     assert later.done == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    work_through([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 1))
+    run_batches_within([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 1))
     assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
 
 
 def test_what_went_well_for_long_is_tried_with_more_again(warned: list[warnings.WarningMessage]) -> None:
     calls: list[int] = []
 
-    def work(numbers: Ints) -> None:
+    def work(numbers: IntArray) -> None:
         calls.append(len(numbers))
         if len(calls) <= 3:  # as where another process takes up the card for a while
             raise torch.OutOfMemoryError("full")
 
     for _ in range(2):
-        work_through([10] * 600, 160, 100_000, work)
+        run_batches_within([10] * 600, 160, 100_000, work)
     found = [(size, len(list(group))) for size, group in itertools.groupby(calls)]
     assert found == [(16, 1), (8, 1), (4, 1), (2, WELL), (4, WELL), (8, WELL), (16, 19)]
     assert len(warned) == 1
@@ -125,23 +125,23 @@ def test_memory_that_runs_out_now_and_then_costs_no_text(lengths: list[int], sho
     tries = iter(short)
     work = Worker(lambda numbers: len(numbers) == 1 or not next(tries, False))
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu, "ROOM", gpu.Room())
+        patch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
         patch.setattr(gpu, "WELL", 2)
         warnings.simplefilter("ignore")
-        work_through(lengths, 300, 10_000, work)
+        run_batches_within(lengths, 300, 10_000, work)
     assert work.visited() == list(range(len(lengths)))
 
 
 def test_a_text_that_does_not_fit_alone_is_an_error(warned: list[warnings.WarningMessage]) -> None:
     work = Worker(lambda numbers: 3 not in numbers)
     with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
-        work_through([10, 10, 10, 50, 10], 1000, 1_000_000, work)
+        run_batches_within([10, 10, 10, 50, 10], 1000, 1_000_000, work)
     assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
 
 
 def test_other_errors_are_not_tried_again() -> None:
-    def work(_numbers: Ints) -> None:
+    def work(_numbers: IntArray) -> None:
         raise RuntimeError("another")
 
     with pytest.raises(RuntimeError, match=r"^another$"):
-        work_through([10, 10], 1000, 1_000_000, work)
+        run_batches_within([10, 10], 1000, 1_000_000, work)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from contrast import faint
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.reporting.html import render
 from fresh.study.annotators import add_annotators, pause
@@ -61,7 +61,7 @@ def test_the_report(page: Page, tmp_path: Path) -> None:
     look(page, 200)
 
 
-def test_the_page_of_models(page: Page, support: Support, predictor: Predictor, tmp_path: Path) -> None:
+def test_the_page_of_models(page: Page, support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
     with on_a_port(*save_models(support, predictor, tmp_path).values()) as address:
         page.goto(address)
         page.get_by_role("button", name="Explain", exact=True).click()

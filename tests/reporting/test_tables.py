@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.reporting.tables import Sheet, plain, typeset
+from fresh.reporting.tables import Table, plain, typeset
 
-SHEET = Sheet(
+SHEET = Table(
     heads=("row", "sst"),
     rows=(("a|b_c", ".900 (.880–.920)"), ("50 % <b>", "<.0001")),
     records=({"row": "a|b_c", "mean": 0.9}, {"row": "50 %, <b>", "mean": ""}),
@@ -53,7 +53,7 @@ def test_forms_go_by_name(form: str) -> None:
 
 def test_a_row_fits_the_heads() -> None:
     with pytest.raises(ValueError, match=r"^The row 'a' has 1 cells, but there are 2 heads\.$"):
-        Sheet(("row", "sst"), (("a",),), ())
+        Table(("row", "sst"), (("a",),), ())
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc"))))
@@ -73,6 +73,6 @@ def test_no_text_breaks_a_row_of_markdown(text: str) -> None:
 @given(st.lists(st.tuples(st.text(st.characters(exclude_categories=("Cs", "Cc"))), st.floats(allow_nan=False))))
 def test_what_is_written_can_be_read_back(rows: list[tuple[str, float]]) -> None:
     records = tuple({"name": name, "value": value} for name, value in rows)
-    text = Sheet(("name",), (), records).to_csv()
+    text = Table(("name",), (), records).to_csv()
     found = list(csv.DictReader(io.StringIO(text, newline="")))
     assert [(record["name"], float(record["value"])) for record in found] == rows

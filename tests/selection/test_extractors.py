@@ -8,13 +8,13 @@ import pytest
 
 from fresh.attribution.occlusion import Occlusion
 from fresh.attribution.registry import SCORERS, scorer_to_dict
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask, Saliency
 from fresh.methods.rationales import score_all
 from fresh.progress import SILENT
 from fresh.selection.discretizers import Contiguous, TopK
-from fresh.selection.extractors import Extractor, HumanMarks, KeepAll, SaliencyExtractor, extract_with_scores
+from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor, extract_with_scores
 
 FILM = Document.from_words(["a", "good", "film"], id="film")
 SEA = Document.from_words(["the", "old", "men", "and", "the", "sea"], id="sea")
@@ -43,7 +43,7 @@ def flags(*masks: Mask) -> list[list[int]]:
 
 
 def test_the_baseline_keeps_all() -> None:
-    assert flags(*KeepAll().extract([FILM, SEA])) == [[1, 1, 1], [1, 1, 1, 1, 1, 1]]
+    assert flags(*FullText().extract([FILM, SEA])) == [[1, 1, 1], [1, 1, 1, 1, 1, 1]]
 
 
 def test_a_scorer_of_ones_own_will_do() -> None:
@@ -58,10 +58,10 @@ def test_the_scores_come_with_the_masks_where_there_are_any() -> None:
     assert flags(*masks) == [[0, 1, 0]]
     assert scores[0] is not None
     assert scores[0].scores.tolist() == [1, 4, 4]
-    assert extract_with_scores(KeepAll(), [FILM]) == ([Mask.full(3)], [None])
+    assert extract_with_scores(FullText(), [FILM]) == ([Mask.full(3)], [None])
 
 
-def test_a_support_model_chooses_the_word_that_decides(support: Support, toy: Splits) -> None:
+def test_a_support_model_chooses_the_word_that_decides(support: SupportModel, toy: Splits) -> None:
     documents = [example.document for example in toy.test]
     masks = SaliencyExtractor(Occlusion(support), TopK(0.1), support).extract(documents)
     human = [example.human for example in toy.test]
@@ -98,7 +98,7 @@ def test_no_scorer_can_be_given_a_label(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", [KeepAll, HumanMarks, SaliencyExtractor])
+@pytest.mark.parametrize("kind", [FullText, HumanRationales, SaliencyExtractor])
 def test_no_extractor_can_be_given_a_label(kind: type[Extractor]) -> None:
     parameters = inspect.signature(kind.extract, eval_str=True).parameters
     assert [value.annotation for key, value in parameters.items() if key != "self"] == [Sequence[Document]]
@@ -118,7 +118,7 @@ def test_labels_are_left_behind_in_training(toy: Splits) -> None:
 
 
 MARKED = Mask(np.array([False, True, False]))
-KNOWN = HumanMarks.of([Example(FILM, "pos", MARKED), Example(SEA, "neg", Mask.from_spans([(1, 3), (5, 6)], 6))])
+KNOWN = HumanRationales.of([Example(FILM, "pos", MARKED), Example(SEA, "neg", Mask.from_spans([(1, 3), (5, 6)], 6))])
 
 
 def test_what_people_marked_is_kept() -> None:
@@ -128,7 +128,7 @@ def test_what_people_marked_is_kept() -> None:
 
 def test_a_document_is_known_by_its_words_and_its_query() -> None:
     asked = Document.from_words(FILM.words, ["praise"])
-    marks = HumanMarks.of([Example(FILM, "pos", MARKED), Example(asked, "pos", ~MARKED)])
+    marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(asked, "pos", ~MARKED)])
     again = Document.from_words(FILM.words, id="another name")
     assert flags(*marks.extract([again, asked])) == [[0, 1, 0], [1, 0, 1]]
 
@@ -141,7 +141,7 @@ def test_a_word_of_the_query_is_no_word_of_the_text() -> None:
 
 def test_half_a_surrogate_pair_can_be_marked() -> None:
     strange = Document.from_words(["\ud800", "a"])
-    assert HumanMarks.of([Example(strange, "pos", Mask.full(2))]).extract([strange]) == [Mask.full(2)]
+    assert HumanRationales.of([Example(strange, "pos", Mask.full(2))]).extract([strange]) == [Mask.full(2)]
 
 
 def test_a_document_that_nobody_marked_is_not_known() -> None:
@@ -150,16 +150,16 @@ def test_a_document_that_nobody_marked_is_not_known() -> None:
         "reads. Train with --method fresh to explain new documents."
     )
     unmarked = Document.from_words(["a", "bad", "film"], id="new")
-    marks = HumanMarks.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
+    marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         marks.extract([FILM, unmarked])
 
 
 def test_documents_of_the_same_words_keep_the_marks_of_their_own() -> None:
     first, second, stranger = (replace(FILM, id=name) for name in ("first", "second", "stranger"))
-    marks = HumanMarks.of([Example(first, "pos", MARKED), Example(second, "neg", ~MARKED)])
+    marks = HumanRationales.of([Example(first, "pos", MARKED), Example(second, "neg", ~MARKED)])
     assert marks.extract([second, first]) == [~MARKED, MARKED]
     with pytest.raises(ValueError, match=r"^Nobody had marked words of document 'stranger'"):
         marks.extract([stranger])  # there is no telling whose marks would be meant
-    agreed = HumanMarks.of([Example(first, "pos", MARKED), Example(second, "neg", MARKED)])
+    agreed = HumanRationales.of([Example(first, "pos", MARKED), Example(second, "neg", MARKED)])
     assert agreed.extract([stranger]) == [MARKED]

@@ -16,11 +16,11 @@ from fresh.methods.config import CutConfig
 from fresh.methods.rationales import learned
 from fresh.metrics.plausibility import token_f1
 from fresh.nn.hardkuma import HardKuma
-from fresh.nn.token_classifier import Kind, Tags
+from fresh.nn.token_classifier import Kind, TokenClassifier
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import DISCRETIZERS, TopK
-from fresh.selection.extractors import SaliencyExtractor, select_read
+from fresh.selection.extractors import SaliencyExtractor, select_masks
 from fresh.selection.tagger import Tagger, build
 from fresh.training.config import ClassifierConfig
 from shared_tagger import KINDS, ONE_WORD, marks
@@ -140,7 +140,7 @@ def test_a_word_that_was_not_read_is_never_kept(name: str, beginner: Tagger, toy
     scores = beginner.score([lengthened(document) for document in documents_of(toy.test)])
     config = CutConfig(discretizer=name, ratio=0.9)
     for discretizer in (config.make_discretizer(), learned(config.make_discretizer(), scores)):
-        for saliency, mask in zip(scores, select_read(discretizer, scores), strict=True):
+        for saliency, mask in zip(scores, select_masks(discretizer, scores), strict=True):
             assert saliency.n_read == N_POSITIONS - 2
             assert len(saliency) == len(mask) == 150
             assert not saliency.scores[N_POSITIONS - 2 :].any()
@@ -195,5 +195,5 @@ def test_a_gate_of_numbers_scores_by_its_mean_and_survives_saving(quick: Classif
         open_by = network.keep_logits(outputs)[0, :6].sigmoid()
         torch.testing.assert_close(open_by, 1 - gate.zero(), atol=1e-5, rtol=1e-5)
     network.save(tmp_path / "gate")
-    [same] = Tagger(Tags.load(tmp_path / "gate", "cpu")).score([document])
+    [same] = Tagger(TokenClassifier.load(tmp_path / "gate", "cpu")).score([document])
     assert same.scores.tolist() == saliency.scores.tolist()

@@ -14,28 +14,28 @@ import fresh.selection.tagger
 from fresh.attribution.support_model import text_of
 from fresh.data.splits import Splits
 from fresh.document import Document, Mask
-from fresh.nn.batch import Ints
+from fresh.nn.batch import IntArray
 from fresh.nn.config import NetworkConfig
-from fresh.nn.crf import Chain
-from fresh.nn.token_classifier import Kind, Tags, WordValues
+from fresh.nn.crf import LinearChainCRF
+from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
 from fresh.selection.tagger import Tagger, build, make_loss, weight_of
 from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
-from fresh.training.feature_store import Shelf
+from fresh.training.feature_store import FeatureStore
 from fresh.training.fit import run_frozen
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from fresh.training.step import Loss
 from shared_tagger import KINDS, ONE_WORD, marks
 
 # The loss
 
 
-def loss_of(network: Tags, pairs: Sequence[tuple[Document, Mask]], only: Ints | None = None) -> Loss:
+def loss_of(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]], only: IntArray | None = None) -> Loss:
     table = network.words([text_of(document) for document, _ in pairs])
-    reading = run_frozen(network, table, TrainConfig(device="cpu"), Watch(), Shelf("off"))
+    reading = run_frozen(network, table, TrainConfig(device="cpu"), RunContext(), FeatureStore("off"))
     return make_loss(network, reading, [mask for _, mask in pairs], only, half=False)
 
 
-def logits_of(network: Tags, document: Document) -> list[float]:
+def logits_of(network: TokenClassifier, document: Document) -> list[float]:
     with torch.no_grad():
         outputs, n_words = network(network.collate(network.words([text_of(document)])))
     assert n_words.tolist() == [len(document.words)]
@@ -56,7 +56,7 @@ def by_hand(logits: list[float], mask: Mask, weight: float) -> float:
     return sum(costs) / len(costs)
 
 
-def chain_by_hand(chain: Chain, logits: list[float], mask: Mask) -> float:
+def chain_by_hand(chain: LinearChainCRF, logits: list[float], mask: Mask) -> float:
     """What the tags cost among all ways to tag a document, a word."""
 
     def score(tags: tuple[int, ...]) -> float:
@@ -95,7 +95,7 @@ def test_the_loss_of_a_chain_is_the_likelihood_of_its_tags(quick: ClassifierConf
     assert found.item() == pytest.approx(sum(expected), rel=1e-5)
 
 
-def widest(network: Tags, pairs: Sequence[tuple[Document, Mask]]) -> int:
+def widest(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]]) -> int:
     return int(network.words([text_of(document) for document, _ in pairs]).lengths.max())
 
 

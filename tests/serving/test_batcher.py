@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Mask
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -26,7 +26,7 @@ from fresh.selection.discretizers import TopK
 from fresh.serving.app import ServeConfig, create_app
 from fresh.serving.batcher import Batcher, BatchLimits, ClosedError, OverloadedError
 from fresh.serving.question import Question, answer
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 from served import TEXT, listening, loaded, on_a_port, save_models
 from shared_web_batcher import same
 from strategies import documents
@@ -34,13 +34,13 @@ from tiny import WORDS
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return replace(small.rationalizer(support, predictor, TopK(0.2)), ratios=(0.1, 0.6))
 
 
 @pytest.fixture
 def batcher(model: Rationalizer) -> Iterator[Batcher]:
-    made = Batcher("m", model, Measures(), BatchLimits(most_texts=4, most_waiting=8))
+    made = Batcher("m", model, ServerMetrics(), BatchLimits(most_texts=4, most_waiting=8))
     yield made
     if not made.closed:
         made.close()
@@ -117,7 +117,7 @@ def test_what_waits_is_read_together_in_order(
 
 def read_together(model: Rationalizer, n_first: int, n_then: int, patience: float) -> float:
     """Have requests read together, ask some again one by one, and say in how many readings these were answered."""
-    batcher = Batcher("m", model, Measures(), BatchLimits(patience=patience, least_pause=0.0))
+    batcher = Batcher("m", model, ServerMetrics(), BatchLimits(patience=patience, least_pause=0.0))
     free, begun = threading.Event(), threading.Event()
     block(batcher, begun, free)
     assert begun.wait(10)
@@ -195,7 +195,7 @@ def test_at_the_end_nothing_is_left_hanging(batcher: Batcher, blocked: Callable[
 
 
 @pytest.fixture(scope="module")
-def place(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+def place(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_models(support, predictor, tmp_path_factory.mktemp("models"))["one-length"]
 
 

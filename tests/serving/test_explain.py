@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from certified import read
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -21,7 +21,7 @@ ONE, ANY, PAIR = (f"/v1/models/{name}" for name in ("one-length", "any-length", 
 
 @pytest.fixture(scope="module")
 def places(
-    support: Support, predictor: Predictor, pair_support: Support, tmp_path_factory: pytest.TempPathFactory
+    support: SupportModel, predictor: Predictor, pair_support: SupportModel, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
     place = tmp_path_factory.mktemp("models")
     pair = save_pair_model(pair_support, place / "pair")

@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from fresh.data.splits import DataConfig, DataError
+from fresh.data.splits import DataConfig
 from fresh.document import Document
+from fresh.errors import DataError
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
 from fresh.reporting.tables import harmless

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
@@ -32,7 +32,7 @@ Answers = list[tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def place(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
+def place(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_models(support, predictor, tmp_path_factory.mktemp("models"))["one-length"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fresh.data.splits import DataConfig
-from fresh.nn.tokenizer import WordEncoder
+from fresh.nn.tokenizer import WordTokenizer
 from fresh.serving.jobs import JobLimits, Jobs, before
 from served import TEXT, loaded
 from shared_web_jobs import client, finished, job, places, table, told, upload  # noqa: F401
@@ -42,7 +42,7 @@ def test_a_row_with_too_many_characters_is_told_with_its_line(client: TestClient
     assert told(upload(client, endless)) == (422, f"{said}Split it, or leave such rows out with skip_bad.")
 
 
-class Boundless(WordEncoder):
+class Boundless(WordTokenizer):
     """Finds no text too long."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from fresh.serving.app import ServeConfig
 from fresh.study.web.app import StudyServeConfig
 from fresh.web.assets import FOREVER, Assets, templates_of
 from fresh.web.errors import Problem
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 from fresh.web.security import HEADERS, Guard, Rules, hosts_of, is_loopback, name_in
 from fresh.web.server import PortError, address_of, bind, make_app
 from running import running
@@ -30,7 +30,7 @@ RULES = Rules(hosts_of("127.0.0.1", frozenset({"proxy.example"})), most_bytes=10
 
 
 def app_with(rules: Rules) -> FastAPI:
-    app = make_app("a test", "1", rules, ASSETS, Measures())
+    app = make_app("a test", "1", rules, ASSETS, ServerMetrics())
 
     @app.post("/small")
     @app.post("/large")

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from fresh.web import slow_clients as heads
 from fresh.web.assets import Assets
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 from fresh.web.security import Rules
 from fresh.web.server import make_app
 from running import running
@@ -23,7 +23,7 @@ AGES = 30.0
 
 @pytest.fixture
 def app() -> FastAPI:
-    made = make_app("a test", "1", Rules(), Assets({"page.js": b"start();"}), Measures())
+    made = make_app("a test", "1", Rules(), Assets({"page.js": b"start();"}), ServerMetrics())
 
     @made.get("/page")
     def page() -> str:

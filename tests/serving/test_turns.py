@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import small
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.format import Maker
 from fresh.document import Document
 from fresh.predictor import Predictor
@@ -27,14 +27,14 @@ from fresh.serving.models import Served
 from fresh.serving.question import Question, answer
 from fresh.serving.routes import got
 from fresh.web.errors import Problem, problem_response
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 from shared_web_batcher import same
 
 WORDS_A_TURN = 10
 
 
 @pytest.fixture(scope="module")
-def model(support: Support, predictor: Predictor) -> Rationalizer:
+def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
     return replace(small.rationalizer(support, predictor, TopK(0.2)), ratios=(0.1, 0.6))
 
 
@@ -67,7 +67,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 @pytest.fixture
 def batcher(model: Rationalizer) -> Iterator[Batcher]:
-    made = Batcher("m", model, Measures(), BatchLimits(words_a_turn=WORDS_A_TURN, patience=0.0, least_pause=0.0))
+    made = Batcher("m", model, ServerMetrics(), BatchLimits(words_a_turn=WORDS_A_TURN, patience=0.0, least_pause=0.0))
     yield made
     if not made.closed:
         made.close()
@@ -206,7 +206,7 @@ def test_what_goes_wrong_in_a_later_turn_is_told(batcher: Batcher, monkeypatch: 
 
 
 def test_a_long_reading_does_not_make_the_next_one_wait_long(model: Rationalizer) -> None:
-    made = Batcher("m", model, Measures(), BatchLimits(patience=1e9))
+    made = Batcher("m", model, ServerMetrics(), BatchLimits(patience=1e9))
     made.ask([question("one")]).result(10)
     made.ask([question("two")]).result(10)
     assert made.pause == BatchLimits().most_pause
@@ -231,7 +231,7 @@ def test_turns_hold_all_questions_in_their_order(sizes: list[int], most: int) ->
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8))
 def test_answers_are_the_same_in_however_many_turns(sizes: list[int], model: Rationalizer) -> None:
     questions = [question(str(number), 4 * size) for number, size in enumerate(sizes)]
-    made = Batcher("m", model, Measures(), BatchLimits(words_a_turn=WORDS_A_TURN))
+    made = Batcher("m", model, ServerMetrics(), BatchLimits(words_a_turn=WORDS_A_TURN))
     found = made.ask(questions).result(10)
     made.close()
     same(found, answer(model, questions))

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy.orm import Session
 
 from fresh.cli.main import main
+from fresh.errors import StudyError
 from fresh.study import annotators as people
 from fresh.study.annotators import Annotator, add_annotators, consent, enrol, exclude, leave, named, pause
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.overview import counted, overview
 from fresh.study.schema import AssignmentRow
 from fresh.study.service import may_get_more, next_task, readmit, save

@@ -11,8 +11,9 @@ import pytest
 
 from elsewhere import told, write
 from fresh.cli.main import main
+from fresh.errors import StudyError
 from fresh.study.annotators import add_annotators, consent, enrol, exclude, sign_in
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.export import export_study, to_jsonl
 from fresh.study.importing.apply import Imported, import_study
 from fresh.study.overview import counted, overview, records, results_of

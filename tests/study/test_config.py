@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.study.answer import Answer
 from fresh.study.config import Condition, StudyConfig, Texts, read_study
 

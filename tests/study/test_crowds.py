@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from elsewhere import SHOWN, answers, asked, items, told, write
+from fresh.errors import StudyError
 from fresh.study import annotators as people
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.export import FORMS, export_study, for_mturk
 from fresh.study.importing.apply import import_study
 from fresh.study.overview import overview

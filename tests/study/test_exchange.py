@@ -10,9 +10,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from elsewhere import numbers
-from fresh.data.readers import DataError
+from fresh.errors import DataError, StudyError
 from fresh.study.annotators import add_annotators, consent, enrol, exclude, sign_in
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.export import FORMS, export_study, to_csv, to_jsonl
 from fresh.study.figure import draw_results
 from fresh.study.importing.apply import import_study

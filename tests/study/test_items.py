@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.data.corpora import CORPORA
-from fresh.data.fingerprints import Seen
+from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
-from fresh.study.answer import Answer, StudyError
+from fresh.errors import StudyError
+from fresh.study.answer import Answer
 from fresh.study.items import Load, make_plan
 from fresh.study.sampling import draw, in_turns, random_mask
 from strategies import documents
@@ -105,7 +106,7 @@ def test_shared_texts_are_numbered_and_drawn_last() -> None:
 
 def test_what_somebody_should_know_is_said() -> None:
     examples = corpus()
-    trained = FakeModel(First(8), seen=Seen.of(example.document for example in examples))
+    trained = FakeModel(First(8), seen=TrainingFingerprints.of(example.document for example in examples))
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
     assert make_plan(study(ways), examples, lambda _: trained).remarks == (
         "ours was trained with 6 of 6 documents: its rationales may be too good.",

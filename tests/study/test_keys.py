@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
+from fresh.errors import StudyError
 from fresh.study.annotators import (
     add_annotators,
     code_mark,
@@ -17,7 +18,7 @@ from fresh.study.annotators import (
     renew_code,
     sign_in,
 )
-from fresh.study.answer import Answer, NotGivenError, RepeatedError, StudyError
+from fresh.study.answer import Answer, NotGivenError, RepeatedError
 from fresh.study.given import examples_of, feedback, items_of
 from fresh.study.keys import admin_mark, is_admin, make_admin_secret, set_admin_secret, signing_key
 from fresh.study.overview import counted

@@ -7,7 +7,7 @@ import pytest
 
 import fresh.study.store
 from fresh.cli.main import main
-from fresh.study.answer import StudyError
+from fresh.errors import StudyError
 from fresh.study.source import for_a_file
 from fresh.study.store import create_study, open_study, prepare
 from studies import plan, two_ways

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import fresh.study.web.site
 from elsewhere import asked, items, numbers, told, write
+from fresh.errors import StudyError
 from fresh.study.annotators import exclude, named
-from fresh.study.answer import StudyError
 from fresh.study.export import RATED, export_study
 from fresh.study.importing.apply import import_study
 from fresh.study.importing.moments import LATEST, moment

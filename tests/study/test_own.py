@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from elsewhere import numbers, text_of, told, write
+from fresh.errors import StudyError
 from fresh.study.annotators import consent, enrol
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.export import export_study, for_mturk, table
 from fresh.study.importing import apply as importing
 from fresh.study.importing.apply import import_study

@@ -96,8 +96,8 @@ def test_nothing_on_a_page_tells_what_is_asked_for_what(enter: Enter, store: Sto
     while person.text:
         bare = person.page.replace(person.text, "TEXT").replace(person.field("ticket"), "TICKET")
         pages["this is a check" in person.text].append(re.sub(r"\d of 7|value=\"\d\"", "N", bare))
-        for telling in (*store.conditions, "doc-", "condition", "kind", "check"):
-            assert telling not in bare.lower()
+        for with_callback in (*store.conditions, "doc-", "condition", "kind", "check"):
+            assert with_callback not in bare.lower()
         person.give()
     assert len(pages[True]) == 1
     assert set(pages[True]) == set(pages[False])  # letter by letter

@@ -19,7 +19,7 @@ from fresh.study.web.app import StudyServeConfig, create_app
 from fresh.study.web.rate_limit import WAITING
 from fresh.study.web.sessions import HOUR, Signer
 from fresh.study.web.site import Site
-from fresh.study.web.visits import Visits
+from fresh.study.web.visits import Sessions
 from studies import plan, two_ways
 from visitors import BROWSER, Person, strip_practice, visitor
 
@@ -104,7 +104,7 @@ def site_of(app: FastAPI) -> Site:
     return site
 
 
-def visits_of(app: FastAPI) -> Visits:
+def visits_of(app: FastAPI) -> Sessions:
     """Find what knows the sessions of an app."""
     return site_of(app).visits
 

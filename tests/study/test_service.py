@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from fresh.errors import StudyError
 from fresh.study.annotators import consent, enrol, leave
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.schema import ItemRow
 from fresh.study.service import may_get_more, next_task, save
 from fresh.study.store import Store, create_study

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.study.web.rate_limit import MOST_ADDRESSES, WAITING, Tries, network
+from fresh.study.web.rate_limit import MOST_ADDRESSES, WAITING, RateLimiter, network
 from fresh.study.web.sessions import HOUR, Role, Session, Signer
 from fresh.web.errors import Problem
 
@@ -68,7 +68,7 @@ def test_tickets_tell_nothing_and_are_somebodys_own(annotator: int, item: int) -
 
 def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
     clock = [0.0]
-    tries = Tries(3, 600, 0, lambda: clock[0])
+    tries = RateLimiter(3, 600, 0, lambda: clock[0])
     for clock[0] in (0, 60, 90):
         assert not tries.is_slowed("10.0.0.1")
         assert asyncio.run(tries.check("10.0.0.1", lambda: None)) is None
@@ -82,13 +82,13 @@ def test_many_wrong_codes_slow_an_address_down_for_a_while() -> None:
 
 
 def test_right_codes_are_not_held_against_anybody() -> None:
-    tries = Tries(2, 600, 0, lambda: 0.0)
+    tries = RateLimiter(2, 600, 0, lambda: 0.0)
     for _ in range(50):
         assert asyncio.run(tries.check("10.0.0.1", lambda: 0)) == 0  # whoever runs the study
     assert tries.wrong == {}
 
 
-async def all_under_way(tries: Tries, place: str) -> None:
+async def all_under_way(tries: RateLimiter, place: str) -> None:
     """Wait until no further check of a slowed address is accepted."""
     async with asyncio.timeout(30):
         while tries.under_way.get(place) != WAITING:
@@ -96,7 +96,7 @@ async def all_under_way(tries: Tries, place: str) -> None:
 
 
 def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> None:
-    tries, go_on = Tries(1, 600, 0), threading.Event()
+    tries, go_on = RateLimiter(1, 600, 0), threading.Event()
 
     def find() -> int:
         assert go_on.wait(60)
@@ -123,7 +123,7 @@ def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> No
 
 
 def test_a_pause_holds_places_of_its_address_and_no_thread() -> None:
-    tries = Tries(1, 600, pause=3600)
+    tries = RateLimiter(1, 600, pause=3600)
     ended: list[str] = []
 
     async def flood() -> None:
@@ -151,7 +151,7 @@ def test_a_pause_holds_places_of_its_address_and_no_thread() -> None:
 
 def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_not() -> None:
     async def times() -> list[float]:
-        tries, took = Tries(1), []
+        tries, took = RateLimiter(1), []
         for found in (None, 7, None, None):
             begin = time.monotonic()
             await tries.check("10.0.0.1", lambda found=found: found)  # type: ignore[misc]
@@ -163,7 +163,7 @@ def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_
 
 def test_many_addresses_do_not_fill_the_memory() -> None:
     clock = [0.0]
-    tries = Tries(2, 600, 0, lambda: clock[0])
+    tries = RateLimiter(2, 600, 0, lambda: clock[0])
     for number in range(MOST_ADDRESSES):
         tries.counted(f"name {number}", None)
     clock[0] = 601

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fresh.errors import StudyError
 from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
-from fresh.study.answer import StudyError
 from fresh.study.differences import compare_conditions, swap_test
 from fresh.study.ratings import Response, majority_score
 from fresh.study.results import make_results

@@ -9,8 +9,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import func, select, text
 
+from fresh.errors import StudyError
 from fresh.study.annotators import add_annotators, enrol, exclude, leave, pause, release_stale, sign_in
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.items import make_plan
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, Table
 from fresh.study.service import Progress, Saved, next_task, progress, save

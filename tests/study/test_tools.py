@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elsewhere import answers, asked, items, text_of, told, write
-from fresh.study.answer import LONGEST, Answer, StudyError
+from fresh.errors import StudyError
+from fresh.study.answer import LONGEST, Answer
 from fresh.study.export import export_study
 from fresh.study.importing.apply import import_study
 from fresh.study.importing.claim import Claim

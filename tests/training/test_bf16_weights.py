@@ -14,15 +14,15 @@ from fresh.document import Example
 from fresh.methods import bastings, fresh, lei
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import BastingsConfig, LeiConfig
-from fresh.methods.result import Trained
+from fresh.methods.result import MethodResult
 from fresh.metrics.classification import macro_f1
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.training import step as update
-from fresh.training.bf16_weights import Rounded
-from fresh.training.loop import Watch
+from fresh.training.bf16_weights import Bf16Weights
+from fresh.training.loop import RunContext
 
 TEXTS = [Text(("good", "film")), Text(("bad", "old", "story", "of", "two", "men"))]
 
@@ -54,7 +54,7 @@ def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[
     for weight in half.body.parameters():
         weight.data = weight.data.bfloat16()
     backward(half)
-    rounded = Rounded(network)
+    rounded = Bf16Weights(network)
     with rounded.in_place():
         seen = network.is_rounded
         backward(network)
@@ -74,7 +74,7 @@ def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[
 
 def test_gradients_of_parts_add_up_and_can_be_dropped(encoders: dict[str, Path]) -> None:
     network = classifier(encoders["bert"])
-    rounded = Rounded(network)
+    rounded = Bf16Weights(network)
     for _ in range(2):
         with rounded.in_place():
             backward(network)
@@ -90,7 +90,7 @@ def test_gradients_of_parts_add_up_and_can_be_dropped(encoders: dict[str, Path])
 
 def test_rounded_weights_follow_the_exact_ones_and_give_way_to_them(encoders: dict[str, Path]) -> None:
     network = classifier(encoders["bert"])
-    rounded = Rounded(network)
+    rounded = Bf16Weights(network)
     weight = network.encoder.word_embeddings.weight
     with torch.no_grad():
         weight.add_(1)
@@ -104,7 +104,7 @@ def test_rounded_weights_follow_the_exact_ones_and_give_way_to_them(encoders: di
 
 def test_what_is_frozen_is_rounded_too_and_learns_nothing(encoders: dict[str, Path]) -> None:
     network = classifier(encoders["bert"], layers=1)
-    rounded = Rounded(network)
+    rounded = Bf16Weights(network)
     with rounded.in_place():
         assert {weight.dtype for weight in network.body.parameters()} == {torch.bfloat16}
         backward(network)
@@ -114,13 +114,13 @@ def test_what_is_frozen_is_rounded_too_and_learns_nothing(encoders: dict[str, Pa
     assert learns == {name for name, weight in network.named_parameters() if weight.requires_grad}
 
 
-def answers(trained: Trained, examples: tuple[Example, ...]) -> list[str]:
+def answers(trained: MethodResult, examples: tuple[Example, ...]) -> list[str]:
     return [item.prediction.label for item in trained.model.explain([example.document for example in examples])]
 
 
 def test_networks_learn_with_16_bits(toy: Splits, encoders: dict[str, Path]) -> None:
     settings = small.settings(encoders["bert"], epochs=6, precision="bf16", scorer="integrated_gradients")
-    trained = fresh.train_and_mark(toy, from_mapping(FreshConfig, settings), Watch())
+    trained = fresh.train_and_mark(toy, from_mapping(FreshConfig, settings), RunContext())
     assert {weight.dtype for weight in trained.model.predictor.classifier.parameters()} == {torch.float32}
     gold = [example.label for example in toy.test]
     assert macro_f1(gold, answers(trained, toy.test), toy.labels) > 0.9
@@ -132,16 +132,16 @@ def test_gates_read_their_exact_weights_others_rounded_ones(
 ) -> None:
     rounded: list[type] = []
 
-    def spy(network: nn.Module) -> Rounded:
+    def spy(network: nn.Module) -> Bf16Weights:
         rounded.append(type(network))
-        return Rounded(network)
+        return Bf16Weights(network)
 
     monkeypatch.setattr(update, "Rounded", spy)
     given = small.settings(encoders["bert"], epochs=1, precision="bf16")
     lei.train(toy, from_mapping(LeiConfig, given))
     bastings.train(toy, from_mapping(BastingsConfig, given))
     assert rounded == []
-    fresh.train_and_mark(toy, from_mapping(FreshConfig, given), Watch())
+    fresh.train_and_mark(toy, from_mapping(FreshConfig, given), RunContext())
     assert rounded == [Classifier, Classifier]
 
 
@@ -155,6 +155,6 @@ def test_all_kinds_of_networks_can_be_trained_with_16_bits(
     for made in (
         lei.train(toy, from_mapping(LeiConfig, given)),
         bastings.train(toy, from_mapping(BastingsConfig, given)),
-        fresh.train_and_mark(toy, from_mapping(FreshConfig, {**given, "distil": True, "crf": True}), Watch()),
+        fresh.train_and_mark(toy, from_mapping(FreshConfig, {**given, "distil": True, "crf": True}), RunContext()),
     ):
         assert set(answers(made, toy.test)) <= set(toy.labels)

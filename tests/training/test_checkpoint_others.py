@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from shared_kept_others import N_EPOCHS, OWN, judged
 from shared_training import CONFIG, fit_on, loss_of, network, same, train
 
 SCORES = st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=N_EPOCHS, max_size=N_EPOCHS)
 
 
-def taken_up(watch: Watch) -> nn.Sequential:
+def taken_up(context: RunContext) -> nn.Sequential:
     """Go on with a training that is over."""
     model = network()
     config = replace(CONFIG, epochs=N_EPOCHS, patience=N_EPOCHS)
-    fit_on(model, loss_of(model), lambda: pytest.fail("an epoch was trained"), config, watch)
+    fit_on(model, loss_of(model), lambda: pytest.fail("an epoch was trained"), config, context)
     return model
 
 
@@ -31,11 +31,11 @@ def test_each_measure_keeps_what_a_training_by_it_alone_would(
     folder = tmp_path_factory.mktemp("kept")
     model = judged(folder, {"own": OWN, "first": first, "second": second})
     config = replace(CONFIG, epochs=N_EPOCHS, patience=N_EPOCHS)
-    watch = Watch("net", folder=folder)
+    context = RunContext("net", folder=folder)
     assert same(model, train(config, OWN))
-    assert same(taken_up(watch), model)
+    assert same(taken_up(context), model)
     for name, scores in (("first", first), ("second", second)):
-        assert same(taken_up(watch.within(name)), train(config, scores)), name
+        assert same(taken_up(context.within(name)), train(config, scores)), name
 
 
 def test_a_training_that_was_broken_off_knows_what_was_best_by_each(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_training_that_was_broken_off_knows_what_was_best_by_each(tmp_path: Pa
     judged(tmp_path, {name: values[:2] for name, values in scores.items()}, n_epochs=2)
     judged(tmp_path, {name: values[2:] for name, values in scores.items()})
     config = replace(CONFIG, epochs=N_EPOCHS, patience=N_EPOCHS)
-    assert same(taken_up(Watch("net", folder=tmp_path).within("other")), train(config, scores["other"]))
+    assert same(taken_up(RunContext("net", folder=tmp_path).within("other")), train(config, scores["other"]))
 
 
 def test_a_training_that_was_judged_otherwise_is_not_gone_on_with(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import torch
 
 import shared_frozen
 from fresh.attribution.registry import make_scorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
 from fresh.nn.config import NetworkConfig
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.fit import train_classifiers
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 from tiny import FILLERS
 
 losses = shared_frozen.losses  # the fixture that notes the loss of every step
@@ -42,7 +42,7 @@ def test_training_from_the_store_equals_training_without_it(
     found: dict[str, tuple[list[float], dict[str, torch.Tensor]]] = {}
     for place in ("off", "memory", "file"):
         losses.clear()
-        given = shared_frozen.lesson(splits, encoders["bert"], Watch(), frozen=place)
+        given = shared_frozen.lesson(splits, encoders["bert"], RunContext(), frozen=place)
         network = replace(given.config.network, long="chunk")
         config = ClassifierConfig(network, replace(given.config.train, epochs=2))
         [taught] = train_classifiers([replace(given, config=config)])
@@ -59,7 +59,7 @@ def test_a_word_that_decides_counts_in_every_window(toy: Splits, quick: Classifi
     splits = long_splits(toy, 128, 16)
     network = replace(quick.network, long="chunk")
     train = TrainConfig(epochs=9, batch_size=16, learning_rate=5e-3, device="cpu")
-    support = Support.train(splits.train, splits.dev, ClassifierConfig(network, train))
+    support = SupportModel.train(splits.train, splits.dev, ClassifierConfig(network, train))
     answers = support.predict([example.document for example in splits.test])
     assert np.mean([a.label == e.label for a, e in zip(answers, splits.test, strict=True)]) > 0.9
     around = FILLERS * 5
@@ -77,9 +77,9 @@ def test_documents_of_training_score_the_same_without_being_read_again(
     splits = long_splits(toy, 12, 8)
     network = NetworkConfig(str(encoders["bert"]), long="chunk", layers=layers)
     config = ClassifierConfig(network, TrainConfig(epochs=1, device="cpu"))
-    support = Support.train(splits.train, splits.dev, config)
+    support = SupportModel.train(splits.train, splits.dev, config)
     items = [example.document for example in splits.train]
-    plain = make_scorer(name, Support(support.classifier), {}).score(items)
+    plain = make_scorer(name, SupportModel(support.classifier), {}).score(items)
     monkeypatch.setattr(support.classifier.halves, "below", lambda _batch: pytest.fail("read again"))
     for found, expected in zip(make_scorer(name, support, {}).score(items), plain, strict=True):
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from fresh.nn import memory as gpu
 from fresh.training import cuda_graphs as recording
-from fresh.training.cuda_graphs import Recording
-from fresh.training.distributed import Team
+from fresh.training.cuda_graphs import GraphedTrainStep
+from fresh.training.distributed import ProcessGroup
 from shared_update import INPUTS, RATES, dealt, far_apart, network, step_through
 
 
@@ -24,7 +24,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
         monkeypatch.setattr(torch.cuda, name, MagicMock())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
     monkeypatch.setattr(recording, "own_numbers", lambda _generator, _device: nullcontext())
-    monkeypatch.setattr(gpu, "ROOM", gpu.Room())
+    monkeypatch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Out of GPU memory")
         yield graph
@@ -46,7 +46,7 @@ class WhileRecording:
 def test_without_memory_for_a_recording_steps_are_made_plainly(size: int, no_gpu: MagicMock) -> None:
     plain, model = network(), network()
     step_through(plain, lambda numbers, _width, _dense: plain(INPUTS[numbers]).square().sum(), [size] * 3)
-    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    update = GraphedTrainStep(model, WhileRecording(model, no_gpu), RATES, ProcessGroup())
     with torch.random.fork_rng(devices=[]):
         for seed in range(3):
             update(dealt(range(size)), torch.arange(size), 1 / 8, seed)
@@ -57,7 +57,7 @@ def test_without_memory_for_a_recording_steps_are_made_plainly(size: int, no_gpu
 
 def test_a_replayed_step_is_made_with_its_share_of_the_learning_rate(no_gpu: MagicMock) -> None:
     model = network()
-    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team(), paced=True)
+    update = GraphedTrainStep(model, WhileRecording(model, no_gpu), RATES, ProcessGroup(), paced=True)
     update.recorded[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
     update.seen[2, 6] = 1
     [group] = update.optimizer.param_groups
@@ -71,7 +71,7 @@ def test_a_replayed_step_is_made_with_its_share_of_the_learning_rate(no_gpu: Mag
 
 def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
     model = network()
-    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    update = GraphedTrainStep(model, WhileRecording(model, no_gpu), RATES, ProcessGroup())
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for width in (6, 7):
@@ -80,14 +80,14 @@ def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
         "Out of GPU memory: training steps of some sizes are made without recording, which is slower. "
         "The result is the same; a smaller batch_size would leave room."
     ]
-    assert not gpu.ROOM.said  # that fewer pieces are read at once is another thing, and not true here
+    assert not gpu.MEMORY_BUDGET.said  # that fewer pieces are read at once is another thing, and not true here
 
 
 def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
     no_gpu: MagicMock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = network()
-    update = Recording(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), RATES, Team())
+    update = GraphedTrainStep(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), RATES, ProcessGroup())
     monkeypatch.setattr(update.optimizer, "step", MagicMock(side_effect=torch.OutOfMemoryError("full")))
     update.record((2, 6), 1.0)
     assert update.refused == {(2, 6)}
@@ -99,7 +99,7 @@ def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(
 def test_a_pool_whose_only_recording_failed_is_not_taken_again(recorded_before: bool, no_gpu: MagicMock) -> None:
     torch.cuda.graph_pool_handle.side_effect = ["first", "second", "third"]  # type: ignore[attr-defined]
     model = network()
-    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    update = GraphedTrainStep(model, WhileRecording(model, no_gpu), RATES, ProcessGroup())
     if recorded_before:
         update.recorded[2, 6] = no_gpu, torch.zeros(2)
     for width in (7, 8):
@@ -114,7 +114,7 @@ def test_a_pool_whose_only_recording_failed_is_not_taken_again(recorded_before: 
 )
 def test_memory_may_also_be_short_for_what_was_recorded(error: RuntimeError, no_gpu: MagicMock) -> None:
     model = network()
-    update = Recording(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), RATES, Team())
+    update = GraphedTrainStep(model, lambda _numbers, _width, _dense: model(INPUTS[:2]).sum(), RATES, ProcessGroup())
     no_gpu.capture_end.side_effect = error
     if str(error) == "other":
         with pytest.raises(RuntimeError, match="other"):
@@ -128,7 +128,7 @@ def test_memory_may_also_be_short_for_what_was_recorded(error: RuntimeError, no_
 
 def test_shapes_that_were_recorded_are_replayed_whatever_others_lack(no_gpu: MagicMock) -> None:
     model = network()
-    update = Recording(model, WhileRecording(model, no_gpu), RATES, Team())
+    update = GraphedTrainStep(model, WhileRecording(model, no_gpu), RATES, ProcessGroup())
     update.recorded[2, 6] = no_gpu, torch.zeros(2, dtype=torch.int64)
     update.seen[2, 6] = 1
     sizes = [3, 3, 2, 3, 2]

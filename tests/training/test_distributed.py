@@ -11,7 +11,7 @@ import torch
 import small
 from fresh.data.splits import Splits
 from fresh.rationalizer import Rationalizer
-from fresh.training.distributed import Team, team
+from fresh.training.distributed import ProcessGroup, process_group
 from tiny import build
 
 LAUNCH = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=1", "--main_process_port=0"]
@@ -19,17 +19,17 @@ PLAIN = ["--mixed_precision=no", "--dynamo_backend=no"]
 
 
 def test_one_process_is_a_team_of_its_own() -> None:
-    assert team() == Team(0, 1)
-    assert team().leads
-    assert team().join(team().share([3, 1, 2])) == [3, 1, 2]
+    assert process_group() == ProcessGroup(0, 1)
+    assert process_group().is_main
+    assert process_group().join(process_group().share([3, 1, 2])) == [3, 1, 2]
     gradient = torch.ones(3)
-    team().add([gradient])
+    process_group().add([gradient])
     assert gradient.tolist() == [1, 1, 1]
 
 
 def test_shares_make_up_the_whole() -> None:
     items = list(range(7))
-    shares = [Team(rank, 3).share(items) for rank in range(3)]
+    shares = [ProcessGroup(rank, 3).share(items) for rank in range(3)]
     assert shares == [[0, 3, 6], [1, 4], [2, 5]]
 
 

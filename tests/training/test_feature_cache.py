@@ -12,7 +12,7 @@ import fresh.training.fit
 import fresh.training.loop
 import small
 from fresh.data.splits import Splits
-from fresh.nn.batch import Batch, Ints
+from fresh.nn.batch import Batch, IntArray
 from fresh.nn.batching import part_for
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
@@ -20,10 +20,10 @@ from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
-from fresh.training.feature_cache import Frozen, Reading
-from fresh.training.feature_store import Shelf, StoreError
-from fresh.training.fit import Lesson, train_classifiers
-from fresh.training.loop import Watch
+from fresh.training.feature_cache import CachedInputs, FrozenFeatures
+from fresh.training.feature_store import FeatureStore, StoreError
+from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.loop import RunContext
 from shared_frozen import (
     LABELS,
     lesson,
@@ -42,17 +42,17 @@ CPU = torch.device("cpu")
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts ran through frozen layers, each time that some did."""
     found: list[int] = []
-    real = Frozen.fill_some
+    real = FrozenFeatures.fill_some
 
-    def fill_some(self: Frozen, rows: Tensor, pieces: Any, table: Any, numbers: Ints) -> None:
+    def fill_some(self: FrozenFeatures, rows: Tensor, pieces: Any, table: Any, numbers: IntArray) -> None:
         found.append(len(numbers))
         real(self, rows, pieces, table, numbers)
 
-    monkeypatch.setattr(Frozen, "fill_some", fill_some)
+    monkeypatch.setattr(FrozenFeatures, "fill_some", fill_some)
     return found
 
 
-def reseeded(given: Lesson, seed: int, **others: Any) -> Lesson:
+def reseeded(given: FitRequest, seed: int, **others: Any) -> FitRequest:
     config = replace(given.config, train=replace(given.config.train, seed=seed))
     return replace(given, config=config, **others)
 
@@ -71,7 +71,7 @@ def test_training_from_the_store_equals_training_without_it(
     found: dict[str, tuple[list[float], dict[str, Tensor]]] = {}
     for place in ("off", "memory", "file"):
         losses.clear()
-        [taught] = train_classifiers([lesson(toy_pairs, encoders[architecture], Watch(), frozen=place)])
+        [taught] = train_classifiers([lesson(toy_pairs, encoders[architecture], RunContext(), frozen=place)])
         found[place] = list(losses), taught.classifier.state_dict()
     plain, weights = found["off"]
     assert len(plain) >= 50
@@ -84,7 +84,7 @@ def test_training_from_the_store_equals_training_without_it(
 
 
 def test_dropout_matters_in_these_trainings(toy_pairs: Splits, encoders: dict[str, Path], losses: list[float]) -> None:
-    given = lesson(toy_pairs, encoders["bert"], Watch())
+    given = lesson(toy_pairs, encoders["bert"], RunContext())
     for dropout in (0.3, 0.0):
         config = replace(given.config, network=replace(given.config.network, dropout=dropout))
         train_classifiers([replace(given, config=config)])
@@ -99,7 +99,7 @@ def test_training_says_what_runs_once(
 ) -> None:
     saying = Saying()
     engine = {"frozen": "file", "frozen_folder": str(tmp_path)} if place == "folder" else {"frozen": place}
-    given = lesson(small.some(toy), encoders["bert"], Watch("some network", saying), layers, **engine)
+    given = lesson(small.some(toy), encoders["bert"], RunContext("some network", saying), layers, **engine)
     train_classifiers([given])
     where = {"memory": "memory", "file": "a temporary file", "folder": f"a file in {tmp_path}"}
     n_pieces = sum(len(text.words) + 2 for text, _ in given.train)
@@ -120,7 +120,7 @@ def test_training_says_what_runs_once(
 
 def test_other_seeds_run_no_frozen_layers_again(toy: Splits, encoders: dict[str, Path], runs: list[int]) -> None:
     splits = small.some(toy)
-    given = lesson(splits, encoders["bert"], Watch(shelf=Shelf("memory")))
+    given = lesson(splits, encoders["bert"], RunContext(feature_store=FeatureStore("memory")))
     train_classifiers([given])
     assert sum(runs) == 64
     runs.clear()
@@ -131,7 +131,7 @@ def test_other_seeds_run_no_frozen_layers_again(toy: Splits, encoders: dict[str,
 def test_networks_side_by_side_share_without_being_told(
     toy: Splits, encoders: dict[str, Path], runs: list[int]
 ) -> None:
-    given = lesson(small.some(toy), encoders["bert"], Watch())
+    given = lesson(small.some(toy), encoders["bert"], RunContext())
     train_classifiers([given, reseeded(given, 1)])
     assert sum(runs) == 64
     runs.clear()
@@ -141,7 +141,7 @@ def test_networks_side_by_side_share_without_being_told(
 
 def test_other_texts_and_other_weights_run_anew(toy: Splits, encoders: dict[str, Path], runs: list[int]) -> None:
     splits = small.some(toy)
-    given = lesson(splits, encoders["bert"], Watch(shelf=Shelf("memory")))
+    given = lesson(splits, encoders["bert"], RunContext(feature_store=FeatureStore("memory")))
     rationales = [(Text(text.words[:3], text.query), label) for text, label in given.train]
     electra = replace(given.config, network=replace(given.config.network, encoder=str(encoders["electra"])))
     mean = replace(given.config, network=replace(given.config.network, pooling="mean", layers=0))
@@ -163,9 +163,9 @@ def classifier_of(folder: Path) -> Classifier:
     return Classifier(load_encoder(str(folder), "start"), LABELS, NetworkConfig(str(folder), layers=1))
 
 
-def frozen(classifier: Classifier, shelf: Shelf, dtype: torch.dtype = torch.float32) -> Frozen:
+def frozen(classifier: Classifier, feature_store: FeatureStore, dtype: torch.dtype = torch.float32) -> FrozenFeatures:
     assert classifier.halves is not None
-    return Frozen(classifier.halves, shelf, CPU, classifier.padding, dtype)
+    return FrozenFeatures(classifier.halves, feature_store, CPU, classifier.padding, dtype)
 
 
 def long_and_short() -> list[Text]:
@@ -175,7 +175,7 @@ def long_and_short() -> list[Text]:
 
 def test_a_key_knows_all_that_the_output_is_made_from(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["bert"])
-    table, some = classifier.words(long_and_short()), frozen(classifier, Shelf("memory"))
+    table, some = classifier.words(long_and_short()), frozen(classifier, FeatureStore("memory"))
     keys = [some.key(table), replace(some, dtype=torch.bfloat16).key(table)]
     changed = {name: getattr(table, name).copy() for name in ("ids", "types", "positions")}
     for name, array in changed.items():
@@ -200,8 +200,8 @@ def test_what_is_kept_is_what_the_frozen_layers_put_out(
 ) -> None:
     classifier = classifier_of(encoders[architecture])
     table = classifier.words(long_and_short())
-    reading = frozen(classifier, Shelf("memory"), dtype).read(table, SILENT, "")
-    plain = Reading(reading.pieces, None)
+    reading = frozen(classifier, FeatureStore("memory"), dtype).read(table, SILENT, "")
+    plain = CachedInputs(reading.pieces, None)
     numbers = torch.tensor([3, 1, 0])
     width = int(table.lengths[1]) + 3
     taken, batch = (item.take(numbers, width, dense=False) for item in (reading, plain))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fresh.training.feature_store import Shelf, StoreError, Wanted, digest, readable
+from fresh.training.feature_store import CacheKey, FeatureStore, StoreError, digest, readable
 from shared_recipe_resume import Saying
 from shared_store import Usage, cannot_keep
 
@@ -39,8 +39,8 @@ def numbers(n_rows: int, width: int) -> Tensor:
     return torch.arange(n_rows * width).view(n_rows, width) + 0.123
 
 
-def wanted(key: str = "some", n_pieces: int = 50, dtype: torch.dtype = torch.float32) -> Wanted:
-    return Wanted(key, n_pieces, 4, dtype)
+def wanted(key: str = "some", n_pieces: int = 50, dtype: torch.dtype = torch.float32) -> CacheKey:
+    return CacheKey(key, n_pieces, 4, dtype)
 
 
 def is_mapped(rows: Tensor, folder: Path) -> bool:
@@ -55,11 +55,11 @@ def is_mapped(rows: Tensor, folder: Path) -> bool:
 
 
 def test_what_is_kept_is_computed_once() -> None:
-    shelf, fill = Shelf("memory"), Filler()
-    first, second = (shelf.fetch(wanted(), CPU, fill) for _ in range(2))
+    feature_store, fill = FeatureStore("memory"), Filler()
+    first, second = (feature_store.fetch(wanted(), CPU, fill) for _ in range(2))
     assert torch.equal(first, numbers(50, 4))
     assert second is first
-    shelf.fetch(wanted("other"), CPU, fill)
+    feature_store.fetch(wanted("other"), CPU, fill)
     assert fill.calls == 2
 
 
@@ -71,47 +71,47 @@ IN_FILE = (("auto", 799 * GB), ("auto", 0), ("file", None), ("file", 100))
     ("place", "gigabytes", "in_file"), [*((*item, False) for item in IN_MEMORY), *((*item, True) for item in IN_FILE)]
 )
 def test_a_shelf_keeps_things_where_it_is_told(place: Any, gigabytes: float | None, in_file: bool) -> None:
-    shelf = Shelf(place, gigabytes)
-    rows = shelf.fetch(wanted(), CPU, Filler())  # 800 bytes
+    feature_store = FeatureStore(place, gigabytes)
+    rows = feature_store.fetch(wanted(), CPU, Filler())  # 800 bytes
     assert torch.equal(rows, numbers(50, 4))
-    assert (shelf.temporary is not None) is in_file
-    assert shelf.temporary is None or is_mapped(rows, shelf.temporary)
+    assert (feature_store.temporary is not None) is in_file
+    assert feature_store.temporary is None or is_mapped(rows, feature_store.temporary)
 
 
 def test_half_of_what_is_free_is_used_if_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fresh.training.feature_store.free_memory", lambda: 1600)
-    assert Shelf("auto").choose(wanted(), CPU) == CPU
+    assert FeatureStore("auto").choose(wanted(), CPU) == CPU
     monkeypatch.setattr("fresh.training.feature_store.free_memory", lambda: 1599)
-    assert Shelf("auto").choose(wanted(), CPU) is None
+    assert FeatureStore("auto").choose(wanted(), CPU) is None
 
 
 def test_older_things_make_room() -> None:
-    shelf, fill = Shelf("auto", 1700 * GB), Filler()
+    feature_store, fill = FeatureStore("auto", 1700 * GB), Filler()
     for key in ("first", "second"):
-        shelf.fetch(wanted(key), CPU, fill)
-    assert (list(shelf.held), fill.calls) == (["first", "second"], 2)
-    shelf.fetch(wanted("third"), CPU, fill)
-    assert "third" in shelf.held
-    assert shelf.temporary is None
-    assert sum(rows.nbytes for rows in shelf.held.values()) <= 1700
-    shelf.fetch(wanted("first"), CPU, fill)
+        feature_store.fetch(wanted(key), CPU, fill)
+    assert (list(feature_store.held), fill.calls) == (["first", "second"], 2)
+    feature_store.fetch(wanted("third"), CPU, fill)
+    assert "third" in feature_store.held
+    assert feature_store.temporary is None
+    assert sum(rows.nbytes for rows in feature_store.held.values()) <= 1700
+    feature_store.fetch(wanted("first"), CPU, fill)
     assert fill.calls == 4
 
 
 def test_what_an_earlier_run_kept_is_said_to_be_found(tmp_path: Path) -> None:
-    shelves = [Shelf("memory", folder=tmp_path) for _ in range(2)]
-    for shelf, place in zip(shelves, ["memory", f"memory, found in {tmp_path}"], strict=True):
-        shelf.fetch(wanted(), CPU, Filler())
-        assert shelf.where(wanted().key) == place
+    shelves = [FeatureStore("memory", folder=tmp_path) for _ in range(2)]
+    for feature_store, place in zip(shelves, ["memory", f"memory, found in {tmp_path}"], strict=True):
+        feature_store.fetch(wanted(), CPU, Filler())
+        assert feature_store.where(wanted().key) == place
 
 
 def test_temporary_files_go_with_their_shelf() -> None:
-    shelf = Shelf("file")
-    rows = shelf.fetch(wanted(), CPU, Filler())
-    assert shelf.temporary is not None
-    folder = shelf.temporary
+    feature_store = FeatureStore("file")
+    rows = feature_store.fetch(wanted(), CPU, Filler())
+    assert feature_store.temporary is not None
+    folder = feature_store.temporary
     assert {path.name for path in folder.iterdir()} == {"some.bin", "some.json"}
-    del shelf
+    del feature_store
     gc.collect()
     assert not folder.exists()
     assert torch.equal(rows, numbers(50, 4))  # whoever still reads them has them
@@ -121,7 +121,7 @@ def test_temporary_files_go_with_their_shelf() -> None:
 @pytest.mark.parametrize("place", ["memory", "file"])
 def test_numbers_come_back_as_precise_as_they_were_asked_for(dtype: torch.dtype, place: Any, tmp_path: Path) -> None:
     for _ in range(2):  # the second time from the file
-        rows = Shelf(place, folder=tmp_path).fetch(wanted(dtype=dtype), CPU, Filler())
+        rows = FeatureStore(place, folder=tmp_path).fetch(wanted(dtype=dtype), CPU, Filler())
         assert rows.dtype == dtype
         assert torch.equal(rows, numbers(50, 4).to(dtype))
     assert (tmp_path / "some.bin").stat().st_size == 200 * dtype.itemsize
@@ -136,9 +136,9 @@ def no_fill(_rows: Tensor) -> None:
 
 @pytest.mark.parametrize("place", ["auto", "memory", "file"])
 def test_a_folder_serves_later_runs(place: Any, tmp_path: Path) -> None:
-    Shelf(place, folder=tmp_path / "kept" / "here").fetch(wanted(), CPU, Filler())
+    FeatureStore(place, folder=tmp_path / "kept" / "here").fetch(wanted(), CPU, Filler())
     saying = Saying()
-    rows = Shelf(place, folder=tmp_path / "kept" / "here").fetch(wanted(), CPU, no_fill, saying)
+    rows = FeatureStore(place, folder=tmp_path / "kept" / "here").fetch(wanted(), CPU, no_fill, saying)
     assert torch.equal(rows, numbers(50, 4))
     assert saying.lines == []
     assert is_mapped(rows, tmp_path) == (place == "file")
@@ -147,7 +147,7 @@ def test_a_folder_serves_later_runs(place: Any, tmp_path: Path) -> None:
 def test_other_contents_have_another_file(tmp_path: Path) -> None:
     fill = Filler()
     for key in ("one", "two", "one"):
-        Shelf("file", folder=tmp_path).fetch(wanted(key), CPU, fill)
+        FeatureStore("file", folder=tmp_path).fetch(wanted(key), CPU, fill)
     assert fill.calls == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bin", "one.json", "two.bin", "two.json"]
 
@@ -176,20 +176,20 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_made_anew_and_that_is_said(damage: str, tmp_path: Path) -> None:
     fill, saying, path = Filler(), Saying(), tmp_path / "some.bin"
-    Shelf("file", folder=tmp_path).fetch(wanted(), CPU, fill)
+    FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, fill)
     spoil, problem = DAMAGES[damage]
     spoil(path)
-    rows = Shelf("file", folder=tmp_path).fetch(wanted(), CPU, fill, saying)
+    rows = FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, fill, saying)
     assert saying.lines == [f"{path} is damaged ({problem}) and is made anew."]
     assert torch.equal(rows, numbers(50, 4))
-    Shelf("file", folder=tmp_path).fetch(wanted(), CPU, no_fill)
+    FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, no_fill)
 
 
 def test_a_file_that_is_gone_is_no_damage(tmp_path: Path) -> None:
     saying = Saying()
-    Shelf("file", folder=tmp_path).fetch(wanted(), CPU, Filler())
+    FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, Filler())
     (tmp_path / "some.bin").unlink()
-    Shelf("file", folder=tmp_path).fetch(wanted(), CPU, Filler(), saying)
+    FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, Filler(), saying)
     assert saying.lines == []
 
 
@@ -199,18 +199,18 @@ def test_a_file_that_is_gone_is_no_damage(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     with pytest.raises(StoreError) as caught:
-        Shelf("file", folder=tmp_path / "file").fetch(wanted(), CPU, no_fill)
+        FeatureStore("file", folder=tmp_path / "file").fetch(wanted(), CPU, no_fill)
     assert str(caught.value) == cannot_keep(tmp_path / "file", "800 bytes", "it is a file")
 
 
 def test_what_a_disk_cannot_hold_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(5000, 4201, 799))
     with pytest.raises(StoreError) as caught:
-        Shelf("file", folder=tmp_path).fetch(wanted(), CPU, no_fill)
+        FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, no_fill)
     assert str(caught.value) == cannot_keep(tmp_path, "800 bytes", "799 bytes are free there")
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(5000, 4200, 800))
-    Shelf("file", folder=tmp_path).fetch(wanted(), CPU, Filler())
+    FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, Filler())
 
 
 def test_a_disk_that_becomes_full_meanwhile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_a_disk_that_becomes_full_meanwhile_is_named(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(StoreError) as caught:
-        Shelf("file", folder=tmp_path).fetch(wanted(n_pieces=500_000), CPU, no_fill)
+        FeatureStore("file", folder=tmp_path).fetch(wanted(n_pieces=500_000), CPU, no_fill)
     assert str(caught.value) == cannot_keep(tmp_path, "8 MB", "No space left on device")
     assert list(tmp_path.iterdir()) == []
 
@@ -231,11 +231,11 @@ def test_what_is_half_written_is_not_left_behind(error: BaseException, tmp_path:
         assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
         raise error
 
-    shelf = Shelf("file", folder=tmp_path)
+    feature_store = FeatureStore("file", folder=tmp_path)
     with pytest.raises(type(error)):
-        shelf.fetch(wanted(), CPU, fill)
+        feature_store.fetch(wanted(), CPU, fill)
     assert list(tmp_path.iterdir()) == []
-    assert torch.equal(shelf.fetch(wanted(), CPU, Filler()), numbers(50, 4))
+    assert torch.equal(feature_store.fetch(wanted(), CPU, Filler()), numbers(50, 4))
 
 
 # Digests

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.nn.device import choose_device
 from fresh.training.config import ClassifierConfig
-from fresh.training.loop import Job, Watch, fit, padding_of, seeded
+from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, padding_of
 from shared_training import CONFIG, fit_on, loss_of, network, same, train
 
 
@@ -46,7 +46,7 @@ def test_the_best_epoch_is_left_the_earliest_where_they_tie(scores: list[float],
 def test_patience_ends_training() -> None:
     model = network()
     left = iter([0.3, 0.5, 0.4, 0.5, 0.6])
-    found = fit_on(model, loss_of(model), lambda: next(left), replace(CONFIG, epochs=5, patience=2), Watch())
+    found = fit_on(model, loss_of(model), lambda: next(left), replace(CONFIG, epochs=5, patience=2), RunContext())
     assert found == (0.3, 0.5, 0.4, 0.5)  # two epochs without a better one than the second
     assert not model.training
 
@@ -60,7 +60,7 @@ def test_every_text_is_seen_once_an_epoch() -> None:
         seen.extend(numbers.tolist())
         return plain(numbers, width, dense)
 
-    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
+    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), RunContext())
     assert sorted(seen) == sorted(2 * list(range(40)))
     assert seen[:40] != seen[40:]
 
@@ -74,7 +74,7 @@ def test_every_epoch_drops_out_other_numbers() -> None:
         drawn.append(torch.rand(1).item())
         return plain(numbers, width, dense)
 
-    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), Watch())
+    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), RunContext())
     assert drawn[0] != drawn[5]  # five steps an epoch
 
 
@@ -94,7 +94,7 @@ def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
         return 1.0
 
     config = replace(CONFIG, epochs=3, batch_size=2)
-    job = Job(model, range(2, 42), step, validate, config, Watch(), torch.device("cpu"))
+    job = TrainingJob(model, range(2, 42), step, validate, config, RunContext(), torch.device("cpu"))
     fit(replace(job, numbers=lambda epoch: np.array(listed[epoch])))
     assert [sorted(numbers) for numbers in seen] == [*map(sorted, listed.values()), []]
     assert padding_of(replace(job, numbers=lambda _epoch: np.array([4, 4, 4]))) == 0
@@ -119,20 +119,20 @@ class Stopped:
 @pytest.mark.parametrize("at", [0, 5, 8, 12, 19])
 def test_a_broken_off_training_goes_on_as_if_nothing_had_happened(at: int, tmp_path: Path) -> None:
     scores = [0.1, 0.5, 0.2, 0.3]
-    watch = Watch("support model", folder=tmp_path / "kept")
+    context = RunContext("support model", folder=tmp_path / "kept")
     model, left = network(), iter(scores)
     with pytest.raises(KeyboardInterrupt):
-        fit_on(model, Stopped(model, at), lambda: next(left), CONFIG, watch)
+        fit_on(model, Stopped(model, at), lambda: next(left), CONFIG, context)
     assert (tmp_path / "kept" / "support_model.safetensors").is_file() == (at >= 5)
-    resumed = train(scores=scores[at // 5 :], watch=watch)  # five steps an epoch
+    resumed = train(scores=scores[at // 5 :], context=context)  # five steps an epoch
     assert same(resumed, train(scores=scores))
 
 
 def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
-    watch = Watch(folder=tmp_path)
-    first = train(watch=watch)
+    context = RunContext(folder=tmp_path)
+    first = train(context=context)
     model = network()
-    scores = fit_on(model, Stopped(model, 0), lambda: pytest.fail("validated"), CONFIG, watch)
+    scores = fit_on(model, Stopped(model, 0), lambda: pytest.fail("validated"), CONFIG, context)
     assert scores == (0.1, 0.2, 0.3, 0.4)
     assert same(model, first)
 
@@ -145,7 +145,7 @@ def test_training_leaves_no_trace(at: int, strict: bool) -> None:
         state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
         model = network()
         try:
-            fit_on(model, Stopped(model, at), lambda: 1.0, CONFIG, Watch())
+            fit_on(model, Stopped(model, at), lambda: 1.0, CONFIG, RunContext())
         except KeyboardInterrupt:
             assert at == 3
         assert torch.equal(torch.get_rng_state(), state)
@@ -159,7 +159,7 @@ def test_training_leaves_no_trace(at: int, strict: bool) -> None:
 def test_a_seed_makes_the_numbers() -> None:
     drawn = []
     for seed in (0, 0, 1):
-        with seeded(seed):
+        with fixed_seed(seed):
             assert torch.are_deterministic_algorithms_enabled()
             assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
             drawn.append(torch.rand(3).tolist())
@@ -196,16 +196,16 @@ def test_a_gpu_that_is_not_there_is_named() -> None:
 
 def test_a_support_model_trained_twice_is_the_same(toy: Splits, quick: ClassifierConfig, tmp_path: Path) -> None:
     config = ClassifierConfig(replace(quick.network, dropout=0.2), replace(quick.train, epochs=2))
-    first = Support.train(toy.train[:48], toy.dev, config)
+    first = SupportModel.train(toy.train[:48], toy.dev, config)
     broken = ClassifierConfig(config.network, replace(config.train, epochs=1))
-    Support.train(toy.train[:48], toy.dev, broken, Watch(folder=tmp_path))
-    resumed = Support.train(toy.train[:48], toy.dev, config, Watch(folder=tmp_path))
-    other = Support.train(toy.train[:48], toy.dev, ClassifierConfig(config.network, replace(config.train, seed=1)))
+    SupportModel.train(toy.train[:48], toy.dev, broken, RunContext(folder=tmp_path))
+    resumed = SupportModel.train(toy.train[:48], toy.dev, config, RunContext(folder=tmp_path))
+    other = SupportModel.train(toy.train[:48], toy.dev, ClassifierConfig(config.network, replace(config.train, seed=1)))
     assert same(first.classifier, resumed.classifier)
     assert not same(first.classifier, other.classifier)
 
 
-def test_the_query_is_learnt(pair_support: Support, toy_pairs: Splits) -> None:
+def test_the_query_is_learnt(pair_support: SupportModel, toy_pairs: Splits) -> None:
     documents = [example.document for example in toy_pairs.test]
     right = [
         prediction.label == example.label

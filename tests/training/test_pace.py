@@ -13,15 +13,15 @@ from torch import Tensor, nn
 import fresh.pipeline
 import fresh.training.loop
 import small
-from fresh.config import ConfigError
 from fresh.data.splits import Splits
+from fresh.errors import ConfigError
 from fresh.experiments.grid import deciding, lasting
 from fresh.pipeline import resolve, train
 from fresh.progress import SILENT
 from fresh.resume import unfinished
 from fresh.training.config import TrainConfig
-from fresh.training.distributed import Team
-from fresh.training.step import Update
+from fresh.training.distributed import ProcessGroup
+from fresh.training.step import TrainStep
 from shared_update import RATES, SIZES, Limited, dealt, far_apart, network
 
 EPOCHS = 3
@@ -66,7 +66,7 @@ def by_hand(shares: list[float]) -> nn.Sequential:
 def stepped(paced: bool, as_on_a_gpu: bool = False) -> nn.Sequential:
     """Train as the product does."""
     model = network()
-    update = Update(model, Limited(model), RATES, Team(), paced=paced)
+    update = TrainStep(model, Limited(model), RATES, ProcessGroup(), paced=paced)
     [group] = update.optimizer.param_groups
     if as_on_a_gpu:
         group["lr"] = torch.tensor(RATES[0])
@@ -101,14 +101,14 @@ def test_a_training_goes_through_its_schedule(
     splits: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares: dict[int, list[float]] = {}
-    real, updates = Update.__call__, []
+    real, updates = TrainStep.__call__, []
 
-    def step(update: Update, batch: Any, numbers: Tensor, scale: float, seed: int) -> None:
+    def step(update: TrainStep, batch: Any, numbers: Tensor, scale: float, seed: int) -> None:
         updates.append(update)  # so that no other gets its id
         shares.setdefault(id(update), []).append(update.share)
         real(update, batch, numbers, scale, seed)
 
-    monkeypatch.setattr(Update, "__call__", step)
+    monkeypatch.setattr(TrainStep, "__call__", step)
     train(splits, out=tmp_path / "model", **settings)
     assert len(shares) == len(("support model", "predictor"))
     for own in shares.values():

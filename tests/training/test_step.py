@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fresh.training.distributed import Team
-from fresh.training.step import Tally, Update
+from fresh.training.distributed import ProcessGroup
+from fresh.training.step import RunningMean, TrainStep
 from shared_update import RATES, SIZES, Limited, dealt, far_apart, network, step_through
 
 OUT_OF_MEMORY = (
@@ -58,7 +58,7 @@ def test_no_gradient_is_left_for_the_next_step() -> None:
 def test_the_loss_hears_of_the_longest_text_and_not_of_the_rounded_width() -> None:
     model = network()
     loss = Limited(model)
-    update = Update(model, loss, RATES, Team())
+    update = TrainStep(model, loss, RATES, ProcessGroup())
     with torch.random.fork_rng(devices=[]):
         for dense in (False, True):
             update(dealt(range(4), dense), torch.arange(4), 1 / 8, 0)
@@ -74,7 +74,7 @@ def test_a_step_draws_from_its_seed() -> None:
         drawn.append(torch.rand(1).item())
         return plain(numbers, width, dense)
 
-    update = Update(model, loss, RATES, Team())
+    update = TrainStep(model, loss, RATES, ProcessGroup())
     with torch.random.fork_rng(devices=[]):
         for seed in (3, 3, 4):
             update(dealt(range(4)), torch.arange(4), 1 / 8, seed)
@@ -174,7 +174,7 @@ def test_the_first_step_whose_gradients_are_no_numbers_is_noted(value: float) ->
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         return plain(numbers, width, dense) * next(steps)
 
-    update = Update(model, loss, RATES, Team())
+    update = TrainStep(model, loss, RATES, ProcessGroup())
     noted: list[int | None] = []
     with torch.random.fork_rng(devices=[]):
         for _ in range(5):
@@ -188,7 +188,7 @@ def test_the_first_step_whose_gradients_are_no_numbers_is_noted(value: float) ->
 @pytest.mark.parametrize("max_norm", [1e-3, 0.3, 100])
 def test_clipping_tells_the_norm_that_there_was(max_norm: float) -> None:
     model = network()
-    update = Update(model, Limited(model), (0.05, 0.01, max_norm), Team())
+    update = TrainStep(model, Limited(model), (0.05, 0.01, max_norm), ProcessGroup())
     assert update.add_gradients(torch.arange(8), 5, True, 1.0)
     before = torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
     norm = update.clip()
@@ -200,7 +200,7 @@ def test_clipping_tells_the_norm_that_there_was(max_norm: float) -> None:
 class Tallied(Limited):
     """The same, and every text's number is tallied; negative ones stand for no text."""
 
-    def __init__(self, model: nn.Module, tally: Tally, most: int = 1000) -> None:
+    def __init__(self, model: nn.Module, tally: RunningMean, most: int = 1000) -> None:
         super().__init__(model, most)
         self.tally = tally
 
@@ -213,7 +213,7 @@ class Tallied(Limited):
 @pytest.mark.usefixtures("warned")
 def test_a_tally_is_settled_once_a_step_whatever_parts_it_is_made_in(most: int) -> None:
     means: list[float] = []
-    tally = Tally(lambda mean: means.append(float(mean)), torch.device("cpu"))
+    tally = RunningMean(lambda mean: means.append(float(mean)), torch.device("cpu"))
     model = nn.Sequential(*network(), tally)
     step_through(model, Tallied(model[:3], tally, most), [8, 4, 16, 1])
     counted = [[number for number in range(size) if number != 3] for size in (8, 4, 16, 1)]
@@ -222,9 +222,9 @@ def test_a_tally_is_settled_once_a_step_whatever_parts_it_is_made_in(most: int) 
 
 def test_a_tally_of_no_texts_is_nothing_and_it_is_not_kept() -> None:
     means: list[float] = []
-    tally = Tally(lambda mean: means.append(float(mean)), torch.device("cpu"))
+    tally = RunningMean(lambda mean: means.append(float(mean)), torch.device("cpu"))
     tally.add(torch.tensor([5.0]), torch.tensor([False]))
-    tally.settle(Team())
+    tally.settle(ProcessGroup())
     assert means == [0]
     assert tally.state_dict() == {}
 
@@ -232,5 +232,5 @@ def test_a_tally_of_no_texts_is_nothing_and_it_is_not_kept() -> None:
 @pytest.mark.parametrize(("n_texts", "width", "n_parts"), [(8, 362, 1), (8, 363, 2), (24, 560, 8), (1, 4096, 1)])
 def test_long_texts_are_read_in_parts_on_a_cpu(n_texts: int, width: int, n_parts: int) -> None:
     loss = Limited(network())
-    Update(loss.model, loss, RATES, Team()).add_gradients(torch.arange(n_texts), width, True, 1.0)
+    TrainStep(loss.model, loss, RATES, ProcessGroup()).add_gradients(torch.arange(n_texts), width, True, 1.0)
     assert len(loss.calls) == n_parts

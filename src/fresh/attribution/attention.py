@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from fresh.attribution.attention_reader import Looking
-from fresh.attribution.support_model import Scores, Support, normalised
+from fresh.attribution.attention_reader import AttentionReader
+from fresh.attribution.support_model import Scores, SupportModel, normalize
 from fresh.document import Document, Saliency
 from fresh.nn.batch import Batch
 
@@ -20,18 +20,18 @@ class Attention:
     The scores of a document are not negative and sum to 1.
     """
 
-    support: Support
+    support: SupportModel
     layer: int = -1
     """Which layer's attention: -1 is the last, -2 the one the paper's text names."""
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        looking = Looking(self.support.classifier, self.layer)
+        looking = AttentionReader(self.support.classifier, self.layer)
 
         def score_batch(batch: Batch) -> Scores:
             output, [weights] = looking(batch)
             found = looking.by_word(weights, batch)
-            return [normalised(scores) for scores in found], output.logits.argmax(-1).tolist()
+            return [normalize(scores) for scores in found], output.logits.argmax(-1).tolist()
 
         with torch.inference_mode():
             return self.support.score(documents, score_batch, above=looking.is_above())

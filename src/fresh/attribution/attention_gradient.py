@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fresh.attribution.attention_reader import Layers, Looking
+from fresh.attribution.attention_reader import AttentionReader, Layers
 from fresh.attribution.gradient import PART, begun_from, explained
-from fresh.attribution.support_model import Scores, Support
+from fresh.attribution.support_model import Scores, SupportModel
 from fresh.document import Document, Saliency
 from fresh.nn.batch import Batch
 from fresh.nn.intercept import call_intercepted, on_tensor
@@ -22,7 +22,7 @@ class AttentionGradient:
     looks at the word counts.
     """
 
-    support: Support
+    support: SupportModel
     layer: Layers = -1
     """Which layer's attention: -1 is the last; or all, added up."""
 
@@ -39,7 +39,7 @@ class AttentionShift:
     weights sum to 1, less at everything else; below 0, it falls. What looking anywhere would do alike does not count.
     """
 
-    support: Support
+    support: SupportModel
     layer: Layers = -1
     """Which layer's attention: -1 is the last; or all, added up."""
 
@@ -55,14 +55,14 @@ def gained(look: Tensor, slope: Tensor) -> Tensor:
 
 
 def score_looks(
-    support: Support, layer: Layers, documents: Sequence[Document], value: Callable[[Tensor, Tensor], Tensor]
+    support: SupportModel, layer: Layers, documents: Sequence[Document], value: Callable[[Tensor, Tensor], Tensor]
 ) -> list[Saliency]:
     """Score words by all that looks at them.
 
     :param value: Makes of how much each piece is looked at, and of the gradient by it, what that look is worth.
     """
     classifier = support.classifier
-    looking = Looking(classifier, layer)
+    looking = AttentionReader(classifier, layer)
     below = classifier.encoder.below(looking.layers[0])
 
     def score_batch(batch: Batch) -> Scores:

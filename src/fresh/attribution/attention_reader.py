@@ -12,13 +12,13 @@ from torch import Tensor
 from fresh.nn.attention import open_layer
 from fresh.nn.batch import Batch, sum_by_word
 from fresh.nn.classifier import Classifier, Output, eager_attention
-from fresh.nn.heads import WeighingHead
+from fresh.nn.heads import AttentiveHead
 from fresh.nn.intercept import call_intercepted
 
 Layers = int | Literal["all"]
 
 
-class Looking:
+class AttentionReader:
     """Reads batches and tells what one layer, or each, looks at."""
 
     def __init__(self, classifier: Classifier, layer: Layers) -> None:
@@ -42,7 +42,7 @@ class Looking:
     @property
     def weighs(self) -> bool:
         """Whether the head weighs words, so that its attention is asked for and no layer's."""
-        return isinstance(self.classifier.head, WeighingHead)
+        return isinstance(self.classifier.head, AttentiveHead)
 
     def comes_along(self, layer: int) -> bool:
         """Whether the network computes what is wanted anyway: weights of words, or a row of the last layer."""

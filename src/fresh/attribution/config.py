@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from fresh.config import above, below, refuse
+from fresh.config import check_max, check_min, raise_all
 
 MOST_STEPS = 1_000
 MOST_SAMPLES = 10_000
@@ -31,6 +31,8 @@ class ScorerConfig:
 
 def check_effort(steps: int = 1, samples: int = 1) -> None:
     """Refuse to read a document never, or more often than there is time for."""
-    refuse(
-        *below(1, steps=steps, samples=samples), *above(MOST_STEPS, steps=steps), *above(MOST_SAMPLES, samples=samples)
+    raise_all(
+        *check_min(1, steps=steps, samples=samples),
+        *check_max(MOST_STEPS, steps=steps),
+        *check_max(MOST_SAMPLES, samples=samples),
     )

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fresh.attribution.support_model import Scores, Support, normalised
+from fresh.attribution.support_model import Scores, SupportModel, normalize
 from fresh.document import Document, Saliency
 from fresh.nn.batch import Batch, sum_by_word
 from fresh.nn.classifier import Output
@@ -27,7 +27,7 @@ class Gradient:
     the same each time.
     """
 
-    support: Support
+    support: SupportModel
     embeddings: Embeddings = "words"
     """By what to differentiate: the words' own embeddings, or all that enters the first layer."""
 
@@ -52,7 +52,7 @@ class Gradient:
         [gradient] = torch.autograd.grad(probabilities.sum(), leaves)
         by_piece = (leaves[0] * gradient).sum(-1).abs()
         by_piece = classifier.windows.unfold(by_piece, *batch.mask.shape)  # (batch, pieces)
-        return [normalised(scores) for scores in sum_by_word(by_piece, batch)], targets.tolist()
+        return [normalize(scores) for scores in sum_by_word(by_piece, batch)], targets.tolist()
 
 
 def begun_from(hidden: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def begun_from(hidden: Tensor) -> Tensor:
     return hidden.detach().requires_grad_()
 
 
-def explained(support: Support, output: Output) -> tuple[Tensor, Tensor]:
+def explained(support: SupportModel, output: Output) -> tuple[Tensor, Tensor]:
     """Take the probability and the number of the label that is explained. Shapes: (batch,)."""
     # In double precision, since the gradient of a probability that rounds to 1 would be 0.
     probabilities = output.logits.double().softmax(-1)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fresh.attribution.config import check_effort
 from fresh.attribution.gradient import PART
-from fresh.attribution.support_model import Scores, Support
+from fresh.attribution.support_model import Scores, SupportModel
 from fresh.document import Document, Saliency
 from fresh.nn.batch import NO_WORD, Batch, sum_by_word
 from fresh.nn.batching import pieces_at_once
@@ -25,7 +25,7 @@ class IntegratedGradients:
     document sum to about what its words add to that probability, compared with as many masked ones.
     """
 
-    support: Support
+    support: SupportModel
     steps: int = 20
     """Points of the way at which gradients are taken (the middles of equal parts)."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fresh.attribution.support_model import Support, text_of
+from fresh.attribution.support_model import SupportModel, text_of
 from fresh.document import Document, Saliency
 from fresh.nn.batch import join_tables
 
@@ -22,7 +22,7 @@ class Occlusion:
     Signed: above 0, the word raises the probability of the predicted label; below 0, it lowers it.
     """
 
-    support: Support
+    support: SupportModel
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""

@@ -10,13 +10,13 @@ from fresh.attribution.gradient import Gradient
 from fresh.attribution.integrated_gradients import IntegratedGradients
 from fresh.attribution.occlusion import Occlusion
 from fresh.attribution.random import Random
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.attribution.surrogate import KernelShap, Lime
-from fresh.config import refuse, unknown
+from fresh.config import raise_all, suggest
 from fresh.document import Document, Saliency
 
 
-class SaliencyScorer(Protocol):
+class Scorer(Protocol):
     """Says how much each word mattered to the support model."""
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
@@ -24,48 +24,48 @@ class SaliencyScorer(Protocol):
         ...
 
 
-ScorerFactory = Callable[[Support], SaliencyScorer]
+ScorerFactory = Callable[[SupportModel], Scorer]
 """Anything that makes a scorer from the support model it asks, such as a class of your own."""
 
 Targeted = Gradient | AttentionGradient | AttentionShift | IntegratedGradients | Occlusion | Lime | KernelShap
 """Scorers whose scores depend on the label that is explained; attention and random numbers do not."""
 
 
-def unknown_scorer(name: str) -> str | None:
+def check_scorer_name(name: str) -> str | None:
     """Say so if no scorer has this name."""
-    return None if name in SCORERS else unknown(name, "a scorer", SCORERS)
+    return None if name in SCORERS else suggest(name, "a scorer", SCORERS)
 
 
 def needs_support(name: str) -> bool:
     """Say whether a scorer asks a support model at all."""
-    return "support" in settings_of_scorer(name)
+    return "support" in scorer_settings(name)
 
 
-def make_scorer(name: str, support: Support | None, settings: Mapping[str, Any]) -> SaliencyScorer:
+def make_scorer(name: str, support: SupportModel | None, settings: Mapping[str, Any]) -> Scorer:
     """Make a scorer by its name; of the settings it takes those that concern it."""
     values = {"support": support, **settings}
-    chosen = {key: values[key] for key in settings_of_scorer(name) if key in values}
-    scorer: SaliencyScorer = SCORERS[name](**chosen)
+    chosen = {key: values[key] for key in scorer_settings(name) if key in values}
+    scorer: Scorer = SCORERS[name](**chosen)
     return scorer
 
 
-def scorer_to_dict(scorer: SaliencyScorer) -> dict[str, Any]:
+def scorer_to_dict(scorer: Scorer) -> dict[str, Any]:
     """Write down a scorer's name and settings; of a scorer of somebody's own, only what it is called."""
     for name, kind in SCORERS.items():
         if type(scorer) is kind:
-            settings = {key: getattr(scorer, key) for key in settings_of_scorer(name) if key != "support"}
+            settings = {key: getattr(scorer, key) for key in scorer_settings(name) if key != "support"}
             return {"name": name, **settings}
     return {"name": CUSTOM, "class": f"{type(scorer).__module__}.{type(scorer).__qualname__}"}
 
 
-def asked_about(scorer: Targeted, label: str) -> Targeted:
+def with_target(scorer: Targeted, label: str) -> Targeted:
     """Make a scorer that explains a given label, whatever the support model predicts."""
-    return replace(scorer, support=scorer.support.asking(label))
+    return replace(scorer, support=scorer.support.with_target(label))
 
 
-def settings_of_scorer(name: str) -> list[str]:
+def scorer_settings(name: str) -> list[str]:
     """List what a scorer is made from."""
-    refuse(unknown_scorer(name))
+    raise_all(check_scorer_name(name))
     return [field.name for field in fields(SCORERS[name])]
 
 

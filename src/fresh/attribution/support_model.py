@@ -10,28 +10,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fresh.document import Document, Example, Saliency
-from fresh.nn.batch import Batch, Ints
+from fresh.nn.batch import Batch, IntArray
 from fresh.nn.classifier import Classifier, predictions
 from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.training.config import ClassifierConfig
-from fresh.training.feature_cache import Seen
-from fresh.training.fit import Lesson, train_classifiers
-from fresh.training.loop import Watch
+from fresh.training.feature_cache import CachedTexts
+from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.loop import RunContext
 
-WATCH = Watch("support model")
+WATCH = RunContext("support model")
 
 Scores = tuple[list[NDArray[np.float64]], list[int]]
 """One array a text with one score a word, and the number of the label that they explain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class SupportModel:
     """A classifier of whole documents."""
 
     classifier: Classifier
-    seen: Seen | None = None
+    seen: CachedTexts | None = None
     """What it was trained with, as long as that is at hand: frozen layers need not read it again."""
     asked: str | None = None
     """The label that scores are to explain; for each document the one that is predicted if not given."""
@@ -49,14 +49,14 @@ class Support:
         train: Sequence[Example],
         dev: Sequence[Example],
         config: ClassifierConfig,
-        watch: Watch = WATCH,
-        only: Ints | None = None,
+        context: RunContext = WATCH,
+        only: IntArray | None = None,
     ) -> Self:
         """Train it on whole documents.
 
         :param only: Numbers of the documents to train on; all if not given.
         """
-        [support] = cls.train_many(train, dev, [config], watch, only)
+        [support] = cls.train_many(train, dev, [config], context, only)
         return support
 
     @classmethod
@@ -65,14 +65,14 @@ class Support:
         train: Sequence[Example],
         dev: Sequence[Example],
         configs: Sequence[ClassifierConfig],
-        watch: Watch = WATCH,
-        only: Ints | None = None,
+        context: RunContext = WATCH,
+        only: IntArray | None = None,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side."""
         labels = sorted({example.label for example in train})
         pairs, dev_pairs = ([(text_of(item.document), item.label) for item in part] for part in (train, dev))
         numbers = None if only is None else lambda _epoch: only
-        lessons = [Lesson(pairs, dev_pairs, labels, config, watch, numbers) for config in configs]
+        lessons = [FitRequest(pairs, dev_pairs, labels, config, context, numbers) for config in configs]
         return [cls(taught.classifier, taught.seen) for taught in train_classifiers(lessons)]
 
     def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:
@@ -80,14 +80,14 @@ class Support:
         table = self.classifier.probabilities([text_of(item) for item in documents], progress, "full text")
         return predictions(table, self.classifier.labels)
 
-    def asking(self, label: str) -> Self:
+    def with_target(self, label: str) -> Self:
         """Make one that is asked about a given label, whatever it predicts."""
         if label not in self.classifier.labels:
             known = ", ".join(self.classifier.labels)
             raise ValueError(f"A support model cannot be asked about the label {label!r}. It knows: {known}.")
         return replace(self, asked=label)
 
-    def telling(self, scored: Callable[[int], None]) -> Self:
+    def with_callback(self, scored: Callable[[int], None]) -> Self:
         """Make one that tells how many more documents have their scores, whenever some have."""
         return replace(self, scored=scored)
 
@@ -118,7 +118,7 @@ class Support:
         texts = [text_of(document) for document in documents]
         known = self.seen.find(texts) if above and self.seen else None
 
-        def work(numbers: Ints, batch: Batch) -> None:
+        def work(numbers: IntArray, batch: Batch) -> None:
             if known is not None:
                 reading, places = known
                 batch = replace(batch, hidden=reading.gather(torch.from_numpy(places[numbers]), batch.ids.shape[1]))
@@ -141,7 +141,7 @@ def text_of(document: Document) -> Text:
     return Text(document.words, document.query, document.id)
 
 
-def normalised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalize(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Make scores that are not negative sum to 1; scores that are all 0 stay so."""
     total = scores.sum()
     return scores / total if total > 0 else scores

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.attribution.config import check_effort
 from fresh.attribution.random import generator
-from fresh.attribution.support_model import Support, text_of
+from fresh.attribution.support_model import SupportModel, text_of
 from fresh.document import Document, Saliency
 
 _seeding = threading.Lock()
@@ -30,7 +30,7 @@ class Lime:
     Signed: above 0, the word raises the probability of the predicted label; below 0, it lowers it.
     """
 
-    support: Support
+    support: SupportModel
     samples: int = 200
     """Variants of each document that are read."""
     seed: int = 0
@@ -41,9 +41,9 @@ class Lime:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        attribution = load_extra("captum.attr", "captum", "The scorer lime")
-        kernels = load_extra("captum.attr._core.lime", "captum", "The scorer lime")
-        models = load_extra("captum._utils.models.linear_model", "captum", "The scorer lime")
+        attribution = optional_import("captum.attr", "captum", "The scorer lime")
+        kernels = optional_import("captum.attr._core.lime", "captum", "The scorer lime")
+        models = optional_import("captum._utils.models.linear_model", "captum", "The scorer lime")
         near = kernels.get_exp_kernel_similarity_function("cosine", kernel_width=KERNEL_WIDTH)
 
         def method(forward: Callable[[Tensor], Tensor]) -> Any:
@@ -60,7 +60,7 @@ class KernelShap:
     the words add to that probability.
     """
 
-    support: Support
+    support: SupportModel
     samples: int = 200
     """Variants of each document that are read."""
     seed: int = 0
@@ -71,12 +71,12 @@ class KernelShap:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        method = load_extra("captum.attr", "captum", "The scorer kernel_shap").KernelShap
+        method = optional_import("captum.attr", "captum", "The scorer kernel_shap").KernelShap
         return attribute_all(self.support, documents, method, self.samples, self.seed)
 
 
 def attribute_all(
-    support: Support,
+    support: SupportModel,
     documents: Sequence[Document],
     method: Callable[[Callable[[Tensor], Tensor]], Any],
     samples: int,
@@ -91,7 +91,11 @@ def attribute_all(
 
 
 def attribute(
-    support: Support, document: Document, method: Callable[[Callable[[Tensor], Tensor]], Any], samples: int, seed: int
+    support: SupportModel,
+    document: Document,
+    method: Callable[[Callable[[Tensor], Tensor]], Any],
+    samples: int,
+    seed: int,
 ) -> Saliency:
     """Ask one of captum's perturbation methods about the words of a document."""
     classifier = support.classifier

@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from fresh._optional import MissingExtraError
 from fresh.audit.degenerate import LEAST, find_degenerate
 from fresh.audit.duplicates import find_twins_among
 from fresh.audit.invariance import try_to_break
 from fresh.audit.leakage import NO_CHOICE, Leak, Leaks, find_leaks, find_length_leak
 from fresh.audit.replay import replay
 from fresh.audit.target_class import asked_class
-from fresh.data.splits import digest_of
+from fresh.data.splits import dataset_digest
 from fresh.document import Example, Explanation
+from fresh.errors import MissingExtraError
 from fresh.evaluation.evaluate import Evaluation, explain_all
 from fresh.evaluation.gold_labels import check_labels
-from fresh.highlight import VISIBLE
+from fresh.highlight import CONTROL_PICTURES
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import in_cell
@@ -91,7 +91,7 @@ def block(verdict: Verdict) -> list[str]:
 
 def on_one_line(text: str) -> str:
     """Show signs that would steer a page or end a line."""
-    return text.translate(VISIBLE).replace("\n", " ")
+    return text.translate(CONTROL_PICTURES).replace("\n", " ")
 
 
 def audit(
@@ -216,7 +216,7 @@ def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]]
     :param left_out: Digest of the documents that training left out for test, if it is known.
     """
     known = {name: part for name, part in others.items() if part}
-    if known and left_out and left_out != digest_of(examples):
+    if known and left_out and left_out != dataset_digest(examples):
         says = (
             "These are not the documents that training left out for test: some of them may have been trained on. Give "
             "the files of the training as they were, or, if all documents are new, say so (--whole)."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.audit.mask_features import Features
 
 Codes = NDArray[np.int64]
@@ -67,7 +67,7 @@ def measure(traces: Traces, codes: Codes, n_shuffles: int, seed: int) -> tuple[f
         shuffled = generator.permutation(codes)
         rounds.append(Round(shuffled, folds(shuffled, generator)))
     for module in ("sklearn.tree", "scipy.optimize"):
-        load_extra(module, "sklearn", PURPOSE)  # before there are threads
+        optional_import(module, "sklearn", PURPOSE)  # before there are threads
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # trees grow outside of Python, at the same time
         scores = list(pool.map(lambda one: (guess_linear(traces.scaled, one), guess_tree(traces.plain, one)), rounds))
     best, *others = map(max, scores)
@@ -77,8 +77,8 @@ def measure(traces: Traces, codes: Codes, n_shuffles: int, seed: int) -> tuple[f
 
 def guess_tree(seen: NDArray[np.float32], given: Round) -> float:
     """Guess each part from the others with a small decision tree, and score all guesses together."""
-    learn: Any = load_extra("sklearn", "sklearn", PURPOSE)
-    trees: Any = load_extra("sklearn.tree", "sklearn", PURPOSE)
+    learn: Any = optional_import("sklearn", "sklearn", PURPOSE)
+    trees: Any = optional_import("sklearn.tree", "sklearn", PURPOSE)
     guesses = np.zeros_like(given.codes)
     with learn.config_context(skip_parameter_validation=True):
         model = trees.DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
@@ -104,7 +104,7 @@ def regress(seen: Features, codes: Codes, weights: Features) -> tuple[Features, 
 
     :return: Weights and offset of each label. Shapes: (labels, features) and (labels, 1).
     """
-    optimize: Any = load_extra("scipy.optimize", "sklearn", PURPOSE)
+    optimize: Any = optional_import("scipy.optimize", "sklearn", PURPOSE)
     wanted = np.arange(codes.max() + 1)[:, None] == codes  # (labels, masks)
     free = 1 if len(wanted) == 2 else 0  # labels with weights come after it
     shares, penalty = weights / weights.sum(), PENALTY / weights.sum()

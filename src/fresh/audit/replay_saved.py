@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fresh.audit.replay import read_back, write_down
 from fresh.audit.saved import Saved, match, read_saved, restored
-from fresh.data.readers import DataError
 from fresh.document import Document, Explanation
+from fresh.errors import DataError
 from fresh.predictor import Predictor, text_of
 from fresh.rationale import Prediction
 from fresh.rationalizer import AT_ONCE, Rationalizer

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fresh.data.readers import DataError, Row, parse_json_lines
+from fresh.data.readers import Row, parse_json_lines
 from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError
 from fresh.rationale import Prediction
 
 FIELDS = ("id", "label", "probability", "probabilities", "rationale", "ratio")

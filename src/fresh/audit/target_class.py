@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fresh.attribution.registry import CUSTOM, Targeted, asked_about, scorer_to_dict
+from fresh.attribution.registry import CUSTOM, Targeted, scorer_to_dict, with_target
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.reporting.verdict import Verdict
-from fresh.selection.extractors import SaliencyExtractor, checked_scores, select_read
+from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
 
 LEAST_STAYING = 0.5
@@ -131,7 +131,7 @@ def compare_classes(
     right = accuracy(gold, answers), macro_f1(gold, answers, model.labels)
     rows = [Asked(PREDICTED, *right, len(documents), len(documents), 0, 0, 0)]
     for name, classes in ((RUNNER_UP, runners_up), (RANDOM, drawn)):
-        masks = select_read(extractor.discretizer, score_for(scorer, documents, classes, progress))
+        masks = select_masks(extractor.discretizer, score_for(scorer, documents, classes, progress))
         rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
         found = [prediction.label for prediction in model.predictor.predict(rationales)]
         rows.append(compared(name, model.labels, examples, explained, (classes, masks, found)))
@@ -151,11 +151,11 @@ def score_for(
     found: dict[int, Saliency] = {}
     with progress.task("asking about others", len(documents)) as advance:
         for label in sorted(set(classes)):
-            asked = asked_about(scorer, label)
+            asked = with_target(scorer, label)
             places = [place for place, own in enumerate(classes) if own == label]
             for start in range(0, len(places), AT_ONCE):
                 some = places[start : start + AT_ONCE]
-                found.update(zip(some, checked_scores(asked, [documents[place] for place in some]), strict=True))
+                found.update(zip(some, score_validated(asked, [documents[place] for place in some]), strict=True))
                 advance(len(some), "")
     return [found[place] for place in range(len(documents))]
 

@@ -121,7 +121,7 @@ def replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     from fresh.audit.audit import Audit
     from fresh.audit.replay_saved import replay_saved
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.length_check import leave_out_too_long
+    from fresh.evaluation.length_check import drop_too_long
     from fresh.rationalizer import Rationalizer
 
     useless = [name for name in FOR_EXPLAINED if getattr(args, name, None) not in (None, False)]
@@ -135,7 +135,7 @@ def replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     model, bad = Rationalizer.from_pretrained(args.model, device=args.device), BadRows()
     documents = read_documents(args.data[0], reading(args), bad)
     if reading(args).skip_bad:
-        documents = leave_out_too_long(documents, model, bad)
+        documents = drop_too_long(documents, model, bad)
     found = replay_saved(model, list(documents), Path(args.explained))
     if bad.count:
         progress.say(bad.summary())
@@ -147,10 +147,10 @@ def read(
 ) -> "tuple[Sequence[Example], dict[str, Sequence[Example]]]":
     """Read and divide the data as training does, or not at all; leave out what the model cannot read if asked to."""
     from fresh.data.splits import BadRows, read_examples
-    from fresh.evaluation.length_check import fitting_examples
-    from fresh.methods.human import only_marked
+    from fresh.evaluation.length_check import drop_too_long_examples
+    from fresh.methods.human import keep_with_rationale
     from fresh.pipeline import read_splits, resolve
-    from fresh.selection.extractors import HumanMarks
+    from fresh.selection.extractors import HumanRationales
 
     bad, others = BadRows(), {}
     examples: Sequence[Example]
@@ -161,11 +161,11 @@ def read(
     else:
         settings = resolve(data_given(args), args.data_dir, None, settings_given(args))
         splits = read_splits(data_given(args), args.data_dir, settings, progress)
-        splits = only_marked(splits, progress) if isinstance(model.extractor, HumanMarks) else splits
+        splits = keep_with_rationale(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
         examples, others = splits.test, {"train": splits.train, "dev": splits.dev}
         bad.total = len(examples)
     if reading(args).skip_bad:
-        examples = fitting_examples(examples, model, bad)
+        examples = drop_too_long_examples(examples, model, bad)
     if bad.count:
         progress.say(bad.summary())
     return examples, dict(others)
@@ -176,7 +176,7 @@ def show(console: "Console", audit: "Audit") -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from fresh.highlight import VISIBLE
+    from fresh.highlight import CONTROL_PICTURES
     from fresh.reporting.console import STYLES
 
     def put(text: Text, indent: int = 0) -> None:
@@ -187,9 +187,9 @@ def show(console: "Console", audit: "Audit") -> None:
 
     for verdict in audit.verdicts:
         head = Text.assemble((verdict.found, STYLES[verdict.found]), " ", (verdict.name, "bold"))
-        put(head.append(f": {verdict.says.translate(VISIBLE)}"))
+        put(head.append(f": {verdict.says.translate(CONTROL_PICTURES)}"))
         for line in verdict.evidence:
-            put(Text(line.translate(VISIBLE), "dim"), 4)
+            put(Text(line.translate(CONTROL_PICTURES), "dim"), 4)
     put(Text(f"\n{audit.guarantee}\n"))
     broken = [verdict.name for verdict in audit.verdicts if verdict.found == "broken"]
     looks = [verdict.name for verdict in audit.verdicts if verdict.found == "look here"]

@@ -147,13 +147,13 @@ def places_of(item: str, pattern: str) -> list[str]:
 def show(console: "Console", table: "SideBySide") -> None:
     """Print both tables, and how they are to be read."""
     from fresh.evaluation.comparison_report import PAIR_HEADS
-    from fresh.highlight import VISIBLE
+    from fresh.highlight import CONTROL_PICTURES
 
     title = "1 document" if table.n_documents == 1 else f"{table.n_documents:,} documents"
     print_table(console, title, table.heads, table.cells())
     print_table(console, "Differences", PAIR_HEADS, table.tested())
     for line in table.remarks:
-        console.print(line.translate(VISIBLE), highlight=False, markup=False)
+        console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
 
 def print_table(console: "Console", title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -161,14 +161,14 @@ def print_table(console: "Console", title: str, heads: Sequence[str], rows: Iter
     from rich.table import Table
     from rich.text import Text
 
-    from fresh.highlight import VISIBLE
+    from fresh.highlight import CONTROL_PICTURES
 
     laid = Table(title=title, title_justify="left", show_lines=True)
     laid.add_column(heads[0], overflow="fold")
     for head in heads[1:]:
         laid.add_column(head, justify="left" if head == "measure" else "right", no_wrap=True)
     for cells in rows:
-        laid.add_row(*(Text(cell.translate(VISIBLE)) for cell in cells))
+        laid.add_row(*(Text(cell.translate(CONTROL_PICTURES)) for cell in cells))
     console.print(laid)
 
 

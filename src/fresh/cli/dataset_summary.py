@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fresh.audit.duplicates import normal
 from fresh.document import Example
 from fresh.metrics.estimate import short
-from fresh.reporting.tables import Sheet
+from fresh.reporting.tables import Table
 
 NOTHING = "–"
 HEADS = (
@@ -109,11 +109,11 @@ def describe(corpus: str, parts: Mapping[str, Sequence[Example]]) -> list[Descri
     return found
 
 
-def description_sheet(described: Sequence[Description]) -> Sheet:
+def description_sheet(described: Sequence[Description]) -> Table:
     """Lay out all splits of all corpora."""
     rows = tuple(one.cells() for one in described)
     records = tuple(one.record() for one in described)
-    return Sheet(HEADS, rows, records, 2, remarks=(*REMARKS, *named_classes(described)))
+    return Table(HEADS, rows, records, 2, remarks=(*REMARKS, *named_classes(described)))
 
 
 def named_classes(described: Sequence[Description]) -> Iterator[str]:

@@ -65,7 +65,8 @@ def called(name: str) -> str:
 def read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
     """Read the splits of a named corpus, or those that a file or folder has."""
     from fresh.data.corpora import CORPORA, find_corpus
-    from fresh.data.splits import BadRows, DataError, read_parts
+    from fresh.data.splits import BadRows, read_parts
+    from fresh.errors import DataError
 
     if args.data_dir is not None and name not in CORPORA and Path(name).suffix:
         raise DataError(f"{name} is no corpus of {args.data_dir}. Describe files by themselves, without --data-dir.")

@@ -115,7 +115,7 @@ def explain_file(args: argparse.Namespace) -> int:
     """Explain the texts of a file one after the other; each line that is written is whole."""
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.length_check import leave_out_too_long
+    from fresh.evaluation.length_check import drop_too_long
     from fresh.progress import SILENT, Terminal
     from fresh.reporting.console import to_record
 
@@ -125,7 +125,7 @@ def explain_file(args: argparse.Namespace) -> int:
     uncertified = "" if args.certify is None else " There are no certificates."
     try:
         with loaded(args) as (model, explain):
-            fitting = begun(leave_out_too_long(documents, model, bad) if reads.skip_bad else documents)
+            fitting = begun(drop_too_long(documents, model, bad) if reads.skip_bad else documents)
             total = None if progress is SILENT else count_rows(args.input, reads)
             with progress.task("explaining", total) as advance:
                 explanations = begun(explain(fitting))

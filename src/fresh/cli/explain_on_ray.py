@@ -28,7 +28,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 def explain_file(args: argparse.Namespace) -> int:
     """Explain the texts of a file on a cluster; the output is there when all are explained, or not at all."""
-    from fresh._io import written_whole
+    from fresh._io import atomic_write
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows
     from fresh.experiments.ray_explain import Asked, explain_on_cluster
@@ -40,7 +40,7 @@ def explain_file(args: argparse.Namespace) -> int:
     try:
         with (
             Terminal().task("explaining", count_rows(args.input, reads)) as advance,
-            written_whole(Path(args.output)) as place,
+            atomic_write(Path(args.output)) as place,
             place.open("w", encoding="utf-8") as output,
         ):
             for some in lines:

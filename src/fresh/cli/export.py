@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Explain texts and write them as tasks; the files appear when all is written."""
     from fresh.data.annotation import export, files_of
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.length_check import leave_out_too_long
+    from fresh.evaluation.length_check import drop_too_long
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
 
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     documents = read_documents(args.input, reads, bad)
     model = Rationalizer.from_pretrained(args.model, device=args.device)
     if reads.skip_bad:
-        documents = leave_out_too_long(documents, model, bad)
+        documents = drop_too_long(documents, model, bad)
     explanations = watched(model.explain_stream(documents, ratio=args.ratio), Terminal())
     try:
         written = export(explanations, args.output, args.tool)

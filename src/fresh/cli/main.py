@@ -5,10 +5,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from fresh._optional import MissingExtraError, explained
+from fresh._optional import explain_missing_extra
 from fresh.cli.options import INTERRUPTED
 from fresh.cli.registry import COMMANDS
-from fresh.highlight import VISIBLE
+from fresh.errors import MissingExtraError
+from fresh.highlight import CONTROL_PICTURES
 
 SHAPE = argparse.RawDescriptionHelpFormatter
 EXPECTED = {"explain": " Give one TEXT, in quotes, or a file with --input."}
@@ -38,9 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     name = " ".join(("fresh", *given[:1]))
-    warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(VISIBLE)
+    warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(CONTROL_PICTURES)
     try:
-        with explained(name):
+        with explain_missing_extra(name):
             args = parse(build_parser(given), given)
             return int(args.run(args))
     except BrokenPipeError:
@@ -50,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
-        from fresh._io import way_out
+        from fresh._io import disk_hint
 
-        print(f"{name}: {error}{way_out(error)}".translate(VISIBLE), file=sys.stderr)
+        print(f"{name}: {error}{disk_hint(error)}".translate(CONTROL_PICTURES), file=sys.stderr)
         return 1
 
 
@@ -76,14 +77,17 @@ def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Nam
     if rest:
         wrong = [wrong_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
         told = "\n".join(wrong) or f"{' '.join(rest)} was not expected.{EXPECTED.get(args.command, '')}"
-        print(f"fresh {args.command}: {told}\nSee: fresh {args.command} --help".translate(VISIBLE), file=sys.stderr)
+        print(
+            f"fresh {args.command}: {told}\nSee: fresh {args.command} --help".translate(CONTROL_PICTURES),
+            file=sys.stderr,
+        )
         raise SystemExit(2)
     return args
 
 
 def wrong_option(option: str, args: argparse.Namespace) -> str:
     """Say that a command has no such option, and what may have been meant; a grid takes settings otherwise."""
-    from fresh.config import unknown
+    from fresh.config import suggest
 
     if args.command == "run":
         from fresh.experiments.wording import known
@@ -91,4 +95,4 @@ def wrong_option(option: str, args: argparse.Namespace) -> str:
         name = option.removeprefix("--").replace("-", "_")
         if name in known():
             return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."
-    return unknown(option, "an option", args.options)
+    return suggest(option, "an option", args.options)

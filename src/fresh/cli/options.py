@@ -140,12 +140,12 @@ def read_for(args: argparse.Namespace, models: "Callable[[], Iterable[Rationaliz
     :param models: Loads the models; called when the texts have been read.
     """
     from fresh.data.splits import BadRows
-    from fresh.evaluation.length_check import fitting_examples
+    from fresh.evaluation.length_check import drop_too_long_examples
 
     bad = BadRows()
     examples = read_labelled(args, bad)
     for model in models() if reading(args).skip_bad else ():
-        examples = fitting_examples(examples, model, bad)
+        examples = drop_too_long_examples(examples, model, bad)
     if bad.count or bad.widened:
         print(bad.summary(), file=sys.stderr)
     return examples
@@ -188,7 +188,7 @@ def opened(name: str) -> Iterator[IO[str]]:
         yield sys.stdout
         sys.stdout.flush()
         return
-    from fresh._io import whole_lines
+    from fresh._io import open_lines
 
-    with whole_lines(Path(name)) as file:
+    with open_lines(Path(name)) as file:
         yield file

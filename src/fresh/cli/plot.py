@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fresh.cli.options import check_output
-from fresh.config import ConfigError, parse_assignments, unknown
+from fresh.config import parse_assignments, suggest
+from fresh.errors import ConfigError
 
 SUMMARY = "draw a figure of the runs of an experiment"
 ABOUT = """\
@@ -56,13 +57,13 @@ def run(args: argparse.Namespace) -> int:
     from fresh.experiments.figure_config import read_figure
     from fresh.experiments.plot import plot
     from fresh.experiments.results import read_results
-    from fresh.experiments.store import Runs
+    from fresh.experiments.store import RunStore
     from fresh.reporting.figure_style import check_places
 
     check_places(args.output)
     for place in args.output:
         check_output(str(place), str(args.runs), args.overwrite)
-    runs = Runs(args.runs)
+    runs = RunStore(args.runs)
     options = {name: getattr(args, name) for name in NAMES if getattr(args, name) is not None}
     if args.where:
         options["where"] = parse_assignments(args.where)
@@ -89,6 +90,6 @@ def read_name(given: str) -> tuple[str, str]:
 
 def check_named(names: Iterable[str], known: Sequence[str]) -> None:
     """Refuse another name for what the figure does not have."""
-    wrong = [unknown(name, "an axis, a panel or a line of this figure", known) for name in names if name not in known]
+    wrong = [suggest(name, "an axis, a panel or a line of this figure", known) for name in names if name not in known]
     if wrong:
         raise ConfigError("\n".join(wrong))

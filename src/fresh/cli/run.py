@@ -10,7 +10,7 @@ from fresh.cli.options import INTERRUPTED, add_engine, check_engine
 from fresh.experiments.overrides import parse_lists
 
 if TYPE_CHECKING:
-    from fresh.experiments.executor import Engine
+    from fresh.experiments.executor import Executor
 
 FIRST = "Delete the file"
 """How a failure begins what it asks for, without which the next try would fail as well."""
@@ -110,12 +110,12 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def make_engine(args: argparse.Namespace) -> "Engine":
+def make_engine(args: argparse.Namespace) -> "Executor":
     """Get workers: processes on this machine, or on the nodes of a cluster."""
     if args.engine == "ray":
-        from fresh.experiments.ray_executor import OnRay
+        from fresh.experiments.ray_executor import RayExecutor
 
-        return OnRay(args.out, args.data_dir, args.address, args.workers)
-    from fresh.experiments.local import Local
+        return RayExecutor(args.out, args.data_dir, args.address, args.workers)
+    from fresh.experiments.local import LocalExecutor
 
-    return Local(args.out, args.data_dir, args.workers)
+    return LocalExecutor(args.out, args.data_dir, args.workers)

@@ -50,19 +50,19 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load the models and serve them until Ctrl-C."""
-    from fresh._optional import load_extra
+    from fresh._optional import optional_import
 
-    load_extra("fastapi", "web", "fresh serve")
+    optional_import("fastapi", "web", "fresh serve")
     from fresh.serving.app import ServeConfig, create_app
     from fresh.serving.models import load
-    from fresh.web.metrics import Measures
+    from fresh.web.metrics import ServerMetrics
     from fresh.web.server import addresses_of, serve
 
     if not 0 < args.timeout < math.inf:
         raise ValueError(f"--timeout must be more than 0 seconds, and a number, got {args.timeout:g}.")
     config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_host), args.timeout)
     with listening(args) as taken:  # before the models, which take longer to load than to say so
-        measures = Measures()
+        measures = ServerMetrics()
         models = load(args.models, args.device, measures)
         app = create_app(models, measures, config)
         print(told(list(models.served), addresses_of(taken, config.allow_hosts)), flush=True)

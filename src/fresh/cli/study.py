@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.cli import study_serve
 from fresh.cli.options import check_output
 from fresh.cli.study_people import add_people, check_codes, write_codes
@@ -140,7 +140,7 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked for."""
-    load_extra("alembic", "study", "A study")
+    optional_import("alembic", "study", "A study")
     from sqlalchemy.exc import OperationalError
 
     try:

@@ -125,9 +125,9 @@ def check_codes(path: Path) -> None:
 
 def write_codes(path: Path, codes: list[str]) -> None:
     """Write codes so that only their owner can read the file."""
-    from fresh._io import written_whole
+    from fresh._io import atomic_write
 
-    with written_whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.touch(mode=0o600)
         partial.write_text("".join(f"{line}\n" for line in ("annotator,code", *map(numbered, codes))), encoding="utf-8")
 

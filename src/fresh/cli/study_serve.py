@@ -66,9 +66,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve a study until Ctrl-C."""
-    from fresh._optional import load_extra
+    from fresh._optional import optional_import
 
-    load_extra("fastapi", "web", "fresh study serve")
+    optional_import("fastapi", "web", "fresh study serve")
     from fresh.study.store import open_study
     from fresh.study.web.app import StudyServeConfig, create_app
     from fresh.web.server import address_of, bind, serve
@@ -107,8 +107,8 @@ def admin_secret(store: "Store", args: argparse.Namespace) -> str:
 
 def write_secret(path: Path, secret: str) -> None:
     """Write a secret so that only its owner can read the file."""
-    from fresh._io import written_whole
+    from fresh._io import atomic_write
 
-    with written_whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.touch(mode=0o600)
         partial.write_text(f"{secret}\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from fresh.config import parse_assignments
 
 if TYPE_CHECKING:
     from fresh.experiments.results import Result
-    from fresh.reporting.tables import Sheet
+    from fresh.reporting.tables import Table
 
 SUMMARY = "make a table of the runs of an experiment"
 ABOUT = """\
@@ -77,22 +77,22 @@ def write_manifest(args: argparse.Namespace) -> None:
 def chosen_of(args: argparse.Namespace) -> "list[Result]":
     """Read the runs that are asked for."""
     from fresh.experiments.results import read_results, where
-    from fresh.experiments.store import Runs
+    from fresh.experiments.store import RunStore
 
-    results = where(read_results(Runs(args.runs), args.experiment), parse_assignments(args.where))
+    results = where(read_results(RunStore(args.runs), args.experiment), parse_assignments(args.where))
     if not results:
         raise ValueError(f"No run has all of: {'; '.join(args.where)}. Ask for less with --where.")
     return results
 
 
-def make(args: argparse.Namespace) -> "Sheet":
+def make(args: argparse.Namespace) -> "Table":
     """Read the runs and lay out what is asked for."""
     from fresh.experiments.results import read_results
     from fresh.experiments.significance import read_question, welch_table
-    from fresh.experiments.store import Runs
+    from fresh.experiments.store import RunStore
     from fresh.experiments.tables import pivot, relative
 
-    everything, results = read_results(Runs(args.runs), args.experiment), chosen_of(args)
+    everything, results = read_results(RunStore(args.runs), args.experiment), chosen_of(args)
     figures, marked = listed(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
@@ -107,7 +107,7 @@ def listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def put(sheet: "Sheet", form: str, output: str) -> None:
+def put(sheet: "Table", form: str, output: str) -> None:
     """Write a table in some form; remarks do not go among comma-separated values, but are shown."""
     from fresh._io import write_text
 
@@ -120,29 +120,29 @@ def put(sheet: "Sheet", form: str, output: str) -> None:
         print("\n".join(sheet.remarks), file=sys.stderr)
 
 
-def show(sheet: "Sheet") -> None:
+def show(sheet: "Table") -> None:
     """Show a table in a terminal: where there is little room, names are broken, and ranges stand below means."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from fresh.highlight import VISIBLE
+    from fresh.highlight import CONTROL_PICTURES
 
     laid = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for place, head in enumerate(sheet.heads):
         is_label = place < sheet.n_labels
         longest = max((len(word) for row in sheet.rows for word in row[place].split()), default=0)
         laid.add_column(
-            Text(head.translate(VISIBLE)),
+            Text(head.translate(CONTROL_PICTURES)),
             justify="left" if is_label else "right",
             overflow="fold",
             min_width=None if is_label else longest,
         )
     for number, row in enumerate(sheet.rows):
         styles = ("bold" if (number, place) in sheet.best else "" for place in range(len(row)))
-        laid.add_row(*(Text(cell.translate(VISIBLE), style) for cell, style in zip(row, styles, strict=True)))
+        laid.add_row(*(Text(cell.translate(CONTROL_PICTURES), style) for cell, style in zip(row, styles, strict=True)))
     console = Console()
     console.print(laid, crop=False)  # a figure that lacks a digit is a wrong one
     for remark in sheet.remarks:
-        console.print(remark.translate(VISIBLE), highlight=False, markup=False)
+        console.print(remark.translate(CONTROL_PICTURES), highlight=False, markup=False)

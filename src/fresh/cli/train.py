@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from fresh.pipeline import train
     from fresh.reporting.console import show_report
     from fresh.resume import unfinished
-    from fresh.training.distributed import team
+    from fresh.training.distributed import process_group
 
     places = {"out": args.out, "overwrite": args.overwrite, "data_dir": args.data_dir, "config": args.config}
     try:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         kept = unfinished(Path(args.out))
         print(f"\nInterrupted. {kept or 'No epoch was finished, so nothing is kept.'}", file=sys.stderr)
         return INTERRUPTED
-    if not team().leads:
+    if not process_group().is_main:
         return 0
     if model.report is not None:
         show_report(Console(), model.report)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fresh.config import below, refuse
+from fresh.config import check_min, raise_all
 from fresh.data.readers import LIMITS, ReadLimits
 
 Format = Literal["auto", "table", "label_studio", "doccano", "prodigy", "potato", "eraser"]
@@ -48,8 +48,8 @@ class DataConfig:
     """Most that a packed file may unpack to, as a multiple of its size; 16 MB are always allowed."""
 
     def __post_init__(self) -> None:
-        too_low = below(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked)
-        refuse(*self.wrong_columns(), *self.wrong_shares(), self.wrong_agreement(), *too_low)
+        too_low = check_min(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked)
+        raise_all(*self.wrong_columns(), *self.wrong_shares(), self.wrong_agreement(), *too_low)
 
     @property
     def limits(self) -> ReadLimits:

@@ -12,10 +12,8 @@ from typing import Any
 from fresh.data.readers import (
     GZIP,
     LIMITS,
-    DataError,
     ReadLimits,
     Row,
-    RowError,
     check_span,
     check_unpacked,
     parse_json_lines,
@@ -23,6 +21,7 @@ from fresh.data.readers import (
     refuse_empty,
 )
 from fresh.document import with_words
+from fresh.errors import DataError, RowError
 from fresh.text import Spans
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz")

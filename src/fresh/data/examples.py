@@ -13,10 +13,11 @@ import numpy as np
 from fresh.data.annotation.aggregate import Marks, Unanswered, touched, vote
 from fresh.data.annotation.detect import unified
 from fresh.data.config import DataConfig
-from fresh.data.readers import STANDARD_INPUT, DataError, ReadLimits, Row, RowError, Source, check_span, read_rows
+from fresh.data.readers import STANDARD_INPUT, ReadLimits, Row, Source, check_span, read_rows
 from fresh.data.tables import is_null
 from fresh.document import Document, Example, Mask, words_at
-from fresh.highlight import VISIBLE
+from fresh.errors import DataError, RowError
+from fresh.highlight import CONTROL_PICTURES
 from fresh.rationale import Words
 from fresh.text import Spans, split_at_spaces, split_words
 
@@ -51,7 +52,7 @@ class BadRows:
         more = self.count - len(self.messages)
         rest = f" (and {more} more)" if more else ""
         return f"Left out {self.count} of {self.total} rows: {' '.join(self.messages)}{rest}{widened}".translate(
-            VISIBLE
+            CONTROL_PICTURES
         )
 
 

@@ -16,7 +16,7 @@ SIZE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class TrainingFingerprints:
     """The texts of train and dev, each with its query, as digests in order."""
 
     digests: NDArray[np.uint64]

@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.data.tables import is_frame, records_of
+from fresh.errors import DataError, RowError
 from fresh.text import Joined, Spans
 
 Source = str | os.PathLike[str] | Iterable[Any]
@@ -34,19 +35,6 @@ BATCH = 8  # rows of a Parquet file at a time: each may be as large as a row may
 WHITESPACE = re.compile(r"[ \t\n\r]*")
 GZIP = b"\x1f\x8b"  # the first two bytes of a gzip file
 ALWAYS_UNPACKED = 16 * MEGABYTE  # a packed file may unpack to this much in any case
-
-
-class DataError(ValueError):
-    """Data that cannot be used as it is."""
-
-
-class RowError(DataError):
-    """One row that cannot be used; the others can."""
-
-    def __init__(self, place: str, problem: str, way_out: str, *, set_aside: bool = False) -> None:
-        super().__init__(f"{place}: {problem} {way_out}")
-        self.brief = f"{place}: {problem}"
-        self.set_aside = set_aside  # by the people who annotated it: left out and counted, whatever the settings say
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,8 +364,8 @@ def delimited_row(columns: list[str], cells: list[str], name: str, line_number: 
 
 def read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Read a Parquet file, a few rows at a time."""
-    pyarrow = load_extra("pyarrow", "data", "Reading Parquet")
-    parquet = load_extra("pyarrow.parquet", "data", "Reading Parquet")
+    pyarrow = optional_import("pyarrow", "data", "Reading Parquet")
+    parquet = optional_import("pyarrow.parquet", "data", "Reading Parquet")
     try:
         with parquet.ParquetFile(path) as file:
             batches = check_batches(file.iter_batches(batch_size=BATCH), path.stat().st_size, name, limits)

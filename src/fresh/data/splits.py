@@ -15,20 +15,21 @@ from fresh.data.annotation.detect import wrong_kind
 from fresh.data.config import DataConfig
 from fresh.data.eraser import is_eraser, open_eraser
 from fresh.data.examples import BadRows, examples_in, read_documents, read_examples
-from fresh.data.readers import READERS, DataError, ReadLimits, Row, read_rows
+from fresh.data.readers import READERS, ReadLimits, Row, read_rows
 from fresh.document import Example
+from fresh.errors import DataError
 
 __all__ = [
     "BadRows",
     "DataConfig",
     "DataError",
     "Splits",
-    "cut_off",
-    "digest_of",
+    "dataset_digest",
     "load_splits",
     "read_documents",
     "read_examples",
     "read_parts",
+    "split_off",
 ]
 
 Examples = tuple[Example, ...]
@@ -90,7 +91,7 @@ class Splits:
             )
 
 
-def digest_of(examples: Iterable[Example]) -> str:
+def dataset_digest(examples: Iterable[Example]) -> str:
     """Digest words, queries, labels and people's rationales, in their order."""
     digest = hashlib.sha256()
     for example in examples:
@@ -114,7 +115,7 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
     n_train = len(found["train"])
     n_dev = 0 if "dev" in found else max(1, round(n_train * config.dev_share))
     n_test = 0 if "test" in found else max(1, round(n_train * config.test_share))
-    train, dev, test = cut_off(found["train"], n_dev, n_test, seed)
+    train, dev, test = split_off(found["train"], n_dev, n_test, seed)
     return Splits(train, found.get("dev", dev), found.get("test", test))
 
 
@@ -200,7 +201,7 @@ def read_files(paths: Sequence[Path], limits: ReadLimits) -> list[Iterator[Row]]
     return [read_rows(path, path.name if names[path.name] == 1 else path.as_posix(), limits) for path in paths]
 
 
-def cut_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -> tuple[Examples, Examples, Examples]:
+def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -> tuple[Examples, Examples, Examples]:
     """Divide examples into train, dev and test, in their old order, with the same mix of classes in each.
 
     Every class keeps an example in train. Test comes from the front and dev from the back of each class's shuffled

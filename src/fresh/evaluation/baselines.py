@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fresh.attribution.support_model import Support, text_of
+from fresh.attribution.support_model import SupportModel, text_of
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.evaluation.length_check import reader_of
@@ -15,16 +15,16 @@ from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
-from fresh.selection.extractors import KeepAll
+from fresh.selection.extractors import FullText
 from fresh.training.config import ClassifierConfig
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
     """Models of the same kind that read something else, as far as they were trained."""
 
-    full_text: Support | Predictor | None = None
+    full_text: SupportModel | Predictor | None = None
     random: Predictor | None = None
     """Reads random words, as many as a rationale has."""
     complement: Predictor | None = None
@@ -47,7 +47,7 @@ class Baselines:
 
 def is_baseline(model: Rationalizer) -> bool:
     """Say whether a model is itself what others are held against."""
-    return isinstance(model.extractor, KeepAll) or model.settings.get("method") == "random"
+    return isinstance(model.extractor, FullText) or model.settings.get("method") == "random"
 
 
 def drawn_masks(model: Rationalizer, documents: Sequence[Document], masks: Sequence[Mask]) -> list[Mask]:
@@ -72,9 +72,9 @@ def train_baselines(
     splits: Splits,
     model: Rationalizer,
     masks: tuple[Sequence[Mask], Sequence[Mask]],
-    full_text: Support | None,
+    full_text: SupportModel | None,
     config: ClassifierConfig,
-    watch: Watch,
+    context: RunContext,
 ) -> Baselines:
     """Train a predictor on random words, one on what was dropped, and one on all words if there is none yet.
 
@@ -90,12 +90,12 @@ def train_baselines(
             [(item.document.cut(mask), item.label) for item, mask in zip(part, given, strict=True)]
             for part, given in zip((splits.train, splits.dev), chosen, strict=True)
         )
-        return Predictor.train(pairs, dev_pairs, config, watch.named(name))
+        return Predictor.train(pairs, dev_pairs, config, context.named(name))
 
     random = teach("random words", [drawn_masks(model, *pair) for pair in zip(parts, masks, strict=True)])
     read = [read_masks(model, part) for part in parts]
     complement = teach("complement", [dropped_masks(*pair) for pair in zip(read, masks, strict=True)])
-    whole: Support | Predictor | None = full_text
+    whole: SupportModel | Predictor | None = full_text
     if whole is None:
         whole = teach("full text", read)
     return Baselines(whole, random, complement, majority)

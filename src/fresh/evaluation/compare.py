@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Any
 
-from fresh._optional import load_extra
-from fresh.config import flatten, unknown
+from fresh._optional import optional_import
+from fresh.config import flatten, suggest
 from fresh.document import Example, Explanation
 from fresh.evaluation.compare_measures import (
     Measured,
@@ -20,7 +20,7 @@ from fresh.evaluation.compare_measures import (
 )
 from fresh.evaluation.comparison_report import SideBySide
 from fresh.evaluation.evaluate import explain_all
-from fresh.evaluation.gold_labels import AnswerKey, check_labels
+from fresh.evaluation.gold_labels import GoldLabels, check_labels
 from fresh.evaluation.warnings import trained_on
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
@@ -45,7 +45,7 @@ def compare(
     labels = check_models(cautioned(models.items(), examples, told), examples)
     measured, views = measure_all(models.items(), examples, progress)
     found = dict(zip(models, measured, strict=True))
-    key = AnswerKey.of(examples, labels)
+    key = GoldLabels.of(examples, labels)
     rows = tuple(model_row(name, key, one) for name, one in found.items())
     tests: list[Pair] = []
     with progress.task("testing", len(pairs)) as advance:
@@ -69,7 +69,7 @@ def compare_groups(
     """
     pairs = pairs_of(list(groups), against)
     check_groups(groups)
-    load_extra("scipy.special", "sklearn", "Welch's t-test")  # before any work is done
+    optional_import("scipy.special", "sklearn", "Welch's t-test")  # before any work is done
     settings: list[dict[str, Any]] = []
 
     def noted() -> Iterator[tuple[str, Rationalizer]]:
@@ -83,7 +83,7 @@ def compare_groups(
     for name, runs in groups.items():
         check_runs(name, dict(zip(runs, islice(written, len(runs)), strict=True)))
     measured, views = measure_all(runs_of(groups), examples, progress)
-    key, rest = AnswerKey.of(examples, labels), iter(measured)
+    key, rest = GoldLabels.of(examples, labels), iter(measured)
     figures = {name: figures_of(key, list(islice(rest, len(runs)))) for name, runs in groups.items()}
     rows = tuple(group_row(name, tuple(groups[name]), one) for name, one in figures.items())
     tests = [test for pair in pairs for test in seed_tests(pair, figures)]
@@ -112,7 +112,7 @@ def pairs_of(names: Sequence[str], against: str | None) -> list[tuple[str, str]]
     if against is None:
         return list(combinations(names, 2))
     if against not in names:
-        raise ValueError(unknown(against, "one of the models", names))
+        raise ValueError(suggest(against, "one of the models", names))
     return [(name, against) for name in names if name != against]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fresh.document import Example, Explanation
 from fresh.evaluation.comparison_report import ModelRow
-from fresh.evaluation.gold_labels import AnswerKey
+from fresh.evaluation.gold_labels import GoldLabels
 from fresh.metrics import plausibility as agreement
 from fresh.metrics.bootstrap import accuracy_interval, macro_f1_interval, ratio_interval
 from fresh.metrics.classification import accuracy, macro_f1
@@ -65,7 +65,7 @@ def measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> Me
     return Measured(answers, n_kept, n_words, sums[marked], counts[marked], marked)
 
 
-def model_row(name: str, key: AnswerKey, measured: Measured) -> ModelRow:
+def model_row(name: str, key: GoldLabels, measured: Measured) -> ModelRow:
     """Work out the figures of one model, with bootstrap intervals over documents, or over texts that these share."""
     numbers = key.numbered(key.gold), key.numbered(measured.answers)
     marked = None if key.texts is None else key.texts[measured.marked]
@@ -83,7 +83,7 @@ Figures = Mapping[str, Sequence[float]]
 """One figure a run, by the name of the figure."""
 
 
-def figures_of(key: AnswerKey, runs: Sequence[Measured]) -> Figures:
+def figures_of(key: GoldLabels, runs: Sequence[Measured]) -> Figures:
     """Work out the figures of each run of a group."""
     figures = {
         "macro_f1": [macro_f1(key.gold, run.answers, key.labels) for run in runs],
@@ -100,7 +100,7 @@ def group_row(name: str, runs: tuple[str, ...], figures: Figures) -> ModelRow:
     return ModelRow(name, **means, runs=runs)
 
 
-def paired_tests(pair: tuple[str, str], key: AnswerKey, first: Measured, second: Measured) -> list[Pair]:
+def paired_tests(pair: tuple[str, str], key: GoldLabels, first: Measured, second: Measured) -> list[Pair]:
     """Test two models on the same documents."""
     gold, one, two = (key.numbered(given) for given in (key.gold, first.answers, second.answers))
     found = (

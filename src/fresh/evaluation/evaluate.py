@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fresh.attribution.registry import scorer_to_dict
-from fresh.attribution.support_model import Support, text_of
-from fresh.data.splits import digest_of
+from fresh.attribution.support_model import SupportModel, text_of
+from fresh.data.splits import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.baselines import Baselines, drawn_masks, dropped_masks, is_baseline, most_frequent, read_masks
 from fresh.evaluation.eraser import write_results
-from fresh.evaluation.gold_labels import AnswerKey, check_labels
+from fresh.evaluation.gold_labels import GoldLabels, check_labels
 from fresh.evaluation.length_check import reader_of
-from fresh.evaluation.measures import figures, read_at_lengths
-from fresh.evaluation.warnings import cautions
+from fresh.evaluation.measures import compute_measures, read_at_lengths
+from fresh.evaluation.warnings import data_warnings
 from fresh.metrics.faithfulness import Readings
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Row
-from fresh.selection.extractors import KeepAll, SaliencyExtractor, at_ratio, select_read
+from fresh.selection.extractors import FullText, SaliencyExtractor, at_ratio, select_masks
 from fresh.selection.tagger import Tagger
 
 TAGGED = {"lei": "Lei et al.", "bastings": "Bastings et al."}
@@ -83,7 +83,7 @@ def evaluate_whole(
     read = read_masks(rationalizer, documents)
     full = beside.read_all(documents, read, progress)
     others = read_others(rationalizer, beside, explained, read, progress)
-    key = AnswerKey.of(examples, labels)
+    key = GoldLabels.of(examples, labels)
     rows = [] if full is None else [key.row(full_text_name(beside), full, 1.0)]
     rows.append(own_row(rationalizer, key, explained))
     rows += [row_at(rationalizer, key, explained, ratio) for ratio in rationalizer.ratios or ()]
@@ -91,9 +91,9 @@ def evaluate_whole(
     rows.append(majority_row(key, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
     by_ratio = read_at_lengths(rationalizer, explained, read, progress)
-    details = figures(rationalizer, examples, explained, full, dropped, by_ratio)
-    notes = (*key.notes, *cautions(rationalizer, examples))
-    unread, digest = share_unread(rationalizer, documents), digest_of(examples)
+    details = compute_measures(rationalizer, examples, explained, full, dropped, by_ratio)
+    notes = (*key.notes, *data_warnings(rationalizer, examples))
+    unread, digest = share_unread(rationalizer, documents), dataset_digest(examples)
     report = Report(len(examples), tuple(rows), unread, notes, details, measured_on=digest)
     return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)
 
@@ -134,17 +134,17 @@ def read_others(
     return found
 
 
-def own_support(rationalizer: Rationalizer) -> Support | None:
+def own_support(rationalizer: Rationalizer) -> SupportModel | None:
     """Find the support model, if there is one."""
     return rationalizer.extractor.support if isinstance(rationalizer.extractor, SaliencyExtractor) else None
 
 
 def full_text_name(beside: Baselines) -> str:
     """Say who read the full text."""
-    return "full text (support model)" if isinstance(beside.full_text, Support) else "full text"
+    return "full text (support model)" if isinstance(beside.full_text, SupportModel) else "full text"
 
 
-def majority_row(key: AnswerKey, label: str) -> Row:
+def majority_row(key: GoldLabels, label: str) -> Row:
     """Measure what always giving one label, without reading, is worth."""
     sure = Prediction(label, {name: float(name == label) for name in key.labels})
     return key.row(f"majority class ({label})", [sure] * len(key.gold), 0.0)
@@ -159,7 +159,7 @@ def share_unread(rationalizer: Rationalizer, documents: Sequence[Document]) -> f
 def name_of(rationalizer: Rationalizer) -> str:
     """Say in a few words how the words are chosen."""
     extractor = rationalizer.extractor
-    if isinstance(extractor, KeepAll):
+    if isinstance(extractor, FullText):
         return "all words"
     if not isinstance(extractor, SaliencyExtractor):
         return "human rationales"
@@ -170,10 +170,10 @@ def name_of(rationalizer: Rationalizer) -> str:
     return f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
 
 
-def row_at(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Explanation], ratio: float) -> Row:
+def row_at(rationalizer: Rationalizer, key: GoldLabels, explained: Sequence[Explanation], ratio: float) -> Row:
     """Measure a rationalizer that serves many lengths at one of them, from the scores that are there."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
-    masks = select_read(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
+    masks = select_masks(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
     rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
     answers = rationalizer.predictor.predict(rationales)
     return key.row_of(f"the same, at {ratio:g}", answers, masks)
@@ -194,7 +194,7 @@ def explain_all(
     return found
 
 
-def own_row(rationalizer: Rationalizer, key: AnswerKey, explained: Sequence[Explanation]) -> Row:
+def own_row(rationalizer: Rationalizer, key: GoldLabels, explained: Sequence[Explanation]) -> Row:
     """Measure the rationalizer itself."""
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
     return replace(key.row_of(name_of(rationalizer), answers, masks), own=True)

@@ -14,7 +14,7 @@ from fresh.reporting.report import Row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnswerKey:
+class GoldLabels:
     """The gold labels of documents, and all there is to measure answers by."""
 
     gold: Sequence[str]
@@ -24,7 +24,7 @@ class AnswerKey:
     """Number of the text of each document, where several have one."""
 
     @classmethod
-    def of(cls, examples: Sequence[Example], labels: Sequence[str]) -> "AnswerKey":
+    def of(cls, examples: Sequence[Example], labels: Sequence[str]) -> "GoldLabels":
         """Take gold labels and texts from examples."""
         texts = number_texts(example.document.words for example in examples)
         return cls([example.label for example in examples], labels, texts)

@@ -5,18 +5,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from fresh.attribution.support_model import text_of
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example
+from fresh.errors import TooLongError
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
-from fresh.nn.tokenizer import TooLongError, WordEncoder
+from fresh.nn.tokenizer import WordTokenizer
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
 
 
-def fitting(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> Splits:
+def drop_too_long_splits(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> Splits:
     """Refuse documents that are too long, or leave them out; say how much truncating leaves unread."""
-    words = WordEncoder(load_encoder(config.encoder, config.pooling), config.long, config.max_pieces)
+    words = WordTokenizer(load_encoder(config.encoder, config.pooling), config.long, config.max_pieces)
     bad = BadRows() if skip_bad else None
     n_words, n_read = 0, 0
     parts: list[tuple[Example, ...]] = []
@@ -44,14 +45,14 @@ def note(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
         bad.add(str(problem))
 
 
-def fitting_examples(examples: Sequence[Example], model: Rationalizer, bad: BadRows) -> list[Example]:
+def drop_too_long_examples(examples: Sequence[Example], model: Rationalizer, bad: BadRows) -> list[Example]:
     """Take the examples that a model can read, and count the others."""
     _, problems = reader_of(model).measure([text_of(example.document) for example in examples])
     note(problems.values(), bad)
     return [example for number, example in enumerate(examples) if number not in problems]
 
 
-def leave_out_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRows) -> Iterator[Document]:
+def drop_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRows) -> Iterator[Document]:
     """Pass on the documents that a model can read, and count the others."""
     words = reader_of(model)
     for document in documents:
@@ -61,7 +62,7 @@ def leave_out_too_long(documents: Iterator[Document], model: Rationalizer, bad: 
             yield document
 
 
-def reader_of(model: Rationalizer) -> WordEncoder:
+def reader_of(model: Rationalizer) -> WordTokenizer:
     """Find what reads whole documents first: the support model, which may truncate, or else the predictor."""
     extractor = model.extractor
     if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):

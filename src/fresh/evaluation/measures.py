@@ -19,14 +19,14 @@ from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Figures
 from fresh.selection.discretizers import Contiguous, TopK
-from fresh.selection.extractors import select_read
+from fresh.selection.extractors import select_masks
 
 AGREEMENT = ("token precision", "token recall", "token F1", "IoU-F1 at .5", "AUPRC of scores")
 """Figures of agreement with people, in the order in which they are shown."""
 Answers = Sequence[Prediction]
 
 
-def figures(
+def compute_measures(
     model: Rationalizer,
     examples: Sequence[Example],
     explained: Sequence[Explanation],
@@ -137,7 +137,7 @@ def read_at_lengths(
     found: dict[float, Readings] = {}
     with progress.task("reading less", len(AOPC_RATIOS) * len(explained)) as advance:
         for ratio in AOPC_RATIOS:
-            masks = select_read(cut(ratio), saliencies)
+            masks = select_masks(cut(ratio), saliencies)
             documents = [item.document for item in explained]
             rationales, complements = (
                 model.predictor.predict([item.cut(mask) for item, mask in zip(documents, given, strict=True)])

@@ -9,7 +9,7 @@ FEW = 30
 """Documents below which intervals are too wide to say much, and not wide enough."""
 
 
-def cautions(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:
+def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:
     """Say what is wrong with documents to measure a model on: few, of one class, trained on, or without marks."""
     return (*trained_on(model, examples), *of_one_class(examples), *few(examples), *unmarked(examples))
 

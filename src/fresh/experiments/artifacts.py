@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fresh._io import written_whole
-from fresh.attribution.support_model import Support
+from fresh._io import atomic_write
+from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
-from fresh.experiments.store import BusyError, Runs
+from fresh.experiments.store import BusyError, RunStore
 from fresh.methods.config import CUTS_EACH, FreshConfig, NetworksConfig
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.joint import learn_joint
@@ -22,9 +22,9 @@ from fresh.methods.rationales import SUPPORT, build_scorer, score_all
 from fresh.methods.registry import scheme_of
 from fresh.persistence import drop_folder
 from fresh.rationale import Words
-from fresh.training.checkpoint import is_over
+from fresh.training.checkpoint import is_training_complete
 from fresh.training.config import TrainConfig
-from fresh.training.loop import Watch, quickly
+from fresh.training.loop import RunContext, inference_precision
 
 PARTS = ("train", "dev", "test")
 SCORES = "scores.npz"
@@ -55,28 +55,28 @@ def told_apart(document: Document) -> tuple[str, Words, Words]:
     return document.id, document.words, document.query
 
 
-def support_of(splits: Splits, config: NetworksConfig, watch: Watch) -> Support:
+def support_of(splits: Splits, config: NetworksConfig, context: RunContext) -> SupportModel:
     """Train a support model, or go on with the one that is kept in the watch's folder, to its end."""
-    return Support.train(splits.train, splits.dev, config.classifier, watch.named(SUPPORT))
+    return SupportModel.train(splits.train, splits.dev, config.classifier, context.named(SUPPORT))
 
 
-def is_trained(config: TrainConfig, watch: Watch) -> bool:
+def is_trained(config: TrainConfig, context: RunContext) -> bool:
     """Say whether a network is kept that was trained to its end."""
-    return is_over(watch.kept, config.epochs, config.patience)
+    return is_training_complete(context.kept, config.epochs, config.patience)
 
 
-def train_gate(splits: Splits, config: GateConfig, watch: Watch) -> None:
+def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
     """Train a gate, and keep the states that are best for each way to cut it.
 
     :param watch: Has the name of the method.
     """
     own, *others = CUTS_EACH
-    learn_joint(splits, replace(config, discretizer=own), scheme_of(watch.name, config), watch, others)
+    learn_joint(splits, replace(config, discretizer=own), scheme_of(context.name, config), context, others)
 
 
-def kept_for(discretizer: str, watch: Watch) -> Watch:
+def kept_for(discretizer: str, context: RunContext) -> RunContext:
     """Say where the state of a gate is that is best for how it is cut."""
-    return watch if discretizer == CUTS_EACH[0] else watch.within(discretizer)
+    return context if discretizer == CUTS_EACH[0] else context.within(discretizer)
 
 
 def is_kept(folder: Path) -> bool:
@@ -84,7 +84,7 @@ def is_kept(folder: Path) -> bool:
     return (folder / SCORES).is_file()
 
 
-def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Support, watch: Watch) -> None:
+def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: SupportModel, context: RunContext) -> None:
     """Score all documents and write the scores to a file.
 
     It is done with the numbers that training computes with.
@@ -92,15 +92,15 @@ def keep_scores(folder: Path, splits: Splits, config: FreshConfig, support: Supp
     :param watch: Has what was noted while the support model was trained.
     """
     scorer = build_scorer(config, support, None)
-    arrays: dict[str, np.ndarray] = {"notes": np.array(watch.notes, dtype=str)}
+    arrays: dict[str, np.ndarray] = {"notes": np.array(context.notes, dtype=str)}
     for part in PARTS:
-        with quickly(support.classifier, config.train):
-            found = score_all(scorer, getattr(splits, part), watch.progress, f"scores of {part}")
+        with inference_precision(support.classifier, config.train):
+            found = score_all(scorer, getattr(splits, part), context.progress, f"scores of {part}")
         arrays[f"{part} scores"] = np.concatenate([saliency.scores for saliency in found])
         arrays[f"{part} targets"] = np.array([saliency.target for saliency in found])
         arrays[f"{part} read"] = np.array([-1 if item.n_read is None else item.n_read for item in found])
     folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(folder / SCORES) as place, place.open("wb") as file:
+    with atomic_write(folder / SCORES) as place, place.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
@@ -128,7 +128,7 @@ def scores_in(
         yield told_apart(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)
 
 
-def drop_shared(runs: Runs, key: str) -> None:
+def drop_shared(runs: RunStore, key: str) -> None:
     """Remove what runs share, unless somebody is at it just now."""
     with contextlib.suppress(BusyError), runs.claimed(key):
         drop_folder(runs.shared(key))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fresh.config import ConfigError, unknown
+from fresh.config import suggest
+from fresh.errors import ConfigError
 from fresh.experiments.expected import expected_curve
 from fresh.experiments.figure_config import FigureConfig
 from fresh.experiments.mixture import differing
@@ -137,7 +138,7 @@ def check(results: Sequence[Result], config: FigureConfig) -> None:
     rows = list(dict.fromkeys(result.row for result in results))
     for row in config.against:
         if row not in rows:
-            raise ConfigError(unknown(row, "a row of this experiment", rows))
+            raise ConfigError(suggest(row, "a row of this experiment", rows))
 
 
 def trials(runs: Sequence[Result]) -> list[Result]:

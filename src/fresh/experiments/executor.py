@@ -7,14 +7,14 @@ from fresh.experiments.plan import Task
 from fresh.experiments.worker import Outcome
 
 
-class Ended(NamedTuple):
+class TaskEnd(NamedTuple):
     """A task, and how it ended; None if its worker died."""
 
     task: Task
     outcome: Outcome | None
 
 
-class Engine(Protocol):
+class Executor(Protocol):
     """Has workers that do tasks."""
 
     @property
@@ -30,7 +30,7 @@ class Engine(Protocol):
         """Have a task done by a worker that is free."""
         ...
 
-    def wait(self) -> Ended:
+    def wait(self) -> TaskEnd:
         """Wait until one of the tasks that were started ends."""
         ...
 
@@ -43,7 +43,7 @@ class Engine(Protocol):
         ...
 
 
-class View(Protocol):
+class ProgressView(Protocol):
     """Shows how far a grid has come."""
 
     def expect(self, tasks: Sequence[Task]) -> None:

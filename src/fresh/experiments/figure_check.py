@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fresh.config import ConfigError, unknown
+from fresh.config import suggest
+from fresh.errors import ConfigError
 from fresh.experiments.curves import TRIAL, by, check, number, trials
 from fresh.experiments.figure_config import TRIALS, FigureConfig, read_figure
-from fresh.experiments.grid import Cell
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.measure import FIGURES
 from fresh.experiments.results import TIMED, Result, where, written
 from fresh.methods.listed import CONFIGS
@@ -19,7 +20,7 @@ OPTION = re.compile(r"--(?=[a-z])")
 """What makes an option of `fresh plot` out of a setting of [figure]."""
 
 
-def wrong_figure(given: Mapping[str, Any], cells: Sequence[Cell]) -> Iterator[str]:
+def wrong_figure(given: Mapping[str, Any], cells: Sequence[RunSpec]) -> Iterator[str]:
     """Say why a figure could not be drawn, even when all runs are done."""
     try:
         config = read_figure(given, {})
@@ -30,7 +31,7 @@ def wrong_figure(given: Mapping[str, Any], cells: Sequence[Cell]) -> Iterator[st
         yield from (f"[figure]: {OPTION.sub('', problem)}" for problem in str(error).splitlines())
 
 
-def to_be(cell: Cell) -> Result:
+def to_be(cell: RunSpec) -> Result:
     """Make what a run will come to, as far as it is known."""
     usual = {"ratio": None} if cell.method in CONFIGS and owns(CONFIGS[cell.method], "ratio") else {}
     settings = {"method": cell.method, "reads": cell.reads, **usual, **cell.settings}
@@ -45,7 +46,7 @@ def check_called(results: Sequence[Result], config: FigureConfig) -> None:
     names = (*PLAIN, *settings, *panels, *rows, *map(by(config), results), *FIGURES, *TIMED, TRIALS)
     known = list(dict.fromkeys(names))
     wrong = [
-        unknown(name, "the name of an axis, a panel or a line", known) for name in config.names if name not in known
+        suggest(name, "the name of an axis, a panel or a line", known) for name in config.names if name not in known
     ]
     if wrong:
         raise ConfigError("\n".join(wrong))
@@ -55,7 +56,7 @@ def check_runs(results: Sequence[Result], config: FigureConfig) -> None:
     """Refuse figures that are never measured, and runs of which nothing can be drawn."""
     wanted = [config.y, *([config.x] if config.kind == "scatter" else [])]
     known = (*FIGURES, *TIMED)
-    wrong = [unknown(name, "a figure of a run", known) for name in wanted if name not in known]
+    wrong = [suggest(name, "a figure of a run", known) for name in wanted if name not in known]
     if wrong:
         raise ConfigError("\n".join(wrong))
     check_called(results, config)

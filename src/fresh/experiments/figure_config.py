@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from fresh.config import ConfigError, from_mapping, to_mapping, unknown
+from fresh.config import from_mapping, suggest, to_mapping
+from fresh.errors import ConfigError
 from fresh.experiments.results import MAIN, SECONDS
 
 Kind = Literal["lines", "scatter", "evp"]
@@ -66,7 +67,7 @@ def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureC
     named = [table(source.get("names", {}), "names", "{ ratio = 'share of words' }") for source in (given, options)]
     whole = {**(given if same else {}), **options, "names": {**named[0], **named[1]}}
     names = [item.name for item in fields(FigureConfig)]
-    wrong = [unknown(name, "a setting of a figure", names) for name in whole if name not in names]
+    wrong = [suggest(name, "a setting of a figure", names) for name in whole if name not in names]
     if wrong:
         raise ConfigError("\n".join(wrong))
     own = [item.name for item in fields(Layout)]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fresh.config import ConfigError, flatten, to_mapping
+from fresh.config import flatten, to_mapping
 from fresh.data.corpora import find_corpus
-from fresh.data.splits import DataError
+from fresh.errors import ConfigError, DataError
 from fresh.experiments.refusal import Place
 from fresh.methods.config import FreshConfig, FullTextConfig
 from fresh.methods.gate_config import GateConfig
@@ -23,7 +23,7 @@ Reads = Literal["rationale", "complement"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RunSpec:
     """One training of a grid."""
 
     row: str
@@ -89,7 +89,7 @@ class Grid:
 
     name: str
     about: str
-    cells: tuple[Cell, ...]
+    cells: tuple[RunSpec, ...]
     figure: Mapping[str, Any] = field(default_factory=dict)
     """What `fresh plot` draws of it if nothing else is said."""
 
@@ -98,7 +98,7 @@ class Checked(NamedTuple):
     """A grid, its runs that can be as far as is known, and what is wrong with which others."""
 
     grid: Grid
-    pairs: list[tuple[Cell, Run]]
+    pairs: list[tuple[RunSpec, Run]]
     wrong: dict[str, list[Place]]
 
 
@@ -137,7 +137,7 @@ def checked(grid: Grid, data_dir: Path | None) -> Checked:
     return found
 
 
-def refuse_reads(cell: Cell, run: Run) -> None:
+def refuse_reads(cell: RunSpec, run: Run) -> None:
     """Refuse to read what was dropped where nothing is, or where it is not known beforehand."""
     plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.tags
     if cell.reads == "complement" and not plain:

@@ -11,10 +11,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import ConfigError, attempt, read_toml
+from fresh.config import read_toml, try_convert
 from fresh.data.corpora import CORPORA
+from fresh.errors import ConfigError
 from fresh.experiments.figure_check import wrong_figure
-from fresh.experiments.grid import Cell, Grid, Reads
+from fresh.experiments.grid import Grid, Reads, RunSpec
 from fresh.experiments.grid_keys import OWN, short_names, wrong_names
 from fresh.experiments.grid_set import had, of_no_run, wrong_method
 from fresh.experiments.grid_validation import (
@@ -49,7 +50,7 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     given |= {} if documents is None else {"documents": documents}
     problems = [*wrong_tables(given), *wrong_values(given)] or list(wrong_rows(given))
     problems = problems or [*wrong_corpora(given, asked), *wrong_names(given, asked), *wrong_method(given, asked)]
-    cells: list[Cell] = []
+    cells: list[RunSpec] = []
     if not problems:
         cells, problems = expanded(given, asked, path.parent)
         problems = problems or list(of_no_run(asked, cells))
@@ -61,7 +62,7 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     return Grid(str(given.get("name", path.stem)), str(given.get("about", "")), tuple(cells), given.get("figure", {}))
 
 
-def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path) -> tuple[list[Cell], list[str]]:
+def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path) -> tuple[list[RunSpec], list[str]]:
     """Expand all rows, and say what is wrong with them."""
     rows: list[Row] = []
     problems: list[str] = []
@@ -77,7 +78,7 @@ def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Pat
 
 def cells_of(
     row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path
-) -> Iterator[Cell]:
+) -> Iterator[RunSpec]:
     """Expand one row: each of its lists, and of those of the grid, stands for as many trainings as it is long.
 
     :param folder: Where files of corpora of one's own are looked for.
@@ -100,7 +101,7 @@ def cells_of(
         for trial, drawn in draws(row, method, settings["seed"]):
             new = {key: value for key, value in drawn.items() if key not in overrides}
             whole = scaled({**settings, **new}, ratio_of(corpus, about))
-            yield Cell(name + trial, corpus, whole, reads, given.get("documents"), data)
+            yield RunSpec(name + trial, corpus, whole, reads, given.get("documents"), data)
 
 
 def choices(
@@ -151,7 +152,7 @@ def of_others(name: str, method: str) -> bool:
 
 def seed_of(settings: Mapping[str, Any]) -> int:
     """Take the seed, which draws are made from before any other setting is looked at."""
-    seed = attempt(settings["seed"], int)
+    seed = try_convert(settings["seed"], int)
     if seed is MISSING or seed < 0:
         raise ConfigError(f"seed must be a whole number of at least 0, got {settings['seed']!r}.")
     return int(seed)

@@ -4,9 +4,10 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fresh.config import ConfigError, flatten, settings_of, unknown, unknown_setting
+from fresh.config import flatten, settings_of, suggest, suggest_setting
+from fresh.errors import ConfigError
 from fresh.experiments.wording import known
-from fresh.likeness import nearest
+from fresh.likeness import nearest_name
 from fresh.methods.listed import CONFIGS
 from fresh.methods.registry import owns
 from fresh.methods.run_config import RunConfig
@@ -63,7 +64,7 @@ def wrong_part(name: str, parts: Sequence[str]) -> str:
 
     :param parts: The parts that there are.
     """
-    meant = nearest(name, known()) if nearest(name, parts) is None else None
+    meant = nearest_name(name, known()) if nearest_name(name, parts) is None else None
     if name in HOMES:
         home = HOMES[name]
     elif name in sections():
@@ -71,7 +72,7 @@ def wrong_part(name: str, parts: Sequence[str]) -> str:
     elif meant is not None:
         home = f"The setting {meant} stands in [settings], in [grid] or in a row."
     else:
-        return unknown(name, "a part of a grid", parts)
+        return suggest(name, "a part of a grid", parts)
     return f"{name} is not a part of a grid. {home}"
 
 
@@ -96,7 +97,7 @@ def wrong_in(place: str, table: Mapping[str, Any], own: Sequence[str]) -> Iterat
             continue
         if isinstance(value, Mapping) and name not in sections():
             tables = [*(item for item in own if item == "draw"), *sections()]
-            yield f"{place}: {unknown(name, 'a table of settings', tables)}"
+            yield f"{place}: {suggest(name, 'a table of settings', tables)}"
         else:
             yield from (
                 f"{place}: {wrong_name(short, own)}" for short in short_names({name: value}) if short not in known()
@@ -107,6 +108,6 @@ def wrong_name(name: str, own: Sequence[str]) -> str:
     """Say that a name is not one of a setting, and what is more like it, or where it belongs."""
     if name in HOMES:
         return f"{name} is not a setting. {HOMES[name]}"
-    if "." in name or nearest(name, known()) is not None:
-        return unknown_setting(name, paths())
-    return unknown(name, "a setting", [*own, *known()])
+    if "." in name or nearest_name(name, known()) is not None:
+        return suggest_setting(name, paths())
+    return suggest(name, "a setting", [*own, *known()])

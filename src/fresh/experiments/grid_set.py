@@ -4,8 +4,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fresh.config import unknown
-from fresh.experiments.grid import Cell
+from fresh.config import suggest
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.grid_keys import short_names
 from fresh.experiments.grid_validation import as_list
 from fresh.experiments.wording import known
@@ -44,7 +44,7 @@ def why_lacking(name: str, method: str, chosen: tuple[tuple[str, str], ...]) -> 
     return next((problem for problem in after if problem not in before), None)
 
 
-def of_no_run(asked: Mapping[str, Any], cells: Sequence[Cell]) -> Iterator[str]:
+def of_no_run(asked: Mapping[str, Any], cells: Sequence[RunSpec]) -> Iterator[str]:
     """Name what was asked for and no run has."""
     for name in asked:
         if name != "corpus" and cells and not any(name in cell.settings for cell in cells):
@@ -56,7 +56,7 @@ def wrong_method(given: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator
     """Refuse a method that is none, and one for rows that say theirs: they would not hold what they are called."""
     methods = as_list(asked.get("method", []))
     strange = [str(method) for method in methods if method not in CONFIGS]
-    yield from (f"--set: {unknown(method, 'a method', CONFIGS)}" for method in strange)
+    yield from (f"--set: {suggest(method, 'a method', CONFIGS)}" for method in strange)
     if strange or not methods:
         return
     own = [(row, as_list(short_names(row)["method"])) for row in given["rows"] if "method" in row]

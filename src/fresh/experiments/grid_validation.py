@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.data.corpora import CORPORA
-from fresh.experiments.grid import Cell
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.grid_keys import wrong_part
 
 TABLES = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
@@ -17,11 +17,11 @@ TABLES = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "
 class Row:
     """What a row of a grid file stands for."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[RunSpec, ...]
     spans: Mapping[str, Any]
     """What is drawn anew for each seed, and from where."""
 
-    def lasting(self, cell: Cell) -> dict[str, Any]:
+    def lasting(self, cell: RunSpec) -> dict[str, Any]:
         """List what its runs of one name on one corpus have in common: all but the seed, and what is drawn."""
         settings = {name: value for name, value in cell.settings.items() if name != "seed"}
         return {"method": cell.method, "reads": cell.reads, **settings, **self.spans}
@@ -97,7 +97,7 @@ def wrong_corpora(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Ite
         elif name in tables:
             yield f"the corpus {name} has no data. Say where it is: data = 'FILE' in [corpora.{name}]."
         else:
-            yield unknown(name, "a corpus of this grid or of the paper", known)
+            yield suggest(name, "a corpus of this grid or of the paper", known)
     for name in () if strange else tables:
         if name not in used:
             way_out = "Mend its name, name it in corpus too, or leave it out."
@@ -106,7 +106,7 @@ def wrong_corpora(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Ite
 
 def namesakes(rows: Sequence[Row]) -> Iterator[str]:
     """Name runs that a table could not tell apart, or would take for one with several seeds."""
-    found: dict[tuple[str, str], tuple[Cell, dict[str, Any]]] = {}
+    found: dict[tuple[str, str], tuple[RunSpec, dict[str, Any]]] = {}
     told: set[tuple[str, str]] = set()
     for row in rows:
         for cell in row.cells:

@@ -15,7 +15,7 @@ from rich.text import Text
 from fresh.experiments.heartbeat import drop_pulse, read_pulse
 from fresh.experiments.plan import Task
 from fresh.experiments.results import MAIN, Result, grouped, read_results, values_of
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 from fresh.metrics.estimate import short
 
@@ -92,7 +92,7 @@ class Patient(Console):
 class LiveView:
     """Shows grids while they are done: a table that fills up, or a line for each run where there is no terminal."""
 
-    def __init__(self, runs: Runs, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
+    def __init__(self, runs: RunStore, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
         self.console: Console = Patient(stderr=True)
         self.runs, self.experiments = runs, experiments
         self.left: dict[str, Task] = {}

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torch
 
-from fresh.config import ConfigError
-from fresh.experiments.executor import Ended
+from fresh.errors import ConfigError
+from fresh.experiments.executor import TaskEnd
 from fresh.experiments.plan import Task
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 GB_A_WORKER = 16
@@ -44,7 +44,7 @@ def serve(wire: Connection, folder: Path, data_dir: Path | None, card: str | Non
     if card is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = card  # in time: torch looks at the cards when it needs one
     torch.set_num_threads(n_threads)
-    worker = Worker(Runs(folder), data_dir)
+    worker = Worker(RunStore(folder), data_dir)
     while True:
         try:
             task = wire.recv()
@@ -61,7 +61,7 @@ def end_with_parent() -> None:
     os._exit(1)
 
 
-class Local:
+class LocalExecutor:
     """Does tasks in processes of its own, each of which stays for the next task."""
 
     def __init__(self, folder: Path, data_dir: Path | None, n_workers: int | None = None) -> None:
@@ -117,19 +117,19 @@ class Local:
         assert hand.task is not None
         return hand.task
 
-    def wait(self) -> Ended:
+    def wait(self) -> TaskEnd:
         """Wait until a process ends a task, or dies."""
         if self.lost:
-            return Ended(self.lost.popleft(), None)
+            return TaskEnd(self.lost.popleft(), None)
         busy = {hand.wire: hand for hand in self.hands if hand.task is not None}
         hand = busy[next(wire for wire in wait(list(busy)) if isinstance(wire, Connection))]
         try:
             outcome: Outcome = hand.wire.recv()
         except (EOFError, OSError):
-            return Ended(self.dismiss(hand), None)
+            return TaskEnd(self.dismiss(hand), None)
         task, hand.task = hand.task, None
         assert task is not None
-        return Ended(task, outcome)
+        return TaskEnd(task, outcome)
 
     def make_room(self) -> None:
         """End all processes but one that have nothing to do: each holds some memory of a card."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import fresh
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.results import Result, each_once
 from fresh.experiments.store import REPORT, TIMES
 from fresh.training.config import LATER

@@ -9,17 +9,17 @@ from torch import nn
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.evaluation.evaluate import explain_all, share_unread
-from fresh.evaluation.gold_labels import AnswerKey
+from fresh.evaluation.gold_labels import GoldLabels
 from fresh.evaluation.measures import AGREEMENT, named, unzipped
 from fresh.experiments.artifacts import Known
-from fresh.experiments.grid import Cell
+from fresh.experiments.grid import RunSpec
 from fresh.experiments.results import EXPLAIN_SECONDS
 from fresh.methods import full_text
 from fresh.methods.config import FreshConfig, FullTextConfig
 from fresh.methods.fresh import train_scored
 from fresh.methods.rationales import SUPPORT, has_rationale, score_and_cut
 from fresh.methods.registry import train_method
-from fresh.methods.result import Trained, cut_all
+from fresh.methods.result import MethodResult, cut_examples
 from fresh.metrics.plausibility import compare
 from fresh.pipeline import Run
 from fresh.predictor import Predictor
@@ -29,7 +29,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
 from fresh.training.config import TrainConfig
-from fresh.training.loop import Watch, quickly
+from fresh.training.loop import RunContext, inference_precision
 
 FIGURES = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
@@ -41,20 +41,20 @@ Measured = tuple[dict[str, float], dict[str, float]]
 """Figures, and times."""
 
 
-def train(splits: Splits, cell: Cell, run: Run, known: Known | None, watch: Watch) -> Trained:
+def train(splits: Splits, cell: RunSpec, run: Run, known: Known | None, context: RunContext) -> MethodResult:
     """Train a model, from scores that are known where there are any."""
     if known is not None and isinstance(run.method, FreshConfig):
-        return train_scored(splits, run.method, known, watch)
+        return train_scored(splits, run.method, known, context)
     if isinstance(run.method, FullTextConfig):
-        return full_text.train(splits, run.method, watch, SUPPORT)
-    return train_method(cell.method, splits, run.method, watch, None)
+        return full_text.train(splits, run.method, context, SUPPORT)
+    return train_method(cell.method, splits, run.method, context, None)
 
 
-def measure(splits: Splits, trained: Trained, config: TrainConfig) -> Measured:
+def measure(splits: Splits, trained: MethodResult, config: TrainConfig) -> Measured:
     """Measure a model on test, and on dev, with the numbers that it was trained with."""
     with contextlib.ExitStack() as stack:
         for network in networks_of(trained.model):
-            stack.enter_context(quickly(network, config))
+            stack.enter_context(inference_precision(network, config))
         return measure_trained(splits, trained)
 
 
@@ -66,14 +66,14 @@ def networks_of(model: Rationalizer) -> Iterator[nn.Module]:
         yield scorer.network
 
 
-def measure_trained(splits: Splits, trained: Trained) -> Measured:
+def measure_trained(splits: Splits, trained: MethodResult) -> Measured:
     """Measure a model."""
     model = trained.model
     documents = [example.document for example in splits.test]
     started = time.perf_counter()
     explained = explain_all(model, documents, SILENT, "")
     seconds = time.perf_counter() - started
-    on_dev = model.predictor.predict([rationale for rationale, _ in cut_all(splits.dev, trained.dev_masks)])
+    on_dev = model.predictor.predict([rationale for rationale, _ in cut_examples(splits.dev, trained.dev_masks)])
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
     figures = {
         **figures_of(splits, answers, masks, on_dev),
@@ -90,16 +90,18 @@ def unread_by(model: Rationalizer, documents: Sequence[Document]) -> float:
     return scorer.share_unread(documents) if isinstance(scorer, Known) else share_unread(model, documents)
 
 
-def measure_complement(splits: Splits, run: Run, known: Known | None, watch: Watch) -> Measured:
+def measure_complement(splits: Splits, run: Run, known: Known | None, context: RunContext) -> Measured:
     """Train and test a predictor that reads what was dropped."""
     assert isinstance(run.method, FreshConfig)
     assert known is not None
-    marked = score_and_cut(splits, run.method, known, watch, None)
+    marked = score_and_cut(splits, run.method, known, context, None)
     kept = marked.masks, marked.dev_masks, marked.extractor.extract([example.document for example in splits.test])
     dropped = [[~mask for mask in masks] for masks in kept]
-    cuts = [cut_all(part, masks) for part, masks in zip((splits.train, splits.dev, splits.test), dropped, strict=True)]
-    predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, watch.named("complement"))
-    with quickly(predictor.classifier, run.method.train):
+    cuts = [
+        cut_examples(part, masks) for part, masks in zip((splits.train, splits.dev, splits.test), dropped, strict=True)
+    ]
+    predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, context.named("complement"))
+    with inference_precision(predictor.classifier, run.method.train):
         on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
     return figures_of(splits, on_test, dropped[2], on_dev), {}
 
@@ -108,7 +110,7 @@ def figures_of(
     splits: Splits, answers: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
 ) -> dict[str, float]:
     """Hold answers against gold labels."""
-    found = AnswerKey.of(splits.test, splits.labels).row_of("", answers, masks)
+    found = GoldLabels.of(splits.test, splits.labels).row_of("", answers, masks)
     low, high = found.macro_f1_between or (found.macro_f1, found.macro_f1)
     return {
         "macro-F1": found.macro_f1,
@@ -116,7 +118,7 @@ def figures_of(
         "macro-F1 high": high,
         "accuracy": found.accuracy,
         "kept": found.kept,
-        "dev macro-F1": AnswerKey.of(splits.dev, splits.labels).row("", on_dev, 0.0).macro_f1,
+        "dev macro-F1": GoldLabels.of(splits.dev, splits.labels).row("", on_dev, 0.0).macro_f1,
     }
 
 

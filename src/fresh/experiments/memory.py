@@ -10,9 +10,9 @@ from pathlib import Path
 
 import fresh
 from fresh._io import write_text
-from fresh.experiments.grid import Cell, short_hash
+from fresh.experiments.grid import RunSpec, short_hash
 from fresh.experiments.sources import About, Sources
-from fresh.experiments.store import Runs, read_record
+from fresh.experiments.store import RunStore, read_record
 from fresh.pipeline import Run
 
 MOST_FILES = 5000
@@ -24,10 +24,10 @@ Stamp = tuple[str, int, int, int]
 class Memory:
     """Keeps what is known of corpora in a folder of runs, under names that change with every file."""
 
-    runs: Runs
+    runs: RunStore
     stamps: dict[tuple[Path, ...], list[Stamp] | None] = field(default_factory=dict)
 
-    def recall(self, pairs: Sequence[tuple[Cell, Run]], sources: Sources) -> dict[str, Path]:
+    def recall(self, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources) -> dict[str, Path]:
         """Tell sources what is known of their files, and say where to keep what is not."""
         unknown: dict[str, Path] = {}
         for cell, run in pairs:
@@ -64,7 +64,7 @@ def about_in(record: Mapping[str, object] | None) -> About | None:
     return About(digest, n_words) if isinstance(digest, str) and isinstance(n_words, int) else None
 
 
-def files_of(cell: Cell, run: Run, data_dir: Path | None) -> tuple[Path, ...]:
+def files_of(cell: RunSpec, run: Run, data_dir: Path | None) -> tuple[Path, ...]:
     """List the files and folders in which a corpus is looked for."""
     if not cell.data:
         return () if data_dir is None else (data_dir,)

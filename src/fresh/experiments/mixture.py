@@ -22,7 +22,7 @@ def mixed_in(runs: Iterable[Result]) -> tuple[str, ...]:
     return tuple(differing(once) or ([UNSAID] if twice else []))
 
 
-def telling(cells: Iterable[Sequence[Result]]) -> tuple[str, ...]:
+def with_callback(cells: Iterable[Sequence[Result]]) -> tuple[str, ...]:
     """Choose a few settings that tell the runs of cells apart until these differ in nothing but the seed."""
     names: list[str] = []
     mixed = [list(cell) for cell in cells if differing(cell)]

@@ -25,14 +25,14 @@ def apart(many: Sequence[Mapping[str, Any]], given: Sequence[Collection[str]]) -
     """
     listed = dict.fromkeys(itertools.chain.from_iterable(many))
     differing = [name for name in listed if n_kinds(many, [name]) > 1]
-    few, written = telling(many, differing), list[str]()
+    few, written = with_callback(many, differing), list[str]()
     for one, own in zip(many, given, strict=True):
         names = few if all(short(name) in own for name in few) else [name for name in differing if short(name) in own]
         written.append(", ".join(told({short(name): one[name] for name in names if one.get(name) not in (None, "")})))
     return written
 
 
-def telling(many: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+def with_callback(many: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """Choose those of some settings that tell lists apart, none of which could be left out; the earlier ones stay."""
     few, n_all = list(names), n_kinds(many, names)
     for name in reversed(names):

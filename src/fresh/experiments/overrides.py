@@ -4,7 +4,8 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from fresh.config import ConfigError, parse_assignments
+from fresh.config import parse_assignments
+from fresh.errors import ConfigError
 
 
 def parse_lists(assignments: Sequence[str]) -> dict[str, Any]:

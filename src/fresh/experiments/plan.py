@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fresh._optional import MissingExtraError
-from fresh.attribution.registry import settings_of_scorer
-from fresh.config import ConfigError, to_mapping
+from fresh.attribution.registry import scorer_settings
+from fresh.config import to_mapping
+from fresh.errors import ConfigError, EncoderError, MissingExtraError
 from fresh.experiments.grid import (
-    Cell,
     Checked,
     Grid,
+    RunSpec,
     checked,
     deciding,
     free,
@@ -25,13 +25,13 @@ from fresh.experiments.memory import Memory
 from fresh.experiments.naming import apart
 from fresh.experiments.refusal import Place, impossible
 from fresh.experiments.sources import Sources
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
-from fresh.methods.human import only_marked
+from fresh.methods.human import keep_with_rationale
 from fresh.methods.rationales import check_rationales, cut_in_parts
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import EncoderError, load_encoder
+from fresh.nn.encoder import load_encoder
 from fresh.pipeline import Run
 from fresh.progress import SILENT
 
@@ -46,7 +46,7 @@ class Task:
 
     kind: Kind
     key: str
-    cell: Cell
+    cell: RunSpec
     """The run that it is for, or one of them."""
     needs: tuple[str, ...] = ()
     """Keys of what must be done before."""
@@ -62,12 +62,12 @@ class Task:
         return ", ".join(filter(None, (cell.corpus, shared.get(self.kind, cell.row), self.apart, f"seed {cell.seed}")))
 
 
-def plan(grid: Grid, data_dir: Path | None, runs: Runs) -> list[Task]:
+def plan(grid: Grid, data_dir: Path | None, runs: RunStore) -> list[Task]:
     """List all tasks of one grid."""
     return plan_all([checked(grid, data_dir)], data_dir, runs)[grid.name]
 
 
-def plan_all(found: Sequence[Checked], data_dir: Path | None, runs: Runs) -> dict[str, list[Task]]:
+def plan_all(found: Sequence[Checked], data_dir: Path | None, runs: RunStore) -> dict[str, list[Task]]:
     """List all tasks of each grid, what is needed before what needs it; refuse grids of which any run cannot be.
 
     The plans are also written to the folder of the runs, for tables, and what was found in files, for later plans.
@@ -87,7 +87,7 @@ def plan_all(found: Sequence[Checked], data_dir: Path | None, runs: Runs) -> dic
     return {grid.name: planned(grid, pairs, sources, runs) for grid, pairs, _ in found}
 
 
-def planned(grid: Grid, pairs: Sequence[tuple[Cell, Run]], sources: Sources, runs: Runs) -> list[Task]:
+def planned(grid: Grid, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources, runs: RunStore) -> list[Task]:
     """List all tasks of a grid, each once, and write its plan.
 
     The corpus with the most words comes first, so that in the end nobody waits for a long task.
@@ -106,7 +106,7 @@ def planned(grid: Grid, pairs: Sequence[tuple[Cell, Run]], sources: Sources, run
     return sorted(tasks.values(), key=lambda task: -n_words[task.cell.corpus])
 
 
-def tasks_of(cell: Cell, run: Run, digest: str) -> Iterable[Task]:
+def tasks_of(cell: RunSpec, run: Run, digest: str) -> Iterable[Task]:
     """List what one run needs, and the run."""
     needs: tuple[str, ...] = ()
     common, whole = reading(cell, run), lasting(run)
@@ -131,13 +131,13 @@ def tell_apart(tasks: Sequence[Task]) -> list[Task]:
     return [found[task.key] for task in tasks]
 
 
-def reading(cell: Cell, run: Run) -> dict[str, Any]:
+def reading(cell: RunSpec, run: Run) -> dict[str, Any]:
     """List what decides on which documents are read."""
     own = {"data": ", ".join(cell.data), **to_mapping(run.config.data)} if cell.data else {}
     return {"documents": cell.documents, **own}
 
 
-def gate_key(cell: Cell, run: Run, digest: str) -> str:
+def gate_key(cell: RunSpec, run: Run, digest: str) -> str:
     """Name a gate by all that decides on it: how it is cut does not."""
     return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, learnt(run, deciding(run))])
 
@@ -147,7 +147,7 @@ def learnt(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != "discretizer"}
 
 
-def support_key(cell: Cell, run: Run, digest: str) -> str:
+def support_key(cell: RunSpec, run: Run, digest: str) -> str:
     """Name a support model by all that decides on it."""
     return "support-" + short_hash([cell.corpus, digest, cell.documents, classifying(run, deciding(run))])
 
@@ -157,7 +157,7 @@ def classifying(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name.startswith(("network.", "train."))}
 
 
-def scores_key(cell: Cell, run: Run, digest: str) -> str:
+def scores_key(cell: RunSpec, run: Run, digest: str) -> str:
     """Name the scores of all documents by all that decides on them."""
     assert isinstance(run.method, FreshConfig)
     return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, asked(run.method)])
@@ -166,7 +166,7 @@ def scores_key(cell: Cell, run: Run, digest: str) -> str:
 def asked(config: FreshConfig) -> dict[str, Any]:
     """Take the settings of the scorer."""
     settings = to_mapping(config.scoring)
-    return {name: settings[name] for name in settings_of_scorer(config.scorer) if name in settings}
+    return {name: settings[name] for name in scorer_settings(config.scorer) if name in settings}
 
 
 def scoring(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class Shared(NamedTuple):
     kind: Kind
     does: Callable[[Run], bool]
     """Whether a run does."""
-    key: Callable[[Cell, Run, str], str]
+    key: Callable[[RunSpec, Run, str], str]
     settings: Callable[[Run, Mapping[str, Any]], dict[str, Any]]
     """Takes those of all settings of a run that decide on it."""
 
@@ -204,7 +204,9 @@ class Seen:
     """Why corpora cannot be read."""
 
 
-def check_all(pairs: Sequence[tuple[Cell, Run]], wrong: dict[str, list[Place]], sources: Sources, seen: Seen) -> None:
+def check_all(
+    pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources, seen: Seen
+) -> None:
     """Note runs that their corpora, or what is installed here, do not allow."""
     in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
     for cell, run in in_order:
@@ -216,7 +218,7 @@ def check_all(pairs: Sequence[tuple[Cell, Run]], wrong: dict[str, list[Place]], 
             wrong.setdefault(str(error), []).append(cell.place)
 
 
-def check_read(cell: Cell, run: Run, sources: Sources, unread: dict[str, str]) -> None:
+def check_read(cell: RunSpec, run: Run, sources: Sources, unread: dict[str, str]) -> None:
     """Refuse a run whose corpus cannot be read; that is tried once.
 
     :param unread: Why corpora cannot be read, of those that were looked at.
@@ -231,9 +233,9 @@ def check_read(cell: Cell, run: Run, sources: Sources, unread: dict[str, str]) -
         raise
 
 
-def check_twins(pairs: Sequence[tuple[Cell, Run]], wrong: dict[str, list[Place]], sources: Sources) -> None:
+def check_twins(pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources) -> None:
     """Note rows that would be one run, since they differ only in how fast it is."""
-    firsts: dict[str, tuple[Cell, dict[str, Any]]] = {}
+    firsts: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
     for cell, run in pairs:
         own = free(run)
         first, others = firsts.setdefault(cell.key(run, sources.about(cell, run).digest), (cell, own))
@@ -262,7 +264,7 @@ def check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:
         raise ConfigError(f"layers must be at most {found} for the encoder {name}, or all, got {n_layers}.")
 
 
-def check_one(cell: Cell, run: Run, sources: Sources) -> None:
+def check_one(cell: RunSpec, run: Run, sources: Sources) -> None:
     """Refuse a run that asks for people's rationales where nobody made any, for too many folds, for what is missing."""
     config = run.method
     human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
@@ -271,6 +273,6 @@ def check_one(cell: Cell, run: Run, sources: Sources) -> None:
         if config.folds > 1:
             cut_in_parts(sources.splits(cell, run).train, config.folds, config.train.seed)
     if cell.method == "human":
-        only_marked(sources.splits(cell, run), SILENT)
+        keep_with_rationale(sources.splits(cell, run), SILENT)
     elif human:
         check_rationales(sources.splits(cell, run), human)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fresh._io import written_whole
-from fresh._optional import load_extra
+from fresh._io import atomic_write
+from fresh._optional import optional_import
 from fresh.experiments.curves import Drawing, Line, Panel
 from fresh.experiments.figure_config import TRIALS
 from fresh.experiments.results import SECONDS
@@ -34,14 +34,14 @@ UNITS = ((3 * 3600, "hours", 3600), (600, "minutes", 60), (0, "seconds", 1))
 def plot(drawing: Drawing, places: Sequence[Path]) -> None:
     """Draw a figure into files; their endings say in which form."""
     check_places(places)
-    matplotlib = load_extra("matplotlib", "plot", "A figure")
-    figures = load_extra("matplotlib.figure", "plot", "A figure")
+    matplotlib = optional_import("matplotlib", "plot", "A figure")
+    figures = optional_import("matplotlib.figure", "plot", "A figure")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # what a user has set must not change the bytes
         matplotlib.rcParams.update(LOOK)
         figure = draw(drawing, figures.Figure)
         for place in places:
-            with written_whole(place) as partial:
+            with atomic_write(place) as partial:
                 figure.savefig(partial, format=place.suffix[1:], metadata=DATELESS[place.suffix])
 
 

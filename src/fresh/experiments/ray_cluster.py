@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 
 PATIENCE = 10.0
 """Seconds to wait for a cluster to take a call."""
@@ -38,7 +38,7 @@ def connected(address: str | None) -> Iterator[Any]:
     :param address: Where it is; that of the variable RAY_ADDRESS, or else one that is started, if not given.
     :return: The module ray.
     """
-    ray = load_extra("ray", "ray", "--engine ray")
+    ray = optional_import("ray", "ray", "--engine ray")
     if ray.is_initialized():  # whoever joined it also leaves it
         yield ray
         return

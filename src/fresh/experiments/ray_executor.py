@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fresh.config import ConfigError
-from fresh.experiments.executor import Ended
+from fresh.errors import ConfigError
+from fresh.experiments.executor import TaskEnd
 from fresh.experiments.plan import Task
 from fresh.experiments.ray_cluster import connected
 from fresh.experiments.sites import Site, surveyed
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 
@@ -25,7 +25,7 @@ class Station:
         if current.is_dir():
             os.chdir(current)  # where paths begin that settings name
         torch.set_num_threads(n_threads)
-        self.worker = Worker(Runs(folder), data_dir)
+        self.worker = Worker(RunStore(folder), data_dir)
 
     def perform(self, task: Task) -> Outcome:
         """Do a task."""
@@ -33,7 +33,7 @@ class Station:
 
 
 @dataclass(slots=True, eq=False)
-class Hand:
+class WorkerProcess:
     """A station, and what it is at."""
 
     actor: Any
@@ -45,7 +45,7 @@ class Hand:
     """The corpus that it was last at, which it need not read again."""
 
 
-class OnRay:
+class RayExecutor:
     """Does tasks on all nodes of a Ray cluster; what a node that dies was at is done elsewhere."""
 
     def __init__(
@@ -61,7 +61,7 @@ class OnRay:
             raise ConfigError(f"workers must be at least 1, got {n_workers}.")
         self.most = n_workers
         self.places = (folder.resolve(), data_dir.resolve() if data_dir is not None else None)
-        self.hands: list[Hand] = []
+        self.hands: list[WorkerProcess] = []
         self.sent_back: deque[Task] = deque()
         self.deaths: Counter[str] = Counter()
         with contextlib.ExitStack() as stack:
@@ -89,7 +89,7 @@ class OnRay:
         hand.task, hand.corpus = task, task.cell.corpus
         hand.answer = hand.actor.perform.remote(task)
 
-    def hire(self) -> Hand | None:
+    def hire(self) -> WorkerProcess | None:
         """Begin another worker, where the fewest died, on the node that is used least; nowhere if one died just now."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -102,26 +102,26 @@ class OnRay:
         station = self.ray.remote(Station).options(
             num_cpus=site.n_cores, num_gpus=site.card_share, scheduling_strategy=there
         )
-        hand = Hand(station.remote(*self.places, Path.cwd(), site.n_cores), site)
+        hand = WorkerProcess(station.remote(*self.places, Path.cwd(), site.n_cores), site)
         self.hands.append(hand)
         return hand
 
-    def wait(self) -> Ended:
+    def wait(self) -> TaskEnd:
         """Wait until a worker ends a task, or dies."""
         if self.sent_back:
-            return Ended(self.sent_back.popleft(), Outcome("busy"))
+            return TaskEnd(self.sent_back.popleft(), Outcome("busy"))
         busy = {hand.answer: hand for hand in self.hands if hand.task is not None}
         [answer], _ = self.ray.wait(list(busy), num_returns=1)
         hand = busy[answer]
         task, hand.task = hand.task, None
         assert task is not None
         try:
-            return Ended(task, self.ray.get(answer))
+            return TaskEnd(task, self.ray.get(answer))
         except self.ray.exceptions.RayError:
             self.hands.remove(hand)
             self.deaths[hand.site.node.id] += 1
             self.ray.kill(hand.actor)
-            return Ended(task, None)
+            return TaskEnd(task, None)
 
     def make_room(self) -> None:
         """End all workers but one that have nothing to do: each holds some memory of a card."""

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.data.splits import BadRows, DataConfig, read_documents
 from fresh.document import Document
-from fresh.evaluation.length_check import leave_out_too_long
+from fresh.evaluation.length_check import drop_too_long
 from fresh.experiments.ray_cluster import Node, check_nodes, connected
 from fresh.persistence import files_in
 from fresh.rationalizer import AT_ONCE, Rationalizer, find_folder, unpacked
@@ -72,7 +72,7 @@ def check_asked(model: str, asked: Asked) -> None:
 
 def rows_of(ray: Any, files: Mapping[str, bytes], asked: Asked, n_workers: int | None) -> Iterator[dict[str, Any]]:
     """Have a file read on this machine and explained on all, a group of documents at a time, in their order."""
-    data = load_extra("ray.data", "ray", "--engine ray")
+    data = optional_import("ray.data", "ray", "--engine ray")
     n_fitting, needs = division(check_nodes(ray), asked.device)
     context = data.DataContext.get_current()
     context.target_max_block_size = 1  # so that each group is a block by itself, and goes wherever there is room
@@ -123,7 +123,7 @@ def groups_of(asked: Asked, files: Sequence[Any], bad: BadRows) -> Iterator[list
     """Read some documents at a time, without those that the model cannot read if they may be left out."""
     documents = read_documents(asked.source, asked.reads, bad)
     if asked.reads.skip_bad:
-        documents = leave_out_too_long(documents, load(files, "cpu"), bad)
+        documents = drop_too_long(documents, load(files, "cpu"), bad)
     while group := list(itertools.islice(documents, AT_ONCE)):
         yield group
 

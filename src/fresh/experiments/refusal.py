@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.wording import for_grids
 
 N_SINGLE = 5

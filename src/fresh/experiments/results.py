@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fresh.config import ConfigError, unknown
-from fresh.experiments.store import PLANNED, TIMES, Runs, check_place
+from fresh.config import suggest
+from fresh.errors import ConfigError
+from fresh.experiments.store import PLANNED, TIMES, RunStore, check_place
 from fresh.metrics.estimate import short
 
 MAIN = "macro-F1"
@@ -40,7 +41,7 @@ class Result:
         return getattr(self, name) if name in ("row", "corpus", "seed") else self.settings.get(name)
 
 
-def read_results(runs: Runs, experiment: str | None) -> list[Result]:
+def read_results(runs: RunStore, experiment: str | None) -> list[Result]:
     """Read the runs of one experiment, or of all of them; a run that is in two rows is listed in both."""
     check_place(runs.path)
     names = [experiment] if experiment is not None else runs.plans()
@@ -50,7 +51,7 @@ def read_results(runs: Runs, experiment: str | None) -> list[Result]:
     return [result_of(runs, item) for item in planned.values()]
 
 
-def result_of(runs: Runs, planned: Mapping[str, Any]) -> Result:
+def result_of(runs: RunStore, planned: Mapping[str, Any]) -> Result:
     """Read what is there of a run."""
     report = runs.report(planned["key"]) or {}
     failure = None if report else runs.failure(planned["key"])
@@ -91,7 +92,7 @@ def take_apart(text: str, known: Iterable[str], name: str) -> list[str]:
         value = next((value for value in ordered if f"{rest},".startswith(f"{value},")), None)
         if value is None:
             wrong = rest.partition(",")[0]
-            raise ConfigError(unknown(wrong, f"a value of {name} in these runs", sorted(ordered)))
+            raise ConfigError(suggest(wrong, f"a value of {name} in these runs", sorted(ordered)))
         found.append(value)
         if rest == value:
             return found
@@ -109,7 +110,7 @@ def check_names(results: Iterable[Result], names: Iterable[str], more: Iterable[
     :param more: Names that will do as well.
     """
     known = {"row", "corpus", "seed", *more, *(name for result in results for name in result.settings)}
-    wrong = [unknown(name, "a setting of these runs", sorted(known)) for name in names if name not in known]
+    wrong = [suggest(name, "a setting of these runs", sorted(known)) for name in names if name not in known]
     if wrong:
         raise ConfigError("\n".join(wrong))
 
@@ -117,7 +118,7 @@ def check_names(results: Iterable[Result], names: Iterable[str], more: Iterable[
 def check_figures(results: Iterable[Result], names: Iterable[str]) -> None:
     """Refuse figures that no run has; as long as none is done, any may come."""
     known = sorted({name for result in results for name in result.figures})
-    wrong = [unknown(name, "a figure of these runs", known) for name in names if known and name not in known]
+    wrong = [suggest(name, "a figure of these runs", known) for name in names if known and name not in known]
     if wrong:
         raise ConfigError("\n".join(wrong))
 

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 from fresh.experiments.artifacts import drop_shared
-from fresh.experiments.executor import Engine
+from fresh.experiments.executor import Executor
 from fresh.experiments.grid import Grid, checked
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.live_view import LiveView
-from fresh.experiments.local import Local
+from fresh.experiments.local import LocalExecutor
 from fresh.experiments.plan import Task, plan_all, tell_apart
 from fresh.experiments.scheduler import Dispatcher
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.methods.config import CUTS_EACH
 
 
@@ -39,7 +39,7 @@ def run_grids(
     out: Path,
     *,
     data_dir: Path | None = None,
-    engine: Engine | None = None,
+    engine: Executor | None = None,
     retry: bool = False,
     documents: int | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -54,10 +54,10 @@ def run_grids(
     :param documents: How many documents of each split to use, at most.
     :param overrides: Settings that go before those of the files.
     """
-    grids, runs = read_all(paths, overrides, documents), Runs(out)
+    grids, runs = read_all(paths, overrides, documents), RunStore(out)
     check_names(grids, paths)
     found = [checked(grid, data_dir) for grid in grids]
-    workers = engine or Local(out, data_dir)
+    workers = engine or LocalExecutor(out, data_dir)
     try:
         if not any(one.wrong for one in found):  # else nothing will be done
             workers.get_ready(sum(len(grid.cells) for grid in grids))
@@ -77,7 +77,7 @@ def run_grids(
     return [done_of(name, planned, failed, n_dropped[name]) for name, planned in plans.items()]
 
 
-def drop_gates(tasks: Sequence[Task], runs: Runs) -> None:
+def drop_gates(tasks: Sequence[Task], runs: RunStore) -> None:
     """Remove the gates that workers left, who were killed after the last run that needs them."""
     for gate in (task for task in tasks if task.kind == "gate" and runs.shared(task.key).exists()):
         cut = [runs.report(task.key) is not None for task in tasks if gate.key in task.needs]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fresh.experiments.artifacts import is_kept
-from fresh.experiments.executor import Ended, Engine, View
+from fresh.experiments.executor import Executor, ProgressView, TaskEnd
 from fresh.experiments.plan import Task
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
 
 N_TRIES = 3
@@ -25,9 +25,9 @@ PAUSE = 0.2
 class Dispatcher:
     """Gives tasks to an engine as soon as what they need is there."""
 
-    runs: Runs
-    engine: Engine
-    view: View
+    runs: RunStore
+    engine: Executor
+    view: ProgressView
     plans: Sequence[str] = ()
     """Experiments whose plans must stay in the folder of runs for as long as tasks are done."""
     waiting: list[Task] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Dispatcher:
         self.view.started(task)
         self.engine.start(task)
 
-    def note(self, ended: Ended) -> None:
+    def note(self, ended: TaskEnd) -> None:
         """Take note of how a task ended."""
         task, outcome = ended
         alone, self.alone = self.alone, False

@@ -8,27 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.config import (
-    ConfigError,
-    below,
+    check_min,
     flatten,
     from_mapping,
     kinds_of,
+    raise_all,
     read_toml,
-    refuse,
     settings_of,
+    suggest,
     to_mapping,
-    unknown,
 )
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
+from fresh.errors import ConfigError, DataError
 from fresh.evaluation.evaluate import explain_all
 from fresh.methods.registry import find_method, train_method
 from fresh.metrics.classification import macro_f1
 from fresh.pipeline import Run, identity, read_usable, resolve
 from fresh.progress import Progress, Terminal
-from fresh.training.distributed import team
-from fresh.training.loop import Watch
+from fresh.training.distributed import process_group
+from fresh.training.loop import RunContext
 
 SPACES = {
     "lei": ("lambda_1=0.01:1:log", "lambda_2=0,0.5,1,2"),
@@ -60,7 +60,7 @@ def read_span(text: str, method: str) -> Span:
     name, _, values = text.partition("=")
     known = {setting.name: setting for setting in settings_of(find_method(method).config)}
     if name not in known:
-        raise ConfigError(unknown(name, f"a setting of the method {method}", known))
+        raise ConfigError(suggest(name, f"a setting of the method {method}", known))
     if not {float, int} & {*kinds_of(known[name].kind)}:
         raise ConfigError(f"{name} has no numbers to draw from. Compare its values in the rows of a grid: fresh run.")
     if ":" in values and float not in kinds_of(known[name].kind):
@@ -97,11 +97,12 @@ def search(
     :param space: What is drawn, such as ``lambda_1=0.01:1:log``; the paper's search if not given.
     :return: The best settings.
     """
-    optuna = load_extra("optuna", "search", "fresh search")
+    optuna = optional_import("optuna", "search", "fresh search")
     progress = progress or Terminal()
     run = resolve(data, data_dir, config, settings)
-    refuse(
-        *below(1, trials=trials), None if team().size == 1 else "fresh search trains in one process. Start it alone."
+    raise_all(
+        *check_min(1, trials=trials),
+        None if process_group().size == 1 else "fresh search trains in one process. Start it alone.",
     )
     spans = spans_of(space, run)
     splits = read_usable(data, data_dir, run, progress)
@@ -110,9 +111,9 @@ def search(
     wanted = {**own, **lasting, "space": [repr(span) for span in spans]}
     study = open_study(optuna, Path(out), wanted)
     given = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
-    watch = Watch(progress=progress, shelf=run.method.train.engine.shelf())
+    context = RunContext(progress=progress, feature_store=run.method.train.engine.feature_store())
     while len(finished(study)) < trials:
-        told = try_next(optuna, study, spans, splits, run, watch)
+        told = try_next(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(finished(study))} of {trials}: {told}")
         write_best(Path(out) / BEST, {**given, "method": run.config.method}, study)
     if not has_best(study):
@@ -150,12 +151,12 @@ def open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
     return optuna.create_study(study_name="fresh", storage=storage, direction="maximize", load_if_exists=True)
 
 
-def try_next(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: Run, watch: Watch) -> str:
+def try_next(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: Run, context: RunContext) -> str:
     """Draw values, train with them, and say how well that does."""
     study.sampler = optuna.samplers.RandomSampler(seed=drawn_from(run, len(finished(study))))
     trial = study.ask()
     values = {span.name: span.draw(trial) for span in spans}
-    told = judge(optuna, study, trial, splits, with_values(run, values), watch)
+    told = judge(optuna, study, trial, splits, with_values(run, values), context)
     return f"{', '.join(f'{name} {value:.4g}' for name, value in values.items())}: {told}"
 
 
@@ -164,16 +165,16 @@ def with_values(run: Run, values: Mapping[str, float]) -> Run:
     return Run(run.config, from_mapping(type(run.method), {**to_mapping(run.method), **values}))
 
 
-def judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: Run, watch: Watch) -> str:
+def judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: Run, context: RunContext) -> str:
     """Train with the settings of a trial and tell the study how well it does on dev, or that it broke down."""
     try:
-        model = train_method(run.config.method, splits, run.method, watch, None).model
+        model = train_method(run.config.method, splits, run.method, context, None).model
     except DataError:
         raise  # no other values would help
     except ValueError as error:
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return f"no result ({error})"
-    explained = explain_all(model, [example.document for example in splits.dev], watch.progress, "dev")
+    explained = explain_all(model, [example.document for example in splits.dev], context.progress, "dev")
     given = [item.prediction.label for item in explained]
     score = macro_f1([example.label for example in splits.dev], given, model.labels)
     study.tell(trial, score)

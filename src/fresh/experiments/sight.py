@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fresh.experiments.ray_cluster import version
-from fresh.experiments.store import Runs
+from fresh.experiments.store import RunStore
 
 SHARED = "Name a folder that all nodes see under the same name, on a disk that they share."
 LOCKS = "The disk that they share must take locks (flock) from all of them: docs/how-to/cluster.md says how."
 
 
-class Sight(NamedTuple):
+class NodeInfo(NamedTuple):
     """What a node is like, as it sees itself."""
 
     version: str
@@ -22,12 +22,14 @@ class Sight(NamedTuple):
     """Memory of the cards that it was shown, in GB."""
 
 
-def mark_of(runs: Runs, token: str, node_id: str = "") -> Path:
+def mark_of(runs: RunStore, token: str, node_id: str = "") -> Path:
     """Name the file by which this process, or a node, shows that it is in the folder."""
     return runs.path / "claims" / (f"{token}-{node_id}" if node_id else token)
 
 
-def look(runs: Runs, data_dir: Path | None, token: str, node_id: str, measure: Callable[[], Iterable[float]]) -> Sight:
+def look(
+    runs: RunStore, data_dir: Path | None, token: str, node_id: str, measure: Callable[[], Iterable[float]]
+) -> NodeInfo:
     """Say what this node is like, and leave a mark in the folder of runs.
 
     :param measure: Finds the memory of cards; where there are none, none must be looked for, which takes a while.
@@ -38,10 +40,10 @@ def look(runs: Runs, data_dir: Path | None, token: str, node_id: str, measure: C
             mark_of(runs, token, node_id).touch()
         except OSError as error:
             problem = f"cannot write to {runs.path}: {error.strerror}. {SHARED}"
-    return Sight(version(), problem, tuple(measure()))
+    return NodeInfo(version(), problem, tuple(measure()))
 
 
-def problem_of(runs: Runs, data_dir: Path | None, token: str) -> str:
+def problem_of(runs: RunStore, data_dir: Path | None, token: str) -> str:
     """Say why no work can be done here in a folder of runs, where a token is claimed by another machine."""
     if data_dir is not None and not data_dir.is_dir():
         return f"has no folder {data_dir}, which --data-dir names. {SHARED}"

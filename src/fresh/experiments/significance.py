@@ -4,14 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fresh.config import ConfigError, unknown
-from fresh.experiments.mixture import telling
+from fresh.config import suggest
+from fresh.errors import ConfigError
+from fresh.experiments.mixture import with_callback
 from fresh.experiments.results import MAIN, NOTHING, Result, check_figures, check_names, each_once, grouped, written
 from fresh.experiments.standing import standing
 from fresh.experiments.tables import MIXED, NAME_ONE, Cell, cell_of, cells_of
 from fresh.metrics.estimate import short
 from fresh.metrics.significance import Welch, holm, welch
-from fresh.reporting.tables import Sheet
+from fresh.reporting.tables import Table
 from fresh.training.config import FREE
 
 ALPHA = 0.05
@@ -69,7 +70,7 @@ class WelchTable:
         ps = {str(number): one.test.p for number, one in enumerate(self.compared) if one.test.p is not None}
         return {int(found.name): found.adjusted for found in holm(ps)}
 
-    def sheet(self, marked: bool = True) -> Sheet:
+    def sheet(self, marked: bool = True) -> Table:
         """Lay it out; comparisons that hold after the correction are in bold, unless runs are mixed.
 
         :param marked: Whether remarks explain marks and bold cells, which comma-separated values do not have.
@@ -81,7 +82,7 @@ class WelchTable:
         pure = [not any(side.mixed for side in one.sides) for one in self.compared]
         best = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA and pure[n]}
         records, remarks = tuple(self.records(adjusted)), tuple(self.remarks(len(adjusted), bool(best), marked))
-        return Sheet(heads, tuple(rows), records, len(labels), frozenset(best), remarks)
+        return Table(heads, tuple(rows), records, len(labels), frozenset(best), remarks)
 
     def label(self, one: Compared) -> tuple[str, ...]:
         """Say what is compared."""
@@ -165,7 +166,7 @@ def read_question(results: Sequence[Result], text: str) -> Question:
     first, second = next((pair for pair in pairs if known.issuperset(pair)), pairs[0])
     for value in (first, second):
         if value not in known:
-            raise ConfigError(unknown(value, f"a value of {name} in these runs", sorted(known)))
+            raise ConfigError(suggest(value, f"a value of {name} in these runs", sorted(known)))
     return Question(name, first, second)
 
 
@@ -189,7 +190,7 @@ def welch_table(results: Sequence[Result], questions: Sequence[Question], figure
 def compared(results: Sequence[Result], question: Question, figure: str) -> Iterator[Compared]:
     """Find what differs in the setting in question only, and test it."""
     asked = each_of(results, question)
-    split = telling(cells_of(asked, ["row"], ["corpus"])) if question.name == "row" else ()
+    split = with_callback(cells_of(asked, ["row"], ["corpus"])) if question.name == "row" else ()
     for same in grouped(asked, lambda run: tuple(equal(run, question.name, split).items())).values():
         sides = [
             cell_of(figure, each_once(run for run in same if written(run.about(question.name)) == value))

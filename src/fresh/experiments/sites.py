@@ -21,8 +21,8 @@ from fresh.experiments.ray_cluster import (
     check_version,
     working_nodes,
 )
-from fresh.experiments.sight import SHARED, Sight, look, mark_of, no_cards
-from fresh.experiments.store import Runs
+from fresh.experiments.sight import SHARED, NodeInfo, look, mark_of, no_cards
+from fresh.experiments.store import RunStore
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at which nodes there are."""
@@ -45,7 +45,7 @@ class Sites:
     """The nodes of a cluster that can work in a folder of runs; those that join later come in, those that die go."""
 
     ray: Any
-    runs: Runs
+    runs: RunStore
     data_dir: Path | None
     token: str
     """Name of a claim that this process has, by which nodes see that it is the same folder."""
@@ -85,7 +85,7 @@ class Sites:
         """
         ready, _ = self.ray.wait([self.asked[node.id]], timeout=0) if node.id in self.asked else ([], [])
         if ready:
-            sight: Sight = answer_of(self.ray, node, self.asked.pop(node.id))
+            sight: NodeInfo = answer_of(self.ray, node, self.asked.pop(node.id))
             check_version(node, sight.version)
             if sight.problem:
                 raise ClusterError(f"Node {node.name} {sight.problem}")
@@ -113,7 +113,7 @@ class Sites:
 @contextmanager
 def surveyed(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[Sites]:
     """Find the nodes that can work in a folder, which bears a mark for as long as the block lasts."""
-    sites = Sites(ray, Runs(folder), data_dir, f"cluster-{uuid.uuid4().hex}")
+    sites = Sites(ray, RunStore(folder), data_dir, f"cluster-{uuid.uuid4().hex}")
     try:
         with sites.runs.claimed(sites.token):
             sites.survey()

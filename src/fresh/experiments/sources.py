@@ -8,11 +8,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from fresh.config import to_mapping
-from fresh.data.splits import DataError, Splits, digest_of
+from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Example
-from fresh.evaluation.length_check import fitting
-from fresh.experiments.grid import Cell, short_hash
-from fresh.methods.human import only_marked
+from fresh.errors import DataError
+from fresh.evaluation.length_check import drop_too_long_splits
+from fresh.experiments.grid import RunSpec, short_hash
+from fresh.methods.human import keep_with_rationale
 from fresh.pipeline import Run, read_splits
 from fresh.progress import SILENT
 
@@ -38,7 +39,7 @@ class Sources:
     cut: dict[str, Splits] = field(default_factory=dict)
     known: dict[str, About] = field(default_factory=dict)
 
-    def splits(self, cell: Cell, run: Run) -> Splits:
+    def splits(self, cell: RunSpec, run: Run) -> Splits:
         """Read the corpus of a run, as many documents of it as the grid says."""
         key = self.key(cell, run)
 
@@ -49,26 +50,26 @@ class Sources:
 
         return at_hand(self.read, key, make)
 
-    def about(self, cell: Cell, run: Run) -> About:
+    def about(self, cell: RunSpec, run: Run) -> About:
         """Say what tells the documents of a run from others, and how many words they have."""
         key = self.key(cell, run)
         if key not in self.known:
             parts = self.splits(cell, run)
-            digests = [digest_of(part) for part in (parts.train, parts.dev, parts.test)]
+            digests = [dataset_digest(part) for part in (parts.train, parts.dev, parts.test)]
             self.known[key] = About(short_hash(digests), sum(len(item.document.words) for item in parts.train))
         return self.known[key]
 
-    def usable(self, cell: Cell, run: Run) -> Splits:
+    def usable(self, cell: RunSpec, run: Run) -> Splits:
         """Leave out what a run cannot use."""
         whose = (to_mapping(run.method.network), run.config.data.skip_bad, cell.method == "human")
 
         def make() -> Splits:
-            splits = fitting(self.splits(cell, run), run.method.network, run.config.data.skip_bad, SILENT)
-            return only_marked(splits, SILENT) if cell.method == "human" else splits
+            splits = drop_too_long_splits(self.splits(cell, run), run.method.network, run.config.data.skip_bad, SILENT)
+            return keep_with_rationale(splits, SILENT) if cell.method == "human" else splits
 
         return at_hand(self.cut, short_hash([self.key(cell, run), *whose]), make)
 
-    def key(self, cell: Cell, run: Run) -> str:
+    def key(self, cell: RunSpec, run: Run) -> str:
         """Name what is read; files of one's own are divided by the seed, and read as settings say."""
         about = [cell.corpus, cell.documents]
         return short_hash([*about, cell.data, to_mapping(run.config.data), cell.seed] if cell.data else about)
@@ -85,7 +86,7 @@ def drawn(n_examples: int) -> list[int]:
     return places
 
 
-def check_classes(whole: Splits, cell: Cell) -> None:
+def check_classes(whole: Splits, cell: RunSpec) -> None:
     """Refuse so few documents that a class is not among those that are trained on."""
     if cell.documents is None:
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from fresh._io import write_text
-from fresh.config import ConfigError
+from fresh.errors import ConfigError
 
 REPORT, FAILED, PLAN = "report.json", "failed.json", "plans"
 SECONDS = "seconds.json"
@@ -32,7 +32,7 @@ class BusyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunStore:
     """A folder with one folder a run, what runs share, and a plan for each experiment."""
 
     path: Path

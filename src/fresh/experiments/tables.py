@@ -4,8 +4,9 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fresh.config import ConfigError, unknown
-from fresh.experiments.mixture import alike, mixed_in, telling
+from fresh.config import suggest
+from fresh.errors import ConfigError
+from fresh.experiments.mixture import alike, mixed_in, with_callback
 from fresh.experiments.results import (
     MAIN,
     NOTHING,
@@ -20,7 +21,7 @@ from fresh.experiments.results import (
     written,
 )
 from fresh.experiments.standing import standing
-from fresh.reporting.tables import Place, Sheet
+from fresh.reporting.tables import Place, Table
 
 FIGURE = "figure"
 """Where several figures are shown, they are told apart as settings are."""
@@ -113,7 +114,7 @@ class Pivot:
             if len(means) > 1:
                 yield from (place for place, mean in means.items() if mean == max(means.values()))
 
-    def sheet(self, marked: bool = True) -> Sheet:
+    def sheet(self, marked: bool = True) -> Table:
         """Lay it out.
 
         :param marked: Whether remarks explain the marks of cells, which comma-separated values do not have.
@@ -124,7 +125,7 @@ class Pivot:
         best: frozenset[Place] = frozenset(
             (rows.index(row), n_labels + columns.index(column)) for row, column in self.best()
         )
-        return Sheet(heads, tuple(laid), tuple(self.records()), n_labels, best, tuple(self.remarks(bool(best), marked)))
+        return Table(heads, tuple(laid), tuple(self.records()), n_labels, best, tuple(self.remarks(bool(best), marked)))
 
     def records(self) -> Iterator[dict[str, object]]:
         """Write each cell in full."""
@@ -165,7 +166,7 @@ class Pivot:
 
     def way_out(self) -> str:
         """Say how runs that are mixed can be told apart."""
-        names = telling(cell.runs for cell in self.cells.values())
+        names = with_callback(cell.runs for cell in self.cells.values())
         if not names:
             return NAME_ONE
         return f"Tell them apart: --rows {','.join((*self.row_names, *names))}."
@@ -188,7 +189,7 @@ def pivot(
     """
     check_names(results, (*(rows or ()), *columns), more=(FIGURE,))
     check_figures(results, figures)
-    split = telling(cells_of(results, ("row",), columns)) if rows is None else ()
+    split = with_callback(cells_of(results, ("row",), columns)) if rows is None else ()
     down = ("row", *split) if rows is None else tuple(rows)
     across = (*columns, FIGURE) if len(figures) > 1 and FIGURE not in (*down, *columns) else tuple(columns)
     places: dict[tuple[Label, Label], tuple[str, list[Result]]] = {}
@@ -252,7 +253,7 @@ def relative(table: Pivot, results: Sequence[Result], row: str) -> Pivot:
     asked = [name for name in table.row_names if name not in table.split]
     by_row = grouped(results, lambda result: ", ".join(label_of(result, asked, "")))
     if row not in by_row:
-        raise ConfigError(unknown(row, "a row of this table", by_row))
+        raise ConfigError(suggest(row, "a row of this table", by_row))
     cells: dict[tuple[Label, Label], Cell] = {}
     for (own, column), cell in table.cells.items():
         same = each_once(run for run in by_row[row] if fits(run, table.column_names, column))

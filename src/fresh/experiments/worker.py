@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import torch
 
-from fresh._io import way_out
-from fresh.data.splits import DataError
+from fresh._io import disk_hint
+from fresh.errors import DataError
 from fresh.experiments.artifacts import (
     drop_shared,
     is_trained,
@@ -25,22 +25,22 @@ from fresh.experiments.artifacts import (
     support_of,
     train_gate,
 )
-from fresh.experiments.grid import Cell, lasting, shares_gate, shares_scores
-from fresh.experiments.heartbeat import pulsing
+from fresh.experiments.grid import RunSpec, lasting, shares_gate, shares_scores
+from fresh.experiments.heartbeat import heartbeat
 from fresh.experiments.measure import measure, measure_complement, train
 from fresh.experiments.plan import Task, gate_key, scores_key, support_key, tasks_of
 from fresh.experiments.sources import Sources
-from fresh.experiments.store import TIMES, BusyError, Runs
+from fresh.experiments.store import TIMES, BusyError, RunStore
 from fresh.experiments.wording import for_grids
 from fresh.methods.config import CUTS_EACH, FreshConfig, FullTextConfig
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import SUPPORT
-from fresh.nn.memory import is_full
+from fresh.nn.memory import is_out_of_memory
 from fresh.persistence import drop_folder
 from fresh.pipeline import Run
 from fresh.progress import SILENT, Progress
-from fresh.training.feature_store import Shelf
-from fresh.training.loop import Watch
+from fresh.training.feature_store import FeatureStore
+from fresh.training.loop import RunContext
 
 KEPT_EVERY = 60.0
 """Seconds between two states of a network that are kept: many networks are trained at once, and share a disk."""
@@ -62,10 +62,10 @@ class Outcome:
 class Worker:
     """Does one task after the other, and keeps at hand what the next may need too."""
 
-    runs: Runs
+    runs: RunStore
     data_dir: Path | None
     sources: Sources = field(init=False)
-    shelf: tuple[str, Shelf] | None = None
+    feature_store: tuple[str, FeatureStore] | None = None
     """What frozen layers put out for whole documents, and the digest of these."""
     progress: Progress = SILENT
     """Whom to tell how far the task has come that it is at."""
@@ -85,10 +85,10 @@ class Worker:
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
-            told = f"{type(error).__name__}: {for_grids(str(error))}{way_out(error)}"
+            told = f"{type(error).__name__}: {for_grids(str(error))}{disk_hint(error)}"
             seconds = time.perf_counter() - started
-            if is_full(error):
-                self.shelf = None
+            if is_out_of_memory(error):
+                self.feature_store = None
                 return Outcome("crowded", told, seconds, traceback.format_exc())
             if task.kind == "run":
                 self.write_failure(task.key, told)
@@ -100,7 +100,7 @@ class Worker:
     @contextlib.contextmanager
     def told(self, task: Task) -> Iterator[None]:
         """Be at a task alone, and tell how far it has come."""
-        with self.runs.claimed(task.key), pulsing(self.runs.pulse(task.key)) as pulse:
+        with self.runs.claimed(task.key), heartbeat(self.runs.pulse(task.key)) as pulse:
             self.progress = pulse
             try:
                 yield
@@ -134,17 +134,17 @@ class Worker:
             drop_shared(self.runs, gate_key(task.cell, run, digest))  # it is large, and nobody needs it any more
         return True
 
-    def all_cut(self, cell: Cell, digest: str) -> bool:
+    def all_cut(self, cell: RunSpec, digest: str) -> bool:
         """Say whether a gate has been cut in all ways, so that every run is done that could need it."""
         cells = [replace(cell, settings={**cell.settings, "discretizer": cut}) for cut in CUTS_EACH]
         return all(self.runs.report(own.key(own.resolve(self.data_dir), digest)) is not None for own in cells)
 
-    def do_support(self, cell: Cell, run: Run, digest: str) -> bool:
+    def do_support(self, cell: RunSpec, run: Run, digest: str) -> bool:
         """Train a support model unless it is trained."""
-        watch = self.watch(self.runs.shared(support_key(cell, run, digest)), run, digest)
-        if is_trained(run.method.train, watch.named(SUPPORT)):
+        context = self.context(self.runs.shared(support_key(cell, run, digest)), run, digest)
+        if is_trained(run.method.train, context.named(SUPPORT)):
             return False
-        support_of(self.sources.usable(cell, run), run.method, watch)
+        support_of(self.sources.usable(cell, run), run.method, context)
         return True
 
     def do_gate(self, task: Task, run: Run, digest: str) -> bool:
@@ -152,10 +152,10 @@ class Worker:
         assert isinstance(run.method, GateConfig)
         if self.all_cut(task.cell, digest):
             return False
-        watch = self.watch(self.runs.shared(task.key), run, digest).named(task.cell.method)
-        if all(is_trained(run.method.train, kept_for(cut, watch)) for cut in CUTS_EACH):
+        context = self.context(self.runs.shared(task.key), run, digest).named(task.cell.method)
+        if all(is_trained(run.method.train, kept_for(cut, context)) for cut in CUTS_EACH):
             return False
-        train_gate(self.sources.usable(task.cell, run), run.method, watch)
+        train_gate(self.sources.usable(task.cell, run), run.method, context)
         return True
 
     def do_scores(self, task: Task, run: Run, digest: str) -> bool:
@@ -165,26 +165,28 @@ class Worker:
         if read_scores(place, splits) is not None:
             return False
         support = support_key(task.cell, run, digest)
-        watch = self.watch(self.runs.shared(support), run, digest)
-        trained = is_trained(run.method.train, watch.named(SUPPORT))
+        context = self.context(self.runs.shared(support), run, digest)
+        trained = is_trained(run.method.train, context.named(SUPPORT))
         alone = contextlib.nullcontext() if trained else self.runs.claimed(support)
         with alone:
-            asked = support_of(splits, run.method, watch)
-        keep_scores(place, splits, run.method, asked, watch)
+            asked = support_of(splits, run.method, context)
+        keep_scores(place, splits, run.method, asked, context)
         return True
 
-    def watch(self, folder: Path, run: Run, digest: str, whole: bool = True) -> Watch:
+    def context(self, folder: Path, run: Run, digest: str, whole: bool = True) -> RunContext:
         """Keep the states of networks in a folder.
 
         :param whole: Whole documents are read: what frozen layers make of them is kept for as long as the corpus stays.
         """
-        if whole and (self.shelf is None or self.shelf[0] != digest):
-            self.shelf = digest, run.method.train.engine.shelf()
+        if whole and (self.feature_store is None or self.feature_store[0] != digest):
+            self.feature_store = digest, run.method.train.engine.feature_store()
         folder.mkdir(parents=True, exist_ok=True)
-        shelf = self.shelf[1] if whole and self.shelf is not None else None
-        return Watch(progress=self.progress, folder=folder, shelf=shelf, every=KEPT_EVERY, over="best")
+        feature_store = self.feature_store[1] if whole and self.feature_store is not None else None
+        return RunContext(
+            progress=self.progress, folder=folder, feature_store=feature_store, every=KEPT_EVERY, over="best"
+        )
 
-    def report(self, cell: Cell, run: Run, key: str, digest: str) -> dict[str, Any]:
+    def report(self, cell: RunSpec, run: Run, key: str, digest: str) -> dict[str, Any]:
         """Train, test, and write down what was found."""
         started = time.perf_counter()
         splits, known = self.sources.usable(cell, run), None
@@ -192,11 +194,11 @@ class Worker:
             known = read_scores(self.runs.shared(scores_key(cell, run, digest)), splits)
             if known is None:
                 raise ValueError("The scores that it needs are missing or damaged. Try again what failed: --retry.")
-        watch = self.watch_run(cell, run, key, digest)
+        context = self.watch_run(cell, run, key, digest)
         if cell.reads == "complement":
-            figures, times = measure_complement(splits, run, known, watch)
+            figures, times = measure_complement(splits, run, known, context)
         else:
-            figures, times = measure(splits, train(splits, cell, run, known, watch), run.method.train)
+            figures, times = measure(splits, train(splits, cell, run, known, context), run.method.train)
         return {
             "key": key,
             "corpus": cell.corpus,
@@ -208,7 +210,7 @@ class Worker:
             "documents": [len(splits.train), len(splits.dev), len(splits.test)],
             "data": digest,
             "figures": figures,
-            "notes": [*(() if known is None else known.notes), *watch.notes],
+            "notes": [*(() if known is None else known.notes), *context.notes],
             "machine": machine(),
             TIMES: {
                 **times,
@@ -218,9 +220,9 @@ class Worker:
             },
         }
 
-    def watch_run(self, cell: Cell, run: Run, key: str, digest: str) -> Watch:
+    def watch_run(self, cell: RunSpec, run: Run, key: str, digest: str) -> RunContext:
         """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
-        own = self.watch(self.runs.of(key) / "partial", run, digest, reads_whole(cell, run))
+        own = self.context(self.runs.of(key) / "partial", run, digest, reads_whole(cell, run))
         own = replace(own, over="nothing")  # the report follows at once
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.runs.shared(support_key(cell, run, digest)))
@@ -231,12 +233,12 @@ class Worker:
             return own
         return shared if is_trained(run.method.train, shared) else own
 
-    def shared_seconds(self, cell: Cell, run: Run, digest: str) -> float:
+    def shared_seconds(self, cell: RunSpec, run: Run, digest: str) -> float:
         """Say how long it took to make what the run shares with others."""
         return sum(self.runs.seconds(task.key) for task in tasks_of(cell, run, digest) if task.kind != "run")
 
 
-def reads_whole(cell: Cell, run: Run) -> bool:
+def reads_whole(cell: RunSpec, run: Run) -> bool:
     """Say whether a run reads more than rationales, which are its own."""
     tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
     return cell.method not in ("random", "human") and (tags or not shares_scores(run))

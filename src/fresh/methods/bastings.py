@@ -7,32 +7,34 @@ from torch import Tensor
 
 from fresh.data.splits import Splits
 from fresh.methods.gate_config import BastingsConfig
-from fresh.methods.joint import Account, Gated, Joint, Scheme, cross_entropies, train_joint
-from fresh.methods.result import Trained
+from fresh.methods.joint import GateObjective, GateOutputs, JointModel, RunningState, cross_entropies, train_joint
+from fresh.methods.result import MethodResult
 from fresh.nn.batch import NO_WORD, Batch
 from fresh.nn.hardkuma import HardKuma
 from fresh.nn.intercept import call_intercepted, on_tensor
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 
 LEAST, MOST = 1e-12, 5.0
 """Between which the Lagrange multiplier stays."""
 
 
-def train(splits: Splits, config: BastingsConfig, watch: Watch | None = None) -> Trained:
+def train(splits: Splits, config: BastingsConfig, context: RunContext | None = None) -> MethodResult:
     """Train a gate and a reader together."""
-    return train_joint(splits, config, scheme(config), watch or Watch())
+    return train_joint(splits, config, scheme(config), context or RunContext())
 
 
-def scheme(config: BastingsConfig) -> Scheme:
+def scheme(config: BastingsConfig) -> GateObjective:
     """Say how the gate learns."""
 
-    def cost(model: Joint, gated: Gated) -> Tensor:
+    def cost(model: JointModel, gated: GateOutputs) -> Tensor:
         return through_gate(model, gated, config)
 
-    return Scheme("bastings", "hardkuma", cost, Account(3, lambda moving, beyond: of_late(moving, beyond, config)))
+    return GateObjective(
+        "bastings", "hardkuma", cost, RunningState(3, lambda moving, beyond: of_late(moving, beyond, config))
+    )
 
 
-def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
+def through_gate(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
     """Draw a number for each word, read the words above 0 by it, and compute the loss. Shape: (texts,)."""
     gate = HardKuma.of(gated.outputs)
     numbers = gate.draw(torch.rand_like(gate.a)) * gated.there
@@ -49,7 +51,7 @@ def through_gate(model: Joint, gated: Gated, config: BastingsConfig) -> Tensor:
     return wrong + length_cost(model, gated, beyond, config) + config.lambda_2 * breaks
 
 
-def length_cost(model: Joint, gated: Gated, beyond: Tensor, config: BastingsConfig) -> Tensor:
+def length_cost(model: JointModel, gated: GateOutputs, beyond: Tensor, config: BastingsConfig) -> Tensor:
     """Compute what the length costs each text: a multiplier, and, from both sides, a square. Shape: (texts,)."""
     if not config.two_sided:
         beyond = beyond.clamp(min=0)
@@ -65,14 +67,14 @@ def by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
     return torch.where(batch.word_of == NO_WORD, 1.0, own)
 
 
-def expected_changes(likely: Tensor, gated: Gated) -> Tensor:
+def expected_changes(likely: Tensor, gated: GateOutputs) -> Tensor:
     """Compute how probable it is that neighbours differ, over one less than there are words. Shape: (texts,)."""
     both = gated.there[:, 1:]
     apart = likely[:, 1:] * (1 - likely[:, :-1]) + likely[:, :-1] * (1 - likely[:, 1:])
     return (apart * both).sum(1) / (gated.n_words - 1).clamp(min=1)
 
 
-def multiplier(model: Joint, config: BastingsConfig) -> Tensor:
+def multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
     """Say how much length costs now."""
     grown = model.moving[1].clone()
     if config.two_sided:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from fresh.attribution.config import ScorerConfig
-from fresh.config import below, refuse, unknown
+from fresh.config import check_min, raise_all, suggest
 from fresh.nn.config import NetworkConfig
 from fresh.selection.discretizers import DISCRETIZERS, Discretizer, TopK
 from fresh.training.config import TrainConfig
@@ -68,12 +68,12 @@ class CutConfig(NetworksConfig):
     """Lowest score that the threshold discretizer keeps."""
 
     def __post_init__(self) -> None:
-        refuse(self.wrong_cut())
+        raise_all(self.wrong_cut())
 
     def wrong_cut(self) -> str | None:
         """Say what is wrong with the way scores are cut, if anything."""
         if self.discretizer not in DISCRETIZERS:
-            return unknown(self.discretizer, "a discretizer", DISCRETIZERS)
+            return suggest(self.discretizer, "a discretizer", DISCRETIZERS)
         try:
             for ratio in self.ratios or (self.one_ratio,):
                 TopK(ratio)
@@ -128,7 +128,7 @@ class TaggerConfig:
 
     def __post_init__(self) -> None:
         alone = " and ".join(name for name, given in (("crf", self.crf), ("human", self.human)) if given)
-        refuse(
+        raise_all(
             f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
             f"{alone} can only be had with a tagger: --tagger." if alone and not self.tags else None,
             "distil learns from the scorer alone: leave human out, or take tagger in place of distil."
@@ -156,12 +156,12 @@ class FreshConfig(CutConfig):
     tagging: TaggerConfig = field(default_factory=TaggerConfig)
 
     def __post_init__(self) -> None:
-        from fresh.attribution.registry import unknown_scorer
+        from fresh.attribution.registry import check_scorer_name
 
-        refuse(
-            unknown_scorer(self.scorer),
+        raise_all(
+            check_scorer_name(self.scorer),
             self.wrong_cut(),
-            *below(1, folds=self.folds),
+            *check_min(1, folds=self.folds),
             "layer must be -1 with long=chunk: attention is there what the head weighs words by."
             if self.network.long == "chunk" and self.scoring.layer != -1
             else None,
@@ -194,7 +194,7 @@ class FullTextConfig(NetworksConfig):
     """How a predictor of whole documents is trained."""
 
     def __post_init__(self) -> None:
-        refuse(
+        raise_all(
             "full_text reads every word: take long=stagger or long=chunk." if self.network.long == "truncate" else None
         )
 
@@ -206,8 +206,8 @@ class RandomConfig(CutConfig):
     def __post_init__(self) -> None:
         alone = f"Random words are cut by top_k or contiguous, got {self.discretizer}."
         whole = "Random words are drawn from whole documents: take long=stagger or long=chunk."
-        refuse(whole if self.network.long == "truncate" else None)
-        refuse(self.wrong_cut(), alone if self.discretizer not in CUTS_EACH else None)
+        raise_all(whole if self.network.long == "truncate" else None)
+        raise_all(self.wrong_cut(), alone if self.discretizer not in CUTS_EACH else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class HumanConfig(NetworksConfig):
     """How a predictor of people's rationales is trained."""
 
     def __post_init__(self) -> None:
-        refuse(
+        raise_all(
             "human reads all that people marked: take long=stagger or long=chunk."
             if self.network.long == "truncate"
             else None

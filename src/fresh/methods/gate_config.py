@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fresh.config import below, not_above, refuse
+from fresh.config import check_above, check_min, raise_all
 from fresh.methods.config import CUTS_EACH, CutConfig
 
 
@@ -23,7 +23,7 @@ class GateConfig(CutConfig):
             self.wrong_cut(),
             one_length if isinstance(self.ratio, str) else None,
             cut if self.discretizer not in CUTS_EACH else None,
-            *below(0, lambda_2=self.lambda_2),
+            *check_min(0, lambda_2=self.lambda_2),
             f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
         ]
 
@@ -40,7 +40,7 @@ class LeiConfig(GateConfig):
     """Compare what a draw costs with the moving mean of costs, so that learning is steadier; off is the original."""
 
     def __post_init__(self) -> None:
-        refuse(*self.wrong_gate(), *below(0, lambda_1=self.lambda_1), *below(1, draws=self.draws))
+        raise_all(*self.wrong_gate(), *check_min(0, lambda_1=self.lambda_1), *check_min(1, draws=self.draws))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class BastingsConfig(GateConfig):
     FRESH paper."""
 
     def __post_init__(self) -> None:
-        refuse(
+        raise_all(
             *self.wrong_gate(),
-            *not_above(0, lagrange_start=self.lagrange_start, lagrange_rate=self.rate),
-            *below(0, lagrange_square=self.lagrange_square),
+            *check_above(0, lagrange_start=self.lagrange_start, lagrange_rate=self.rate),
+            *check_min(0, lagrange_square=self.lagrange_square),
             f"lagrange_decay must be at least 0 and below 1, got {self.lagrange_decay}."
             if not 0 <= self.lagrange_decay < 1
             else None,

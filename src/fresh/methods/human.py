@@ -1,18 +1,19 @@
 """Human rationales: a predictor that reads what people marked, the upper line for plausibility."""
 
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
 from fresh.document import Example
+from fresh.errors import DataError
 from fresh.methods.config import HumanConfig
 from fresh.methods.rationales import has_rationale
-from fresh.methods.result import Trained, cut_all, written_down
+from fresh.methods.result import MethodResult, cut_examples, settings_record
 from fresh.predictor import Predictor
 from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
-from fresh.selection.extractors import HumanMarks
-from fresh.training.loop import Watch
+from fresh.selection.extractors import HumanRationales
+from fresh.training.loop import RunContext
 
 
-def only_marked(splits: Splits, progress: Progress) -> Splits:
+def keep_with_rationale(splits: Splits, progress: Progress) -> Splits:
     """Leave out documents in which people marked nothing, and say how many these are."""
     parts = {name: getattr(splits, name) for name in ("train", "dev", "test")}
     kept: dict[str, tuple[Example, ...]] = {}
@@ -29,17 +30,17 @@ def only_marked(splits: Splits, progress: Progress) -> Splits:
     return Splits(**kept)
 
 
-def train(splits: Splits, config: HumanConfig, watch: Watch | None = None) -> Trained:
+def train(splits: Splits, config: HumanConfig, context: RunContext | None = None) -> MethodResult:
     """Train a predictor on people's rationales; the model can explain the documents given here and no others."""
-    watch = watch or Watch()
-    splits = only_marked(splits, watch.progress)
+    context = context or RunContext()
+    splits = keep_with_rationale(splits, context.progress)
     masks, dev_masks = (
         [example.human for example in part if example.human is not None] for part in (splits.train, splits.dev)
     )
-    pairs, dev_pairs = cut_all(splits.train, masks), cut_all(splits.dev, dev_masks)
-    predictor = Predictor.train(pairs, dev_pairs, config.classifier, watch.named("predictor"))
-    extractor = HumanMarks.of((*splits.train, *splits.dev, *splits.test))
+    pairs, dev_pairs = cut_examples(splits.train, masks), cut_examples(splits.dev, dev_masks)
+    predictor = Predictor.train(pairs, dev_pairs, config.classifier, context.named("predictor"))
+    extractor = HumanRationales.of((*splits.train, *splits.dev, *splits.test))
     asks = bool(splits.train[0].document.query)
-    return Trained(
-        Rationalizer(extractor, predictor, written_down(config, "human"), asks), lambda: masks, lambda: dev_masks
+    return MethodResult(
+        Rationalizer(extractor, predictor, settings_record(config, "human"), asks), lambda: masks, lambda: dev_masks
     )

@@ -15,39 +15,39 @@ from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import check_rationales, targets
-from fresh.methods.result import Trained, written_down
-from fresh.methods.trial import Trial
-from fresh.nn.batch import NO_WORD, Batch, Gather, Ints
+from fresh.methods.result import MethodResult, settings_record
+from fresh.methods.trial import DevEvaluator
+from fresh.nn.batch import NO_WORD, Batch, Gather, IntArray
 from fresh.nn.classifier import Classifier
-from fresh.nn.heads import there_are
-from fresh.nn.token_classifier import Kind, Tags, WordValues
-from fresh.nn.tokenizer import LongPolicy, WordEncoder
+from fresh.nn.heads import word_mask
+from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
+from fresh.nn.tokenizer import LongPolicy, WordTokenizer
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger, tag_losses, weight_of
 from fresh.selection.tagger import build as build_gate
-from fresh.training.checkpoint import reopen
-from fresh.training.feature_cache import Reading
+from fresh.training.checkpoint import load_finished
+from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build as build_reader
 from fresh.training.fit import describe, run_frozen
-from fresh.training.loop import Job, Watch, fit, half_precision, quickly
-from fresh.training.step import Loss, Tally
+from fresh.training.loop import RunContext, TrainingJob, fit, inference_precision, uses_bf16
+from fresh.training.step import Loss, RunningMean
 
 NOTHING, EVERYTHING = 0.1, 0.95
 """Share of the ratio, and of all words, below and above which a gate has collapsed."""
 
 
-class Joint(nn.Module):
+class JointModel(nn.Module):
     """A network that chooses words, and one that reads nothing else."""
 
-    def __init__(self, gate: Tags, reader: Classifier, account: "Account") -> None:
+    def __init__(self, gate: TokenClassifier, reader: Classifier, account: "RunningState") -> None:
         super().__init__()
         self.gate = gate
         self.reader = reader
         self.moving: Tensor
         self.register_buffer("moving", torch.zeros(account.n_numbers, device=gate.device))
-        self.tally = Tally(lambda now: follow(self.moving, account, now), gate.device)
+        self.tally = RunningMean(lambda now: follow(self.moving, account, now), gate.device)
 
     def train(self, mode: bool = True) -> Self:
         """Switch dropout on or off in both."""
@@ -58,7 +58,7 @@ class Joint(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class GateOutputs:
     """Some training texts as the gate sees them, and what is known of them."""
 
     numbers: Tensor
@@ -74,7 +74,7 @@ class Gated:
     @property
     def there(self) -> Tensor:
         """Where there are words. Shape: (texts, words)."""
-        return there_are(self.n_words, self.outputs.shape[1])
+        return word_mask(self.n_words, self.outputs.shape[1])
 
     def mean(self, values: Tensor) -> Tensor:
         """Average over the texts that count.
@@ -85,12 +85,12 @@ class Gated:
         return torch.where(count, values, 0).sum() / count.sum().clamp(min=1)
 
 
-Cost = Callable[[Joint, Gated], Tensor]
+Cost = Callable[[JointModel, GateOutputs], Tensor]
 """Computes the loss of each text, of gate and reader together. Shape: (texts,)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RunningState:
     """Numbers that a gate keeps from step to step, such as a moving mean."""
 
     n_numbers: int
@@ -98,31 +98,31 @@ class Account:
     """Says what they are after a step: the numbers before it, and the mean over its texts of what is tallied."""
 
 
-def follow(moving: Tensor, account: Account, now: Tensor) -> None:
+def follow(moving: Tensor, account: RunningState, now: Tensor) -> None:
     """Bring the numbers up to date."""
     moving.copy_(account.step(moving.clone(), now))
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class GateObjective:
     """What tells one method with a gate from another."""
 
     name: str
     kind: Kind
     """What the gate says of each word."""
     cost: Cost
-    account: Account
+    account: RunningState
 
 
-def train_joint(splits: Splits, config: GateConfig, scheme: Scheme, watch: Watch) -> Trained:
+def train_joint(splits: Splits, config: GateConfig, scheme: GateObjective, context: RunContext) -> MethodResult:
     """Train a gate and a reader together, and see what they do."""
-    model, extractor = learn_joint(splits, config, scheme, watch)
-    return finished(splits, model, extractor, config, watch.named(scheme.name))
+    model, extractor = learn_joint(splits, config, scheme, context)
+    return finished(splits, model, extractor, config, context.named(scheme.name))
 
 
 def learn_joint(
-    splits: Splits, config: GateConfig, scheme: Scheme, watch: Watch, others: Sequence[str] = ()
-) -> tuple[Joint, SaliencyExtractor]:
+    splits: Splits, config: GateConfig, scheme: GateObjective, context: RunContext, others: Sequence[str] = ()
+) -> tuple[JointModel, SaliencyExtractor]:
     """Train a gate and a reader together; the state wins that does best on dev when the gate is cut to its length.
 
     :param others: Other discretizers; the state that does best when the gate is cut by one of them is kept too.
@@ -130,55 +130,57 @@ def learn_joint(
     check_rationales(splits, config.human)
     long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
     reads = replace(config.classifier, network=replace(config.network, long=long))
-    model = Joint(build_gate(scheme.kind, config.classifier), build_reader(splits.labels, reads), scheme.account)
+    model = JointModel(build_gate(scheme.kind, config.classifier), build_reader(splits.labels, reads), scheme.account)
     extractor = SaliencyExtractor(Tagger(model.gate), config.make_discretizer())
-    if not others and reopen(watch.named(scheme.name).kept, model, config.train.epochs, config.train.patience):
+    if not others and load_finished(context.named(scheme.name).kept, model, config.train.epochs, config.train.patience):
         return model, extractor
     gate = model.gate
-    shelf = watch.shelf or config.train.engine.shelf()
+    feature_store = context.feature_store or config.train.engine.feature_store()
     texts = [text_of(example.document) for example in splits.train]
     table = gate.words(texts)
-    reading = run_frozen(gate, table, config.train, watch, shelf)
-    trial = Trial(extractor, Predictor(model.reader), splits)
-    job = Job(
+    reading = run_frozen(gate, table, config.train, context, feature_store)
+    trial = DevEvaluator(extractor, Predictor(model.reader), splits)
+    job = TrainingJob(
         model,
         table.lengths,
         make_loss(model, reading, splits, config, scheme.cost),
         trial.anew,
         config.train,
-        watch.named(scheme.name),
+        context.named(scheme.name),
         reading.on,
         recordable=model.reader.windows.size is None,  # windows are laid out anew where the texts are
         roundable=False,  # with 16 bits, a gate in eight learnt nothing (docs/log.md)
         others={name: partial(trial.again, replace(config, discretizer=name).make_discretizer()) for name in others},
     )
-    watch.progress.say(describe(gate, reading, job))
+    context.progress.say(describe(gate, reading, job))
     fit(job)
     return model, extractor
 
 
-def finished(splits: Splits, model: Joint, extractor: SaliencyExtractor, config: GateConfig, watch: Watch) -> Trained:
+def finished(
+    splits: Splits, model: JointModel, extractor: SaliencyExtractor, config: GateConfig, context: RunContext
+) -> MethodResult:
     """Put the model together, see which words it keeps, and whether its gate says anything."""
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
-    with quickly(model.gate, config.train):
+    with inference_precision(model.gate, config.train):
         share = kept_share(model.gate, dev_documents)
     note = collapse(share, config.one_ratio)
     if note is not None:
-        watch.note(note)
+        context.note(note)
     asks = bool(splits.train[0].document.query)
-    made = Rationalizer(extractor, Predictor(model.reader), written_down(config, watch.name), asks)
+    made = Rationalizer(extractor, Predictor(model.reader), settings_record(config, context.name), asks)
     masks, dev_masks = (partial(extractor.extract, part) for part in (documents, dev_documents))
-    return Trained(made, masks, dev_masks, kept_by_gate=share)
+    return MethodResult(made, masks, dev_masks, kept_by_gate=share)
 
 
-def kept_share(gate: Tags, documents: Sequence[Document]) -> float:
+def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
     """Compute which share of the words that a gate reads it is likely to keep, before it is cut to its length."""
     table = gate.words([text_of(document) for document in documents])
     likely: list[float] = []
 
-    def work(_numbers: Ints, batch: Batch) -> None:
+    def work(_numbers: IntArray, batch: Batch) -> None:
         outputs, n_words = gate(batch)
-        likely.append(float((gate.keep_logits(outputs).sigmoid() * there_are(n_words, outputs.shape[1])).sum()))
+        likely.append(float((gate.keep_logits(outputs).sigmoid() * word_mask(n_words, outputs.shape[1])).sum()))
 
     with torch.inference_mode():
         gate.work_through(table, work)
@@ -196,10 +198,10 @@ def collapse(share: float, ratio: float) -> str | None:
     )
 
 
-def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig, cost: Cost) -> Loss:
+def make_loss(model: JointModel, reading: CachedInputs, splits: Splits, config: GateConfig, cost: Cost) -> Loss:
     """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
     gate, reader, device = model.gate, model.reader, model.gate.device
-    half = half_precision(config.train, device)
+    half = uses_bf16(config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
     texts = [text_of(example.document) for example in splits.train]
     encode = None if reader.windows.size is None else reader.words.reduced(texts)
@@ -217,7 +219,7 @@ def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig
 
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             outputs, n_words = gate(reading.take(chosen, width, dense))
-            losses = cost(model, Gated(numbers.to(device), outputs, n_words, labels[there], reduce))
+            losses = cost(model, GateOutputs(numbers.to(device), outputs, n_words, labels[there], reduce))
         if people is not None:
             losses = losses + people(there, outputs, n_words)
         return (losses * (numbers >= 0).to(device)).sum()
@@ -225,7 +227,7 @@ def make_loss(model: Joint, reading: Reading, splits: Splits, config: GateConfig
     return loss
 
 
-def without(batch: Batch, kept: Tensor, words: WordEncoder) -> Batch:
+def without(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
     """Take the words out of texts that are not kept, and close the gaps.
 
     :param kept: One flag a word. Shape: (texts, words).
@@ -249,7 +251,9 @@ def without(batch: Batch, kept: Tensor, words: WordEncoder) -> Batch:
     return Batch(positions, mask.long(), False, owners, ids, types)
 
 
-def supervision(splits: Splits, config: GateConfig, gate: Tags) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
+def supervision(
+    splits: Splits, config: GateConfig, gate: TokenClassifier
+) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
     """Make the loss of a gate against people's rationales, where there are any to learn from."""
     if not config.human:
         return None
@@ -275,5 +279,5 @@ def cross_entropies(reader: Classifier, batch: Batch, answers: Tensor) -> Tensor
 
 def changes(kept: Tensor, n_words: Tensor) -> Tensor:
     """Add up how much words differ from the one before, over one less than there are. Shape: (texts,)."""
-    both = there_are(n_words, kept.shape[1])[:, 1:]
+    both = word_mask(n_words, kept.shape[1])[:, 1:]
     return ((kept[:, 1:] - kept[:, :-1]).abs() * both).sum(1) / (n_words - 1).clamp(min=1)

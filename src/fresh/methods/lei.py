@@ -6,31 +6,39 @@ from torch.nn import functional
 
 from fresh.data.splits import Splits
 from fresh.methods.gate_config import LeiConfig
-from fresh.methods.joint import Account, Gated, Joint, Scheme, changes, cross_entropies, train_joint
-from fresh.methods.result import Trained
-from fresh.nn.heads import there_are
-from fresh.training.loop import Watch
+from fresh.methods.joint import (
+    GateObjective,
+    GateOutputs,
+    JointModel,
+    RunningState,
+    changes,
+    cross_entropies,
+    train_joint,
+)
+from fresh.methods.result import MethodResult
+from fresh.nn.heads import word_mask
+from fresh.training.loop import RunContext
 
 DECAY = 0.9
 """Share of a moving mean that stays in each step."""
 
 
-def train(splits: Splits, config: LeiConfig, watch: Watch | None = None) -> Trained:
+def train(splits: Splits, config: LeiConfig, context: RunContext | None = None) -> MethodResult:
     """Train a gate and a reader together."""
-    return train_joint(splits, config, scheme(config), watch or Watch())
+    return train_joint(splits, config, scheme(config), context or RunContext())
 
 
-def scheme(config: LeiConfig) -> Scheme:
+def scheme(config: LeiConfig) -> GateObjective:
     """Say how the gate learns."""
 
-    def cost(model: Joint, gated: Gated) -> Tensor:
+    def cost(model: JointModel, gated: GateOutputs) -> Tensor:
         found = [draw(model, gated, config) for _ in range(config.draws)]
         return torch.stack(found).mean(0)
 
-    return Scheme("lei", "words", cost, Account(2, of_late))
+    return GateObjective("lei", "words", cost, RunningState(2, of_late))
 
 
-def draw(model: Joint, gated: Gated, config: LeiConfig) -> Tensor:
+def draw(model: JointModel, gated: GateOutputs, config: LeiConfig) -> Tensor:
     """Draw words from each text and compute the loss of reader and gate. Shape: (texts,)."""
     logits = gated.outputs.squeeze(-1)
     kept = (torch.rand_like(logits) < logits.sigmoid()) & gated.there  # a gate that is no number any more keeps nothing
@@ -45,12 +53,12 @@ def draw(model: Joint, gated: Gated, config: LeiConfig) -> Tensor:
 
 def regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
     """Compute what a draw costs beside its errors: words beyond the ratio, and breaks. Shape: (texts,)."""
-    share = (kept * there_are(n_words, kept.shape[1])).sum(1) / n_words.clamp(min=1)
+    share = (kept * word_mask(n_words, kept.shape[1])).sum(1) / n_words.clamp(min=1)
     beyond = (share - config.one_ratio).clamp(min=0)
     return config.lambda_1 * beyond + config.lambda_2 * changes(kept, n_words)
 
 
-def expected(model: Joint, cost: Tensor) -> Tensor:
+def expected(model: JointModel, cost: Tensor) -> Tensor:
     """Say what a draw has cost of late, or, in the first step, what it costs now."""
     mean, n_steps = model.moving
     return torch.where(n_steps > 0, mean, cost)

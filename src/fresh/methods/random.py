@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 from fresh.data.splits import Splits
 from fresh.methods import fresh
 from fresh.methods.config import CutConfig, FreshConfig, RandomConfig
-from fresh.methods.result import Trained, written_down
-from fresh.training.loop import Watch
+from fresh.methods.result import MethodResult, settings_record
+from fresh.training.loop import RunContext
 
 
-def train(splits: Splits, config: RandomConfig, watch: Watch | None = None) -> Trained:
+def train(splits: Splits, config: RandomConfig, context: RunContext | None = None) -> MethodResult:
     """Train a predictor on random words."""
     shared = {item.name: getattr(config, item.name) for item in fields(CutConfig)}
-    trained = fresh.train_and_mark(splits, FreshConfig(**shared, scorer="random"), watch or Watch(), None)
-    return replace(trained, model=replace(trained.model, settings=written_down(config, "random")))
+    trained = fresh.train_and_mark(splits, FreshConfig(**shared, scorer="random"), context or RunContext(), None)
+    return replace(trained, model=replace(trained.model, settings=settings_record(config, "random")))

@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from fresh.attribution.registry import SaliencyScorer, ScorerFactory, make_scorer, needs_support
-from fresh.attribution.support_model import Support
+from fresh.attribution.registry import Scorer, ScorerFactory, make_scorer, needs_support
+from fresh.attribution.support_model import SupportModel
 from fresh.config import to_mapping
-from fresh.data.splits import DataError, Splits
+from fresh.data.splits import Splits
 from fresh.document import Example, Mask, Saliency
+from fresh.errors import DataError
 from fresh.methods.config import FreshConfig
-from fresh.nn.batch import Ints
+from fresh.nn.batch import IntArray
 from fresh.progress import Progress
 from fresh.selection.discretizers import Discretizer, GlobalContiguous, GlobalTopK
-from fresh.selection.extractors import SaliencyExtractor, checked_scores, select_read
+from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
-from fresh.training.distributed import team
-from fresh.training.loop import Watch
+from fresh.training.distributed import process_group
+from fresh.training.loop import RunContext
 
 SUPPORT = "support model"
 AT_ONCE = 1024
@@ -26,7 +27,7 @@ AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class ScoredSplits:
     """An extractor, and what it makes of train and of dev."""
 
     extractor: SaliencyExtractor
@@ -36,30 +37,30 @@ class Marked:
     @property
     def masks(self) -> list[Mask]:
         """Which words of train are kept."""
-        return select_read(self.extractor.discretizer, self.scores)
+        return select_masks(self.extractor.discretizer, self.scores)
 
     @property
     def dev_masks(self) -> list[Mask]:
         """Which words of dev are kept."""
-        return select_read(self.extractor.discretizer, self.dev_scores)
+        return select_masks(self.extractor.discretizer, self.dev_scores)
 
 
-def mark(
-    splits: Splits, config: FreshConfig, support: Support | None, watch: Watch, scorer: ScorerFactory | None
-) -> Marked:
+def extract_training_rationales(
+    splits: Splits, config: FreshConfig, support: SupportModel | None, context: RunContext, scorer: ScorerFactory | None
+) -> ScoredSplits:
     """Score words and cut the scores."""
-    chosen = make_chooser(splits, config, support, watch, scorer)
-    return score_and_cut(splits, config, chosen, watch, None if config.tagging.tags else support)
+    chosen = make_chooser(splits, config, support, context, scorer)
+    return score_and_cut(splits, config, chosen, context, None if config.tagging.tags else support)
 
 
 def make_chooser(
     splits: Splits,
     config: FreshConfig,
-    support: Support | None,
-    watch: Watch,
+    support: SupportModel | None,
+    context: RunContext,
     scorer: ScorerFactory | None,
-    only: Ints | None = None,
-) -> SaliencyScorer:
+    only: IntArray | None = None,
+) -> Scorer:
     """Make what scores words in the end: the scorer, or a tagger that learnt from it, from people, or from both.
 
     :param only: Numbers of the training documents that a tagger learns from; all if not given.
@@ -68,23 +69,25 @@ def make_chooser(
         return build_scorer(config, support, scorer)
     marked = None
     if config.tagging.human < 1:
-        marked = score_and_cut(splits, config, build_scorer(config, support, scorer), watch, support)
-    return train_tagger(splits, config, marked, watch, only)
+        marked = score_and_cut(splits, config, build_scorer(config, support, scorer), context, support)
+    return train_tagger(splits, config, marked, context, only)
 
 
 def score_and_cut(
-    splits: Splits, config: FreshConfig, scorer: SaliencyScorer, watch: Watch, support: Support | None
-) -> Marked:
+    splits: Splits, config: FreshConfig, scorer: Scorer, context: RunContext, support: SupportModel | None
+) -> ScoredSplits:
     """Score the documents of train and dev; a budget over all of train becomes a cut-off for single documents."""
-    scores = score_all(scorer, splits.train, watch.progress, "scores of train")
-    dev_scores = score_all(scorer, splits.dev, watch.progress, "scores of dev")
+    scores = score_all(scorer, splits.train, context.progress, "scores of train")
+    dev_scores = score_all(scorer, splits.dev, context.progress, "scores of dev")
     if support is not None and support.seen is not None:
         support.seen.forget()
-    return Marked(SaliencyExtractor(scorer, learned(config.make_discretizer(), scores), support), scores, dev_scores)
+    return ScoredSplits(
+        SaliencyExtractor(scorer, learned(config.make_discretizer(), scores), support), scores, dev_scores
+    )
 
 
 def train_tagger(
-    splits: Splits, config: FreshConfig, marked: Marked | None, watch: Watch, only: Ints | None = None
+    splits: Splits, config: FreshConfig, marked: ScoredSplits | None, context: RunContext, only: IntArray | None = None
 ) -> Tagger:
     """Train a tagger on masks, on people's rationales, or on both.
 
@@ -106,7 +109,7 @@ def train_tagger(
         config.make_discretizer(),
         config.classifier,
         "chain" if config.tagging.crf else "words",
-        watch.named("tagger" + watch.name.removeprefix(SUPPORT)),
+        context.named("tagger" + context.name.removeprefix(SUPPORT)),
         chosen,
     )
 
@@ -142,15 +145,15 @@ def has_rationale(example: Example) -> bool:
 
 
 def cross_fit(
-    splits: Splits, config: FreshConfig, marked: Marked, watch: Watch, scorer: ScorerFactory | None
-) -> Marked:
+    splits: Splits, config: FreshConfig, marked: ScoredSplits, context: RunContext, scorer: ScorerFactory | None
+) -> ScoredSplits:
     """Have each training document scored by networks that were trained without it."""
     scores = list(marked.scores)
     for fold, part in enumerate(cut_in_parts(splits.train, config.folds, config.train.seed)):
         rest = np.setdiff1d(np.arange(len(scores)), part)
         if not len(rest) or len({splits.train[number].label for number in rest.tolist()}) < len(splits.labels):
             raise too_few(config)
-        others = watch.named(f"{SUPPORT}, fold {fold + 1} of {config.folds}")
+        others = context.named(f"{SUPPORT}, fold {fold + 1} of {config.folds}")
         found = score_part(splits, config, others, scorer, part, rest)
         for number, saliency in zip(part.tolist(), found, strict=True):
             scores[number] = saliency
@@ -164,21 +167,26 @@ def too_few(config: FreshConfig) -> DataError:
 
 
 def score_part(
-    splits: Splits, config: FreshConfig, watch: Watch, scorer: ScorerFactory | None, part: Ints, rest: Ints
+    splits: Splits,
+    config: FreshConfig,
+    context: RunContext,
+    scorer: ScorerFactory | None,
+    part: IntArray,
+    rest: IntArray,
 ) -> list[Saliency]:
     """Train networks on the rest of the training documents, and score a part of them."""
-    support = train_support(splits, config, watch, scorer, rest)
-    asked = make_chooser(splits, config, support, watch, scorer, rest)
-    return score_all(asked, [splits.train[number] for number in part.tolist()], watch.progress, "scores of the fold")
+    support = train_support(splits, config, context, scorer, rest)
+    asked = make_chooser(splits, config, support, context, scorer, rest)
+    return score_all(asked, [splits.train[number] for number in part.tolist()], context.progress, "scores of the fold")
 
 
 def train_support(
-    splits: Splits, config: FreshConfig, watch: Watch, scorer: ScorerFactory | None, only: Ints
-) -> Support | None:
+    splits: Splits, config: FreshConfig, context: RunContext, scorer: ScorerFactory | None, only: IntArray
+) -> SupportModel | None:
     """Train a support model, if one is asked, on some of the training documents."""
     if not asks_support(config, scorer):
         return None
-    return Support.train(splits.train, splits.dev, config.classifier, watch, only)
+    return SupportModel.train(splits.train, splits.dev, config.classifier, context, only)
 
 
 def asks_support(config: FreshConfig, scorer: ScorerFactory | None) -> bool:
@@ -186,7 +194,7 @@ def asks_support(config: FreshConfig, scorer: ScorerFactory | None) -> bool:
     return config.tagging.human < 1 and (scorer is not None or needs_support(config.scorer))
 
 
-def cut_in_parts(examples: Sequence[Example], n_parts: int, seed: int) -> list[Ints]:
+def cut_in_parts(examples: Sequence[Example], n_parts: int, seed: int) -> list[IntArray]:
     """Cut documents into parts of about equal size at random; those with the same words stay together."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, example in enumerate(examples):
@@ -203,7 +211,7 @@ def cut_in_parts(examples: Sequence[Example], n_parts: int, seed: int) -> list[I
     return [np.array(sorted(part), dtype=np.int64) for part in parts]
 
 
-def build_scorer(config: FreshConfig, support: Support | None, factory: ScorerFactory | None) -> SaliencyScorer:
+def build_scorer(config: FreshConfig, support: SupportModel | None, factory: ScorerFactory | None) -> Scorer:
     """Make the scorer that the settings name, or the user's own."""
     if factory is not None and support is not None:
         return factory(support)
@@ -215,9 +223,9 @@ def learned(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> Discret
     return discretizer.learn(saliencies) if isinstance(discretizer, GlobalTopK | GlobalContiguous) else discretizer
 
 
-def score_all(scorer: SaliencyScorer, examples: Sequence[Example], progress: Progress, name: str) -> list[Saliency]:
+def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, name: str) -> list[Saliency]:
     """Score documents, some at a time; labels are left behind, and a team shares the work out."""
-    documents = team().share([example.document for example in examples])
+    documents = process_group().share([example.document for example in examples])
     saliencies: list[Saliency] = []
     n_told = 0
     with progress.task(name, len(documents)) as advance:
@@ -230,14 +238,14 @@ def score_all(scorer: SaliencyScorer, examples: Sequence[Example], progress: Pro
         def tell_more(n_more: int) -> None:
             tell(min(n_told + n_more, len(saliencies) + AT_ONCE, len(documents)))  # a scorer may ask twice about one
 
-        telling: SaliencyScorer = told_by(scorer, tell_more)
+        with_callback: Scorer = told_by(scorer, tell_more)
         for start in range(0, len(documents), AT_ONCE):
-            saliencies += checked_scores(telling, documents[start : start + AT_ONCE])
+            saliencies += score_validated(with_callback, documents[start : start + AT_ONCE])
             tell(len(saliencies))
-    return team().join(saliencies)
+    return process_group().join(saliencies)
 
 
 def told_by(scorer: Any, tell_more: Callable[[int], None]) -> Any:
     """Have a scorer tell how far it has come, if it asks a support model as those that come along do."""
-    asks = is_dataclass(scorer) and isinstance(getattr(scorer, "support", None), Support)
-    return replace(scorer, support=scorer.support.telling(tell_more)) if asks else scorer
+    asks = is_dataclass(scorer) and isinstance(getattr(scorer, "support", None), SupportModel)
+    return replace(scorer, support=scorer.support.with_callback(tell_more)) if asks else scorer

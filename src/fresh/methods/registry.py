@@ -6,16 +6,17 @@ from typing import Any
 
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.registry import SCORERS, ScorerFactory
-from fresh.config import ConfigError, flatten, settings_of, unknown, unknown_setting
+from fresh.config import flatten, settings_of, suggest, suggest_setting
 from fresh.data.splits import Splits
+from fresh.errors import ConfigError
 from fresh.methods import bastings, fresh, full_text, human, lei, random
 from fresh.methods.config import CutConfig, FreshConfig, NetworksConfig
 from fresh.methods.gate_config import GateConfig
-from fresh.methods.joint import Scheme
+from fresh.methods.joint import GateObjective
 from fresh.methods.listed import CONFIGS
-from fresh.methods.result import Trained
+from fresh.methods.result import MethodResult
 from fresh.selection.discretizers import DISCRETIZERS
-from fresh.training.loop import Watch
+from fresh.training.loop import RunContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Method:
     """A way to train."""
 
     config: type[NetworksConfig]
-    train: Callable[[Splits, Any, Watch], Trained]
+    train: Callable[[Splits, Any, RunContext], MethodResult]
 
 
 METHODS: dict[str, Method] = {
@@ -36,7 +37,7 @@ METHODS: dict[str, Method] = {
 }
 
 
-SCHEMES: dict[str, Callable[[Any], Scheme]] = {"lei": lei.scheme, "bastings": bastings.scheme}
+SCHEMES: dict[str, Callable[[Any], GateObjective]] = {"lei": lei.scheme, "bastings": bastings.scheme}
 
 NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("auto", "memory")))
 """Settings that have an effect only where another one has one of some values."""
@@ -45,11 +46,11 @@ NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("
 def find_method(name: str) -> Method:
     """Find a method by its name."""
     if name not in METHODS:
-        raise ConfigError(unknown(name, "a method", METHODS))
+        raise ConfigError(suggest(name, "a method", METHODS))
     return METHODS[name]
 
 
-def scheme_of(name: str, config: GateConfig) -> Scheme:
+def scheme_of(name: str, config: GateConfig) -> GateObjective:
     """Say how the gate of a method learns."""
     return SCHEMES[name](config)
 
@@ -82,7 +83,7 @@ def split_settings(
             problems.append(
                 f"{key} is a setting of {' and '.join(owners)}, not of the method {name}."
                 if owners
-                else unknown_setting(key, known)
+                else suggest_setting(key, known)
             )
     return own, rest, [*problems, *without_effect(own, config)]
 
@@ -110,11 +111,11 @@ def without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iter
 
 
 def train_method(
-    name: str, splits: Splits, config: NetworksConfig, watch: Watch, scorer: ScorerFactory | None
-) -> Trained:
+    name: str, splits: Splits, config: NetworksConfig, context: RunContext, scorer: ScorerFactory | None
+) -> MethodResult:
     """Train a model with a method, given by its name."""
     if scorer is None:
-        return find_method(name).train(splits, config, watch)
+        return find_method(name).train(splits, config, context)
     if not isinstance(config, FreshConfig):
         raise ConfigError(f"scorer is a setting of fresh, not of the method {name}.")
-    return fresh.train_and_mark(splits, config, watch, scorer)
+    return fresh.train_and_mark(splits, config, context, scorer)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.config import to_mapping
 from fresh.document import Example, Mask, Saliency
 from fresh.methods.config import CutConfig, NetworksConfig, Range
 from fresh.nn.encoder import pinned
-from fresh.predictor import Lessons
+from fresh.predictor import TrainingPairs
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
-from fresh.selection.extractors import select_read
+from fresh.selection.extractors import select_masks
 
 N_VERSIONS = 8
 """Versions of each training rationale, of various lengths, through which the epochs go in turn."""
@@ -26,14 +26,14 @@ N_DEV_LENGTHS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class MethodResult:
     """What training made, and which words of train and of dev it kept."""
 
     model: Rationalizer
     find_masks: Callable[[], list[Mask]]
     """Says which words of train are kept; that may take a while, and not everybody asks."""
     find_dev_masks: Callable[[], list[Mask]]
-    support: Support | None = None
+    support: SupportModel | None = None
     """A model of full text that was trained on the way, if any."""
     kept_by_gate: float | None = None
     """Share of the words of dev that a gate, if there is one, is likely to keep before it is cut to its length."""
@@ -49,17 +49,17 @@ class Trained:
         return self.find_dev_masks()
 
 
-def cut_all(examples: Sequence[Example], masks: Sequence[Mask]) -> list[tuple[Rationale, str]]:
+def cut_examples(examples: Sequence[Example], masks: Sequence[Mask]) -> list[tuple[Rationale, str]]:
     """Cut documents to their rationales, and put the labels beside them."""
     return [(example.document.cut(mask), example.label) for example, mask in zip(examples, masks, strict=True)]
 
 
-def of_many_lengths(
+def pairs_of_many_lengths(
     train: tuple[Sequence[Example], Sequence[Saliency]],
     dev: tuple[Sequence[Example], Sequence[Saliency]],
     config: CutConfig,
     ratios: Range,
-) -> Lessons:
+) -> TrainingPairs:
     """Cut documents to rationales of lengths drawn from a range: each anew for some epochs, those of dev at a few."""
     examples, scores = train
     generator = np.random.default_rng((config.train.seed, len(examples)))
@@ -67,14 +67,14 @@ def of_many_lengths(
     pairs: list[tuple[Rationale, str]] = []
     for _ in range(N_VERSIONS):
         drawn = generator.integers(N_LENGTHS, size=len(examples))
-        pairs += cut_all(examples, select_various(scores, [lengths[place] for place in drawn.tolist()], config))
+        pairs += cut_examples(examples, select_various(scores, [lengths[place] for place in drawn.tolist()], config))
     dev_examples, dev_scores = dev
     dev_pairs = [
         pair
         for ratio in ratios.spread(N_DEV_LENGTHS)
-        for pair in cut_all(dev_examples, select_various(dev_scores, [ratio] * len(dev_scores), config))
+        for pair in cut_examples(dev_examples, select_various(dev_scores, [ratio] * len(dev_scores), config))
     ]
-    return Lessons(pairs, dev_pairs, N_VERSIONS)
+    return TrainingPairs(pairs, dev_pairs, N_VERSIONS)
 
 
 def select_various(scores: Sequence[Saliency], ratios: Sequence[float], config: CutConfig) -> list[Mask]:
@@ -82,12 +82,12 @@ def select_various(scores: Sequence[Saliency], ratios: Sequence[float], config: 
     masks: dict[int, Mask] = {}
     for ratio in sorted(set(ratios)):
         places = [place for place, own in enumerate(ratios) if own == ratio]
-        found = select_read(config.make_discretizer(ratio), [scores[place] for place in places])
+        found = select_masks(config.make_discretizer(ratio), [scores[place] for place in places])
         masks.update(zip(places, found, strict=True))
     return [masks[place] for place in range(len(scores))]
 
 
-def written_down(config: NetworksConfig, method: str) -> dict[str, Any]:
+def settings_record(config: NetworksConfig, method: str) -> dict[str, Any]:
     """Turn settings into plain values for a card: an encoder of the hub with its commit, no path of this machine."""
     settings = {"method": method, **to_mapping(config)}
     encoder = Path(config.network.encoder)

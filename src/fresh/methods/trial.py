@@ -7,11 +7,11 @@ from fresh.document import Document, Saliency
 from fresh.metrics.classification import macro_f1
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import Discretizer
-from fresh.selection.extractors import SaliencyExtractor, select_read
-from fresh.training.distributed import team
+from fresh.selection.extractors import SaliencyExtractor, select_masks
+from fresh.training.distributed import process_group
 
 
-class Trial:
+class DevEvaluator:
     """Measures macro-F1 on dev with the gate cut to its length, as it will be used."""
 
     def __init__(self, extractor: SaliencyExtractor, predictor: Predictor, splits: Splits) -> None:
@@ -19,7 +19,7 @@ class Trial:
         self.predictor = predictor
         self.labels = splits.labels
         self.gold = [example.label for example in splits.dev]
-        self.documents: Sequence[Document] = team().share([example.document for example in splits.dev])
+        self.documents: Sequence[Document] = process_group().share([example.document for example in splits.dev])
         self.scored: list[Saliency] = []
 
     def anew(self) -> float:
@@ -29,7 +29,7 @@ class Trial:
 
     def again(self, discretizer: Discretizer) -> float:
         """Measure with what the gate last said, cut by any discretizer."""
-        masks = select_read(discretizer, self.scored)
+        masks = select_masks(discretizer, self.scored)
         rationales = [document.cut(mask) for document, mask in zip(self.documents, masks, strict=True)]
-        answers = team().join([answer.label for answer in self.predictor.predict(rationales)])
+        answers = process_group().join([answer.label for answer in self.predictor.predict(rationales)])
         return macro_f1(self.gold, answers, self.labels)

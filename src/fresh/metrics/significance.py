@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.metrics.bootstrap import N_RESAMPLES, check_classes, check_numbered, interval
 from fresh.metrics.estimate import Interval
 from fresh.metrics.resampling import ClassCounts, Kinds, Numbers, Values, check_sizes, resampled, shared
@@ -63,38 +63,38 @@ def compare_accuracy(
     check_sizes(len(wanted), n_resamples)
     signs = (one == wanted).astype(np.int64) - (two == wanted)
     kinds = Kinds.of(signs, texts=texts)
-    leads = np.bincount(kinds.kind, weights=kinds.cells[:, 0])  # of the first model in one text of each kind
+    is_main = np.bincount(kinds.kind, weights=kinds.cells[:, 0])  # of the first model in one text of each kind
     sizes = np.bincount(kinds.kind)
-    draws = [block @ leads / (block @ sizes) for block in kinds.draw(n_resamples, seed)]
+    draws = [block @ is_main / (block @ sizes) for block in kinds.draw(n_resamples, seed)]
     right = int((one == wanted).sum()), int((two == wanted).sum())
     return Comparison(
         "accuracy",
         right[0] / len(wanted),
         right[1] / len(wanted),
         interval((right[0] - right[1]) / len(wanted), np.concatenate(draws)),
-        swap_test(leads.astype(np.int64), kinds.counts),
+        swap_test(is_main.astype(np.int64), kinds.counts),
         exact=True,
-        n_discordant=int(kinds.counts[leads != 0].sum()),
+        n_discordant=int(kinds.counts[is_main != 0].sum()),
         by_text=shared(texts, len(wanted)) is not None,
     )
 
 
-def swap_test(leads: Numbers, counts: Numbers) -> float:
+def swap_test(is_main: Numbers, counts: Numbers) -> float:
     """Compute how often swapping whole texts at random leaves one model as far ahead, in either direction.
 
     :param leads: Documents by which the first model is ahead in a text of each kind.
     :param counts: Texts of each kind.
     """
-    if (np.abs(leads) <= 1).all():
-        return sign_test(*(int(counts[leads == sign].sum()) for sign in (1, -1)))
+    if (np.abs(is_main) <= 1).all():
+        return sign_test(*(int(counts[is_main == sign].sum()) for sign in (1, -1)))
     chances = np.ones(1)  # of each lead, from the lowest there can be to the highest
-    for size in np.unique(np.abs(leads[leads != 0])).tolist():
-        n_texts = int(counts[np.abs(leads) == size].sum())
+    for size in np.unique(np.abs(is_main[is_main != 0])).tolist():
+        n_texts = int(counts[np.abs(is_main) == size].sum())
         steps = np.zeros(2 * size * n_texts + 1)
         steps[:: 2 * size] = halves(n_texts)
         chances = np.convolve(chances, steps)
     highest = len(chances) // 2
-    as_large = np.abs(np.arange(-highest, highest + 1)) >= abs(int(leads @ counts))
+    as_large = np.abs(np.arange(-highest, highest + 1)) >= abs(int(is_main @ counts))
     return min(1.0, float(chances[as_large].sum()))
 
 
@@ -243,7 +243,7 @@ def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
     t = difference / math.sqrt(sum(parts))
     shares = parts[0] / sum(parts), parts[1] / sum(parts)  # of 1, so that small variances do not vanish when squared
     degrees = 1 / (shares[0] ** 2 / (len(one) - 1) + shares[1] ** 2 / (len(two) - 1))
-    special = load_extra("scipy.special", "sklearn", "Welch's t-test")
+    special = optional_import("scipy.special", "sklearn", "Welch's t-test")
     return Welch(difference, t, float(degrees), float(2 * special.stdtr(degrees, -abs(t))))
 
 

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fresh.nn.encoder import Encoder, EncoderError
+from fresh.errors import EncoderError
+from fresh.nn.encoder import Encoder
 from fresh.nn.fast_layers import QuickLinear
 from fresh.nn.intercept import call_intercepted
-from fresh.nn.memory import is_full
+from fresh.nn.memory import is_out_of_memory
 from fresh.nn.tokenizer import positions_of
 
 Rows = Literal["start", "all"]
@@ -66,15 +67,15 @@ class OpenLayer:
     def scores(self, seen: Tensor, positions: Tensor, rows: Rows) -> Tensor:
         """Compare the rows with all pieces. Shape: (batch, heads, rows, pieces)."""
         query, key, _ = self.projections()
-        asking = self.by_head(query, first(seen, rows))  # (batch, heads, rows, size)
+        with_target = self.by_head(query, first(seen, rows))  # (batch, heads, rows, size)
         if rows == "all":
-            return asking @ self.by_head(key, seen).mT
+            return with_target @ self.by_head(key, seen).mT
         # q · (W x + b) is (q W) · x + q · b: one wide query a head instead of a key a piece.
-        asking = asking.squeeze(2)
-        wide = asking.transpose(0, 1) @ key.weight.view(-1, self.size, seen.shape[-1])  # (heads, batch, width)
+        with_target = with_target.squeeze(2)
+        wide = with_target.transpose(0, 1) @ key.weight.view(-1, self.size, seen.shape[-1])  # (heads, batch, width)
         scores = wide.transpose(0, 1) @ seen.mT  # (batch, heads, pieces)
         if key.bias is not None:  # the same for all pieces, so softmax forgets it; but a bias wants its gradient
-            scores = scores + (asking * key.bias.view(-1, self.size)).sum(-1, keepdim=True)
+            scores = scores + (with_target * key.bias.view(-1, self.size)).sum(-1, keepdim=True)
         return scores.unsqueeze(2)
 
     def context(self, weights: Tensor, seen: Tensor, rows: Rows) -> Tensor:
@@ -181,8 +182,8 @@ class OpenModernBert(OpenLayer):
         """Compare the rows with all pieces; each key is turned by its own position, so all are needed."""
         query, key, _ = self.projections()
         cos, sin = self.body.rotary_emb(seen, positions, self.layer.attention_type)  # (batch, pieces, size)
-        asking = turned(self.by_head(query, first(seen, rows)), first(cos, rows), first(sin, rows))
-        return asking @ turned(self.by_head(key, seen), cos, sin).mT
+        with_target = turned(self.by_head(query, first(seen, rows)), first(cos, rows), first(sin, rows))
+        return with_target @ turned(self.by_head(key, seen), cos, sin).mT
 
     def placed(self, scores: Tensor) -> Tensor:
         """Leave out what is too far away."""
@@ -237,7 +238,7 @@ def open_layer(encoder: Encoder, layer: int) -> OpenLayer | None:
             try:
                 return found if agrees(found, encoder) else None
             except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-                if is_full(error):  # a full card says nothing of a layer
+                if is_out_of_memory(error):  # a full card says nothing of a layer
                     raise
     return None
 

@@ -39,9 +39,9 @@ def attend(
     kept = drawn((*query.shape[:3], key.shape[2]), n_dropped)
     exact = torch.promote_types(query.dtype, torch.float32)
     with torch.autocast("cpu", enabled=False):
-        asking = query.to(exact) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+        with_target = query.to(exact) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
         told = value.to(exact) * (STEPS / (STEPS - n_dropped))
-        out: Tensor = Dropped.apply(asking, key.to(exact), told, for_heads(added, asking), kept)  # type: ignore[no-untyped-call]
+        out: Tensor = Dropped.apply(with_target, key.to(exact), told, for_heads(added, with_target), kept)  # type: ignore[no-untyped-call]
         return out.to(query.dtype)
 
 

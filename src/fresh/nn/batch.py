@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Ints = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Flat = NDArray[np.int32]
 
 NO_WORD = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class EncodedText:
     """One text as an encoder reads it."""
 
     ids: Flat
@@ -32,47 +32,47 @@ class Pieces:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceTable:
+class TokenTable:
     """Many texts as an encoder reads them, one after the other in flat arrays."""
 
     ids: Flat
     types: Flat
     positions: Flat
     word_of: Flat
-    starts: Ints
+    starts: IntArray
     """Where each text begins, and where the last one ends. Shape: (texts + 1,)."""
-    n_words: Ints
-    n_read: Ints
+    n_words: IntArray
+    n_read: IntArray
 
     def __len__(self) -> int:
         return len(self.n_words)
 
     @property
-    def lengths(self) -> Ints:
+    def lengths(self) -> IntArray:
         """How many pieces each text has."""
-        lengths: Ints = np.diff(self.starts)
+        lengths: IntArray = np.diff(self.starts)
         return lengths
 
-    def __iter__(self) -> Iterator[Pieces]:
+    def __iter__(self) -> Iterator[EncodedText]:
         for number in range(len(self)):
             part = slice(self.starts[number], self.starts[number + 1])
             arrays = (self.ids[part], self.types[part], self.positions[part], self.word_of[part])
-            yield Pieces(*arrays, int(self.n_words[number]), int(self.n_read[number]))
+            yield EncodedText(*arrays, int(self.n_words[number]), int(self.n_read[number]))
 
-    def on(self, device: torch.device, padding: int) -> "PieceTensors":
+    def on(self, device: torch.device, padding: int) -> "TokenTensors":
         """Put the pieces where they are computed with."""
         arrays = (self.ids, self.types, self.positions, self.word_of, self.starts[:-1], self.lengths)
         ids, types, positions, word_of, starts, lengths = (torch.from_numpy(item).to(device) for item in arrays)
-        return PieceTensors(ids, types, positions, word_of, starts, lengths, padding)
+        return TokenTensors(ids, types, positions, word_of, starts, lengths, padding)
 
 
-def table_of(texts: Sequence[Pieces]) -> PieceTable:
+def make_table(texts: Sequence[EncodedText]) -> TokenTable:
     """Put texts one after the other."""
 
     def joined(arrays: Iterator[Flat]) -> Flat:
         return np.concatenate([np.zeros(0, dtype=np.int32), *arrays]).astype(np.int32)
 
-    return PieceTable(
+    return TokenTable(
         joined(text.ids for text in texts),
         joined(text.types for text in texts),
         joined(text.positions for text in texts),
@@ -83,10 +83,10 @@ def table_of(texts: Sequence[Pieces]) -> PieceTable:
     )
 
 
-def join_tables(tables: Sequence[PieceTable]) -> PieceTable:
+def join_tables(tables: Sequence[TokenTable]) -> TokenTable:
     """Put the texts of several tables one after the other."""
     lengths = np.concatenate([table.lengths for table in tables])
-    return PieceTable(
+    return TokenTable(
         np.concatenate([table.ids for table in tables]),
         np.concatenate([table.types for table in tables]),
         np.concatenate([table.positions for table in tables]),
@@ -134,7 +134,7 @@ class Batch(Layout):
 
 
 @dataclass(frozen=True, slots=True)
-class PieceTensors:
+class TokenTensors:
     """The pieces of many texts on one device, from which batches are gathered there."""
 
     ids: Tensor
@@ -173,13 +173,13 @@ class PieceTensors:
 class Gather:
     """Gathers texts of a table, given by their numbers, into batches."""
 
-    def __init__(self, table: PieceTable, device: torch.device, padding: int) -> None:
+    def __init__(self, table: TokenTable, device: torch.device, padding: int) -> None:
         self.table = table
         self.lengths = table.lengths
         self.device = device
         self.tensors = table.on(device, padding)
 
-    def __call__(self, numbers: Ints) -> Batch:
+    def __call__(self, numbers: IntArray) -> Batch:
         """Put some texts side by side."""
         width = int(self.lengths[numbers].max())
         dense = bool((self.lengths[numbers] == width).all())

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fresh.nn import memory as gpu
-from fresh.nn.batch import Ints
+from fresh.nn.batch import IntArray
 from fresh.nn.encoder import Encoder
 
 JITTER = 0.03
@@ -25,10 +25,10 @@ USUAL_SIZE = 6 * 384
 """Layers times width of an encoder for which this holds; of a larger one, a GPU has room for fewer pieces."""
 
 
-class Dealt(NamedTuple):
+class BatchSpec(NamedTuple):
     """A batch of training texts."""
 
-    numbers: Ints
+    numbers: IntArray
     longest: int
     """Pieces of the longest text."""
     dense: bool
@@ -39,13 +39,13 @@ class Dealt(NamedTuple):
     """How many texts a full batch of this width has."""
 
 
-def rung(length: int) -> int:
+def round_up_length(length: int) -> int:
     """Round a length up to one of few widths: by an eighth at most, for long texts by a thirty-second."""
     step = 1 << max(0, (length - 1).bit_length() - (4 if length <= SHORT else 6))
     return -(-length // step) * step
 
 
-def deal(lengths: Sequence[int] | Ints, batch_size: int, seed: int, epoch: int) -> list[Dealt]:
+def bucketed_batches(lengths: Sequence[int] | IntArray, batch_size: int, seed: int, epoch: int) -> list[BatchSpec]:
     """Deal texts into batches at random; texts of like length meet, and batches have about equally many pieces.
 
     :param batch_size: Texts in a batch on average; short texts come in larger batches, long ones in smaller.
@@ -54,7 +54,7 @@ def deal(lengths: Sequence[int] | Ints, batch_size: int, seed: int, epoch: int) 
     generator = np.random.default_rng((seed, epoch))
     order = np.argsort(-sizes * generator.uniform(1, 1 + JITTER, len(sizes)), kind="stable")
     budget = batch_size * sizes.mean() if len(sizes) else 0
-    batches: list[Dealt] = []
+    batches: list[BatchSpec] = []
     start = 0
     while start < len(order):
         batches.append(next_batch(sizes, order[start:], budget, MOST_TEXTS * batch_size))
@@ -62,19 +62,19 @@ def deal(lengths: Sequence[int] | Ints, batch_size: int, seed: int, epoch: int) 
     return [batches[number] for number in generator.permutation(len(batches))]
 
 
-def next_batch(sizes: Ints, order: Ints, budget: float, most: int) -> Dealt:
+def next_batch(sizes: IntArray, order: IntArray, budget: float, most: int) -> BatchSpec:
     """Take the longest texts that are left, as many as the budget buys."""
-    width, longest = 0, rung(int(sizes[order[0]]))
+    width, longest = 0, round_up_length(int(sizes[order[0]]))
     while longest > width:  # a text that moved may be a little longer than the first
         width = longest
         n_texts = min(most, max(1, round(budget / width)))
         numbers = order[:n_texts]
-        longest = rung(int(sizes[numbers].max()))
+        longest = round_up_length(int(sizes[numbers].max()))
     found = sizes[numbers]
-    return Dealt(numbers, int(found.max()), bool((found == found[0]).all()), width, n_texts)
+    return BatchSpec(numbers, int(found.max()), bool((found == found[0]).all()), width, n_texts)
 
 
-def padding_share(lengths: Sequence[int] | Ints, batches: Sequence[Dealt], rounded: bool) -> float:
+def padding_share(lengths: Sequence[int] | IntArray, batches: Sequence[BatchSpec], rounded: bool) -> float:
     """Say which share of all that is computed was only filled up.
 
     :param rounded: Whether batches are filled up to the rounded width.
@@ -83,7 +83,7 @@ def padding_share(lengths: Sequence[int] | Ints, batches: Sequence[Dealt], round
     return 1 - float(np.sum(lengths)) / computed if computed else 0.0
 
 
-def batches_by_budget(lengths: Sequence[int] | Ints, budget: int, squared: int) -> Iterator[Ints]:
+def batches_by_budget(lengths: Sequence[int] | IntArray, budget: int, squared: int) -> Iterator[IntArray]:
     """Group texts of like length so that a batch stays within two budgets, or is one text.
 
     The longest come first: a GPU has room for all others in what it took for them, and if there is none, that shows
@@ -102,7 +102,9 @@ def batches_by_budget(lengths: Sequence[int] | Ints, budget: int, squared: int) 
         start += n_texts
 
 
-def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work: Callable[[Ints], None]) -> None:
+def run_batches_within(
+    lengths: Sequence[int] | IntArray, budget: int, squared: int, work: Callable[[IntArray], None]
+) -> None:
     """Have texts worked on in batches within two budgets; where GPU memory runs out, these are halved for a while.
 
     :param work: Does what is to be done with some texts, given by their numbers.
@@ -110,19 +112,19 @@ def work_through(lengths: Sequence[int] | Ints, budget: int, squared: int, work:
     sizes = np.asarray(lengths, dtype=np.int64)
     waiting = [np.arange(len(sizes))]
     while waiting:
-        part, cut = waiting.pop(), gpu.ROOM.smaller
+        part, cut = waiting.pop(), gpu.MEMORY_BUDGET.smaller
         groups = [part[group] for group in batches_by_budget(sizes[part], budget // cut, squared // cut)]
         for place, numbers in enumerate(groups):
             try:
-                with gpu.unplanned():
+                with gpu.without_cudnn_attention():
                     work(numbers)
             except RuntimeError as error:
-                if len(numbers) == 1 or not gpu.is_full(error):
+                if len(numbers) == 1 or not gpu.is_out_of_memory(error):
                     raise
-                gpu.ROOM.shrink()
+                gpu.MEMORY_BUDGET.shrink()
                 waiting.append(np.concatenate(groups[place:]))
                 break
-            if gpu.ROOM.grows() and place + 1 < len(groups):
+            if gpu.MEMORY_BUDGET.grows() and place + 1 < len(groups):
                 waiting.append(np.concatenate(groups[place + 1 :]))
                 break
 
@@ -140,10 +142,10 @@ def part_for(encoder: Encoder, device: torch.device) -> float:
     return min(1.0, USUAL_SIZE / (n_layers * encoder.width))
 
 
-def read_all(lengths: Ints, device: torch.device, work: Callable[[Ints], None], part: float = 1) -> None:
+def run_batches(lengths: IntArray, device: torch.device, work: Callable[[IntArray], None], part: float = 1) -> None:
     """Have texts worked on in batches of like length that suit a device, smaller ones where memory runs out.
 
     :param part: Share of the usual size of batches.
     """
     factor = part * pieces_at_once(device) / PIECES_AT_ONCE
-    work_through(lengths, int(PIECES_AT_ONCE * factor), int(SQUARED_PIECES_AT_ONCE * factor), work)
+    run_batches_within(lengths, int(PIECES_AT_ONCE * factor), int(SQUARED_PIECES_AT_ONCE * factor), work)

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fresh.nn.batch import Batch, Ints, Layout, PieceTable
+from fresh.errors import EncoderError
+from fresh.nn.batch import Batch, IntArray, Layout, TokenTable
 from fresh.nn.config import NetworkConfig
 from fresh.nn.device import choose_device
-from fresh.nn.encoder import Encoder, EncoderError
+from fresh.nn.encoder import Encoder
 from fresh.nn.fast_layers import QuickDropout
-from fresh.nn.heads import WeighingHead, exactly
+from fresh.nn.heads import AttentiveHead, linear_fp32
 from fresh.nn.network import Network, load_parts
 from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
@@ -48,14 +49,14 @@ class LinearHead(nn.Linear):
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Return one number a label. Shapes: (texts, wide) to (texts, labels)."""
-        return exactly(self, self.dropout(pooled))
+        return linear_fp32(self, self.dropout(pooled))
 
 
 class Classifier(Network):
     """An encoder, its pooling and a linear head; for texts in windows, a head that reads words in order."""
 
     def __init__(self, encoder: Encoder, labels: Sequence[str], config: NetworkConfig) -> None:
-        kind = WeighingHead if config.long == "chunk" else LinearHead
+        kind = AttentiveHead if config.long == "chunk" else LinearHead
         start_only = encoder.pooling == "start" and config.long != "chunk"
         super().__init__(encoder, config, kind(encoder.width, len(labels), config.dropout), start_only)
         self.labels = tuple(labels)
@@ -78,7 +79,7 @@ class Classifier(Network):
 
     def classify(self, hidden: Tensor, layout: Layout) -> Output:
         """Go on from the vectors of the pieces."""
-        if isinstance(self.head, WeighingHead):
+        if isinstance(self.head, AttentiveHead):
             logits, by_word = self.head(hidden, layout)
             return Output(logits, by_word=by_word)
         return Output(self.head(self.pool(hidden, layout.mask)))
@@ -104,12 +105,12 @@ class Classifier(Network):
         """Say how probable each label is for each text. Shape: (texts, labels)."""
         return self.probabilities_of(self.words(texts), progress, name)
 
-    def probabilities_of(self, table: PieceTable, progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
+    def probabilities_of(self, table: TokenTable, progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
         """Say the same for texts that are encoded already. Shape: (texts, labels)."""
         found = np.zeros((len(table), len(self.labels)))
         with torch.inference_mode(), progress.task(name, len(table)) as advance:
 
-            def work(numbers: Ints, batch: Batch) -> None:
+            def work(numbers: IntArray, batch: Batch) -> None:
                 found[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from fresh.config import below, refuse
+from fresh.config import check_min, raise_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         from fresh.nn.encoder import misspelt_bundled
 
-        refuse(
+        raise_all(
             misspelt_bundled(self.encoder),
             f"layers must be 0 or more, or all, got {self.layers}."
             if self.layers != "all" and self.layers < 0
             else None,
             f"dropout must be at least 0 and below 1, got {self.dropout}." if not 0 <= self.dropout < 1 else None,
-            *below(16, max_pieces=self.max_pieces),
+            *check_min(16, max_pieces=self.max_pieces),
         )

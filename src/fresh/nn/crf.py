@@ -7,7 +7,7 @@ IMPOSSIBLE = -1e4
 """Logarithm of a probability that is 0 in effect; finite, so that gradients stay numbers."""
 
 
-class Chain(nn.Module):
+class LinearChainCRF(nn.Module):
     """Scores of two tags, 0 (dropped) and 1 (kept), side by side, at the beginning and at the end; all exact."""
 
     def __init__(self) -> None:

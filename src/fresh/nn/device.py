@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 
 
 def is_one_of_several() -> bool:
@@ -21,7 +21,7 @@ def own_device() -> torch.device:
 
 def shared_state() -> Any:
     """Join the other processes, the first time, and ask accelerate about them."""
-    accelerate = load_extra("accelerate", "models", "Training in several processes")
+    accelerate = optional_import("accelerate", "models", "Training in several processes")
     return accelerate.PartialState(cpu=not torch.cuda.is_available())
 
 

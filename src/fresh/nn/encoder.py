@@ -24,7 +24,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file, extract_commit_hash
 
-from fresh.config import unknown
+from fresh.config import suggest
+from fresh.errors import EncoderError
 from fresh.nn.identity import identity_of
 
 Pooling = Literal["start", "mean"]
@@ -34,10 +35,6 @@ MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658
 
 MOST_NAMED = 5
 """Weights that a message names where many are wrong."""
-
-
-class EncoderError(ValueError):
-    """An encoder that cannot be had or cannot be trusted."""
 
 
 @dataclass(slots=True)
@@ -267,7 +264,7 @@ def misspelt_bundled(name: str) -> str | None:
     near = difflib.get_close_matches(name, BUNDLED, n=1, cutoff=0.8)
     if name in BUNDLED or not near or Path(name).exists():
         return None
-    return unknown(name, "an encoder", BUNDLED)
+    return suggest(name, "an encoder", BUNDLED)
 
 
 def not_found(name: str, error: Exception) -> str:
@@ -275,7 +272,7 @@ def not_found(name: str, error: Exception) -> str:
     if Path(name).is_dir():
         return f"The folder {name} holds no encoder that can be loaded: {first_line(error)}"
     return (
-        f"{unknown(name, 'a bundled encoder', BUNDLED)} It is no folder either, "
+        f"{suggest(name, 'a bundled encoder', BUNDLED)} It is no folder either, "
         f"and the model hub did not give it: {first_line(error)}"
     )
 

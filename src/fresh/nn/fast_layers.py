@@ -89,7 +89,7 @@ def rows_by_product(numbers: Tensor, table: Tensor) -> Tensor:
         return chosen.to(table.dtype) @ table
 
 
-def quicken(module: nn.Module) -> None:
+def swap_fast_layers(module: nn.Module) -> None:
     """Have all dropout in a network, all tables of few rows and all linear layers do so."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():

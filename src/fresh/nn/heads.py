@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fresh.nn.batch import NO_WORD, Layout
-from fresh.nn.crf import Chain
+from fresh.nn.crf import LinearChainCRF
 from fresh.nn.fast_layers import QuickDropout
 
 RECURRENT = 128
@@ -59,7 +59,7 @@ class Largest(torch.autograd.Function):
         return functional.pad(gradient, (0, 0, 0, 1)).gather(1, where) * is_taken, None
 
 
-def there_are(n_words: Tensor, width: int) -> Tensor:
+def word_mask(n_words: Tensor, width: int) -> Tensor:
     """Say where words are. Shape: (texts, width)."""
     return torch.arange(width, device=n_words.device) < n_words.unsqueeze(1)
 
@@ -79,9 +79,9 @@ class Recurrent(nn.Module):
     def forward(self, words: Tensor, n_words: Tensor) -> Tensor:
         """Read words in both directions. Shapes: (texts, words, wide) to (texts, words, 2 * RECURRENT)."""
         steps = torch.arange(words.shape[1], device=words.device).expand(words.shape[:2])
-        mirrored = torch.where(there_are(n_words, words.shape[1]), n_words.unsqueeze(1) - 1 - steps, steps)
-        ahead, back = read(self.forwards, words), read(self.backwards, turned(words, mirrored))
-        return torch.cat([ahead, turned(back, mirrored)], -1)
+        mirrored = torch.where(word_mask(n_words, words.shape[1]), n_words.unsqueeze(1) - 1 - steps, steps)
+        ahead, back = read(self.forwards, words), read(self.backwards, reorder(words, mirrored))
+        return torch.cat([ahead, reorder(back, mirrored)], -1)
 
 
 def read(layer: nn.LSTM, words: Tensor) -> Tensor:
@@ -98,12 +98,12 @@ def read(layer: nn.LSTM, words: Tensor) -> Tensor:
     return found
 
 
-def turned(words: Tensor, places: Tensor) -> Tensor:
+def reorder(words: Tensor, places: Tensor) -> Tensor:
     """Put words in another order. Shape: (texts, words, wide)."""
     return words.gather(1, places.unsqueeze(-1).expand(-1, -1, words.shape[-1]))
 
 
-class WeighingHead(nn.Module):
+class AttentiveHead(nn.Module):
     """Reads words in order, weighs them by additive attention and classifies their sum (the paper's Movies model)."""
 
     def __init__(self, wide: int, n_labels: int, dropout: float) -> None:
@@ -119,21 +119,23 @@ class WeighingHead(nn.Module):
         """Classify texts: logits (texts, labels), and the weight of each word (texts, pieces)."""
         words, n_words = pool_words(hidden, layout)
         read = self.recurrent(words, n_words)
-        there = there_are(n_words, words.shape[1])
-        scores = exactly(self.importance, torch.tanh(self.key(read))).squeeze(-1).masked_fill(~there, UNSEEN)
+        there = word_mask(n_words, words.shape[1])
+        scores = linear_fp32(self.importance, torch.tanh(self.key(read))).squeeze(-1).masked_fill(~there, UNSEEN)
         weights = scores.softmax(-1) * there  # without words there is nothing to weigh
         return self.classify(read, weights), weights
 
     def classify(self, read: Tensor, weights: Tensor) -> Tensor:
         """Sum up words by their weights and classify the sum."""
         summed = (weights.unsqueeze(-1).to(read.dtype) * read).sum(1)
-        return exactly(self.out, self.dropout(functional.relu(self.middle(summed))))
+        return linear_fp32(self.out, self.dropout(functional.relu(self.middle(summed))))
 
 
-class TaggingHead(nn.Module):
+class TokenHead(nn.Module):
     """Says something of each word, such as how much it speaks for keeping it."""
 
-    def __init__(self, wide: int, n_outputs: int, dropout: float, recurrent: bool, chain: Chain | None = None) -> None:
+    def __init__(
+        self, wide: int, n_outputs: int, dropout: float, recurrent: bool, chain: LinearChainCRF | None = None
+    ) -> None:
         super().__init__()
         self.recurrent = Recurrent(wide) if recurrent else None
         self.dropout = QuickDropout(dropout)
@@ -145,10 +147,10 @@ class TaggingHead(nn.Module):
         words, n_words = pool_words(hidden, layout)
         if self.recurrent is not None:
             words = self.recurrent(words, n_words)
-        return exactly(self.out, self.dropout(words)), n_words
+        return linear_fp32(self.out, self.dropout(words)), n_words
 
 
-def exactly(layer: nn.Linear, values: Tensor) -> Tensor:
+def linear_fp32(layer: nn.Linear, values: Tensor) -> Tensor:
     """Apply a layer with 32 bits at least, also where the rest is computed with 16.
 
     What it says of the words of a text, or of variants of it, is ranked, and what is nearly alike would tie for want of

@@ -26,13 +26,13 @@ OUT_OF_MEMORY = (
 )
 
 
-def is_full(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Say whether a card had no room left."""
     return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in FULL)
 
 
 @dataclass(slots=True)
-class Room:
+class MemoryBudget:
     """How far the budgets of this process are cut since GPU memory ran out, and whether that was said.
 
     Memory may be short for a while only, where several processes share a card: what went well for long is doubled.
@@ -64,7 +64,7 @@ class Room:
             warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=3)
 
 
-ROOM = Room()
+MEMORY_BUDGET = MemoryBudget()
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ SWITCH = Switch()
 
 
 @contextmanager
-def unplanned() -> Iterator[None]:
+def without_cudnn_attention() -> Iterator[None]:
     """Attend without cuDNN inside the block.
 
     It plans each shape of batch anew, for longer than it saves, and fails without naming memory where a card is full.

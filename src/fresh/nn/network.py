@@ -14,14 +14,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh.nn.batch import Batch, Gather, Ints, Layout, Pieces, PieceTable, table_of
-from fresh.nn.batching import part_for, read_all
+from fresh.errors import EncoderError
+from fresh.nn.batch import Batch, EncodedText, Gather, IntArray, Layout, TokenTable, make_table
+from fresh.nn.batching import part_for, run_batches
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import Encoder, EncoderError, listed, not_finite, quiet, read_encoder
-from fresh.nn.fast_layers import quicken
+from fresh.nn.encoder import Encoder, listed, not_finite, quiet, read_encoder
+from fresh.nn.fast_layers import swap_fast_layers
 from fresh.nn.mpnet_distances import hold_still
-from fresh.nn.split_encoder import extras, halve
-from fresh.nn.tokenizer import Text, WordEncoder
+from fresh.nn.split_encoder import extras, split_encoder
+from fresh.nn.tokenizer import Text, WordTokenizer
 from fresh.nn.windows import Windows
 
 TRIED = ("a", "\U000103a0", "\ue000")
@@ -54,16 +55,16 @@ class Network(nn.Module):
         self.config = config
         self.lock = Lock()
         """Held during each forward pass, so that no thread switches how the encoder attends under another one."""
-        self.words = WordEncoder(encoder, config.long, config.max_pieces)
+        self.words = WordTokenizer(encoder, config.long, config.max_pieces)
         self.windows = Windows(self.words.window if config.long == "chunk" else None, self.padding)
         self.body = encoder.model
-        quicken(self.body)
+        swap_fast_layers(self.body)
         self.head = head
         self.freeze()
         self.eval()
         sample = self.collate(self.words([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
         n_below = 0 if config.layers == "all" else len(encoder.layers) - config.layers
-        self.halves = halve(encoder, n_below, start_only, sample, self.windows)
+        self.halves = split_encoder(encoder, n_below, start_only, sample, self.windows)
         """The frozen part and the part that learns; None for an encoder that cannot be cut."""
 
     @property
@@ -142,9 +143,9 @@ class Network(nn.Module):
         """The piece that shorter texts are filled up with."""
         return self.encoder.tokenizer.pad_token_id or 0
 
-    def collate(self, pieces: Iterable[Pieces]) -> Batch:
+    def collate(self, pieces: Iterable[EncodedText]) -> Batch:
         """Put encoded texts side by side, where the network is."""
-        table = table_of(list(pieces))
+        table = make_table(list(pieces))
         return Gather(table, self.device, self.padding)(np.arange(len(table)))
 
     @property
@@ -152,13 +153,13 @@ class Network(nn.Module):
         """Share of the usual size of batches that there is room for."""
         return part_for(self.encoder, self.device)
 
-    def work_through(self, table: PieceTable, work: Callable[[Ints, Batch], None], part: float = 1) -> None:
+    def work_through(self, table: TokenTable, work: Callable[[IntArray, Batch], None], part: float = 1) -> None:
         """Have encoded texts worked on in batches of like length, smaller ones where memory runs out.
 
         :param part: Share of the usual size of batches.
         """
         gather = Gather(table, self.device, self.padding)
-        read_all(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part * self.part)
+        run_batches(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part * self.part)
 
     def write_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
         """Write everything needed to have it again.

@@ -27,7 +27,7 @@ class Given(nn.Module):
         return inputs_embeds
 
 
-class Halves:
+class SplitEncoder:
     """Runs an encoder up to a cut, and from there on; the layers are the encoder's own."""
 
     def __init__(self, encoder: Encoder, n_below: int, start_only: bool, windows: Windows = WHOLE) -> None:
@@ -108,13 +108,15 @@ def shallow(module: nn.Module | None) -> nn.Module:
     return copied
 
 
-def halve(encoder: Encoder, n_below: int, start_only: bool, batch: Batch, windows: Windows = WHOLE) -> Halves | None:
+def split_encoder(
+    encoder: Encoder, n_below: int, start_only: bool, batch: Batch, windows: Windows = WHOLE
+) -> SplitEncoder | None:
     """Cut an encoder in two, if it can be seen that the halves do what the whole does.
 
     :param batch: Something to try it on.
     """
     try:
-        halves = Halves(encoder, n_below, start_only, windows)
+        halves = SplitEncoder(encoder, n_below, start_only, windows)
         with torch.inference_mode():
             found, _ = halves.above(halves.below(batch), batch)
             given = extras(batch, halves.lower_inputs)

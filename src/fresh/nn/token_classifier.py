@@ -12,11 +12,11 @@ from torch import Tensor
 
 from fresh.nn.batch import Batch, Layout
 from fresh.nn.config import NetworkConfig
-from fresh.nn.crf import Chain
+from fresh.nn.crf import LinearChainCRF
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import Encoder
 from fresh.nn.hardkuma import HardKuma
-from fresh.nn.heads import TaggingHead, there_are
+from fresh.nn.heads import TokenHead, word_mask
 from fresh.nn.network import Network, load_parts
 
 Kind = Literal["words", "chain", "hardkuma"]
@@ -24,15 +24,15 @@ Kind = Literal["words", "chain", "hardkuma"]
 ABOUT = "tags.json"
 
 
-class Tags(Network):
+class TokenClassifier(Network):
     """An encoder and a head that tags words."""
 
-    head: TaggingHead
+    head: TokenHead
 
     def __init__(self, encoder: Encoder, kind: Kind, config: NetworkConfig) -> None:
         n_outputs = 2 if kind == "hardkuma" else 1
-        chain = Chain() if kind == "chain" else None
-        head = TaggingHead(encoder.width, n_outputs, config.dropout, config.long == "chunk", chain)
+        chain = LinearChainCRF() if kind == "chain" else None
+        head = TokenHead(encoder.width, n_outputs, config.dropout, config.long == "chunk", chain)
         super().__init__(encoder, config, head, start_only=False)
         self.kind = kind
 
@@ -56,7 +56,7 @@ class Tags(Network):
             found = self.head.chain.marginals(outputs.squeeze(-1), n_words)
         else:
             found = outputs.squeeze(-1).sigmoid()
-        return found * there_are(n_words, found.shape[1])
+        return found * word_mask(n_words, found.shape[1])
 
     def save(self, folder: Path) -> None:
         """Write everything needed to have it again."""
@@ -88,7 +88,7 @@ class WordValues:
 
     def take(self, numbers: Tensor, width: int) -> Tensor:
         """Put some texts side by side; 0 where there is no word. Shape: (texts, width)."""
-        there = there_are(self.n_words[numbers], width)
+        there = word_mask(self.n_words[numbers], width)
         steps = torch.arange(width, device=self.values.device)
         places = torch.where(there, self.starts[numbers].unsqueeze(1) + steps, 0)
         return self.values[places] * there

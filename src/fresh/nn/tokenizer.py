@@ -7,10 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fresh.nn.batch import NO_WORD, Flat, Ints, Pieces, PieceTable
+from fresh.errors import TooLongError
+from fresh.nn.batch import NO_WORD, EncodedText, Flat, IntArray, TokenTable
 from fresh.nn.encoder import Encoder
 from fresh.nn.windows import WINDOW
-from fresh.nn.word_cache import Bank, CutWords, Flags, ranges
+from fresh.nn.word_cache import Flags, WordCache, WordTokens, ranges
 from fresh.rationale import Words
 
 LongPolicy = Literal["stagger", "chunk", "truncate"]
@@ -29,10 +30,6 @@ class Text(NamedTuple):
     id: str = ""
 
 
-class TooLongError(ValueError):
-    """A text that no encoder input can hold."""
-
-
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The special pieces around a text and its query, with the types of all pieces."""
@@ -43,13 +40,13 @@ class Frame:
     def __len__(self) -> int:
         return sum(map(len, self.ids))
 
-    def places(self, begin: Ints, n_pieces: Ints, n_query: Ints) -> list[Ints]:
+    def places(self, begin: IntArray, n_pieces: IntArray, n_query: IntArray) -> list[IntArray]:
         """Say where each of its parts begins in each text."""
         after = begin + len(self.ids[0]) + n_pieces
         return [begin, after, after + len(self.ids[1]) + n_query][: len(self.ids)]
 
 
-class WordEncoder:
+class WordTokenizer:
     """Turns texts into pieces, each word on its own, as the encoder was trained to see words."""
 
     def __init__(self, encoder: Encoder, long: LongPolicy, max_pieces: int) -> None:
@@ -67,7 +64,7 @@ class WordEncoder:
         self.lead = self.leading_space()
         self.single = self.frame(pair=False)
         self.pair = self.frame(pair=True)
-        self.bank = Bank()
+        self.bank = WordCache()
 
     def leading_space(self) -> str:
         """Find out whether pieces of a word differ after a space (as they do for RoBERTa)."""
@@ -90,7 +87,7 @@ class WordEncoder:
             previous = sequence
         return Frame(tuple(map(tuple, runs)), tuple(kind for [kind] in types[1:]))
 
-    def __call__(self, texts: Sequence[Text]) -> PieceTable:
+    def __call__(self, texts: Sequence[Text]) -> TokenTable:
         """Encode texts."""
         words, queries = self.cut(texts)
         n_read, problems = self.fit(texts, words, queries)
@@ -98,26 +95,28 @@ class WordEncoder:
             raise problem
         return self.lay_out(words.first(n_read), queries, words.n_words)
 
-    def measure(self, texts: Sequence[Text]) -> tuple[Ints, dict[int, TooLongError]]:
+    def measure(self, texts: Sequence[Text]) -> tuple[IntArray, dict[int, TooLongError]]:
         """Count the words of each text that will be read, and say what is wrong with those that are too long."""
         return self.fit(texts, *self.cut(texts))
 
-    def cut(self, texts: Sequence[Text]) -> tuple[CutWords, CutWords]:
+    def cut(self, texts: Sequence[Text]) -> tuple[WordTokens, WordTokens]:
         """Cut the words and the queries of texts into pieces."""
         if len(self.bank) > MOST_KNOWN or self.bank.n_characters > MOST_CHARACTERS:
-            self.bank = Bank()
+            self.bank = WordCache()
         bank = self.bank  # another thread may begin another one
         known = bank.numbers
         self.learn(bank, {word for text in texts for word in (*text.words, *text.query) if word not in known})
         return bank.cut([text.words for text in texts]), bank.cut([text.query for text in texts])
 
-    def learn(self, bank: Bank, words: set[str]) -> None:
+    def learn(self, bank: WordCache, words: set[str]) -> None:
         """Cut new words into pieces; a word without any becomes an unknown piece."""
         new = sorted(words)
         encoded = self.backend.encode_batch([self.lead + whole(word) for word in new], add_special_tokens=False)
         bank.add(new, [found.ids or [self.tokenizer.unk_token_id] for found in encoded])
 
-    def fit(self, texts: Sequence[Text], words: CutWords, queries: CutWords) -> tuple[Ints, dict[int, TooLongError]]:
+    def fit(
+        self, texts: Sequence[Text], words: WordTokens, queries: WordTokens
+    ) -> tuple[IntArray, dict[int, TooLongError]]:
         """Count the words there is room for; windows and truncating make room unless the query takes too much of it."""
         room = self.room(queries)
         if self.long == "chunk":
@@ -132,10 +131,10 @@ class WordEncoder:
             for number in np.flatnonzero(~fits).tolist()
         }
 
-    def room(self, queries: CutWords) -> Ints:
+    def room(self, queries: WordTokens) -> IntArray:
         """Count the pieces that fit beside each query: into a window, or into all that is read."""
         sizes = {"stagger": self.max_pieces, "chunk": self.window, "truncate": self.n_positions}
-        room: Ints = (
+        room: IntArray = (
             sizes[self.long] - np.where(queries.n_words > 0, len(self.pair), len(self.single)) - queries.n_pieces
         )
         return room
@@ -153,7 +152,7 @@ class WordEncoder:
             "more at once (a larger max_pieces)."
         )
 
-    def lay_out(self, words: CutWords, queries: CutWords, n_words: Ints) -> PieceTable:
+    def lay_out(self, words: WordTokens, queries: WordTokens, n_words: IntArray) -> TokenTable:
         """Put special pieces, words and queries in their places, for all texts at once, window after window."""
         text_of, n_pieces = self.windows(words.n_pieces, self.room(queries))
         asks, n_query = queries.n_words[text_of] > 0, queries.n_pieces[text_of]
@@ -173,9 +172,9 @@ class WordEncoder:
         asked = queries.ids[ranges(queries.ends[:-1][text_of], n_query)]
         ids[ranges(starts[:-1] + before + n_pieces + len(self.pair.ids[1]), n_query)] = asked
         ends = np.searchsorted(text_of, np.arange(len(n_words) + 1))  # where the windows of each text begin
-        return PieceTable(ids, types, self.positions(lengths), owners, starts[ends], n_words, words.n_words)
+        return TokenTable(ids, types, self.positions(lengths), owners, starts[ends], n_words, words.n_words)
 
-    def windows(self, n_pieces: Ints, room: Ints) -> tuple[Ints, Ints]:
+    def windows(self, n_pieces: IntArray, room: IntArray) -> tuple[IntArray, IntArray]:
         """Cut texts into windows, all full but the last of each: the text of each window, and its pieces of words."""
         texts = np.arange(len(n_pieces))
         if self.long != "chunk":
@@ -186,7 +185,7 @@ class WordEncoder:
         sizes[np.cumsum(n_windows) - 1] = n_pieces - (n_windows - 1) * room
         return text_of, sizes
 
-    def reduced(self, texts: Sequence[Text]) -> Callable[[Ints, Flags], PieceTable]:
+    def reduced(self, texts: Sequence[Text]) -> Callable[[IntArray, Flags], TokenTable]:
         """Cut texts into pieces once, to have them again without some of their words.
 
         :return: Encodes some texts, given by their numbers, as if they had only the words that are kept (texts, words).
@@ -194,14 +193,14 @@ class WordEncoder:
         words, queries = self.cut(texts)
         words = words.first(self.fit(texts, words, queries)[0])
 
-        def encode(numbers: Ints, kept: Flags) -> PieceTable:
+        def encode(numbers: IntArray, kept: Flags) -> TokenTable:
             asked = queries.choose(numbers, np.ones((len(numbers), int(queries.n_words.max())), dtype=np.bool_))
             chosen = words.choose(numbers, kept)
             return self.lay_out(chosen, asked, chosen.n_words)
 
         return encode
 
-    def variants(self, text: Pieces, kept: Flags) -> PieceTable:
+    def variants(self, text: EncodedText, kept: Flags) -> TokenTable:
         """Leave words out of an encoded text, in many ways at once.
 
         :param kept: Which words each variant has. Shape: (variants, words).
@@ -213,10 +212,10 @@ class WordEncoder:
         n_words = np.bincount(variant, minlength=len(kept)).astype(np.int64)
         query = self.query_of(text)
         asked = np.full(len(kept), min(1, len(query)), dtype=np.int64)
-        queries = CutWords(np.tile(query, len(kept)), np.full(int(asked.sum()), len(query), dtype=np.int64), asked)
-        return self.lay_out(CutWords(ids, by_word[word], n_words), queries, n_words)
+        queries = WordTokens(np.tile(query, len(kept)), np.full(int(asked.sum()), len(query), dtype=np.int64), asked)
+        return self.lay_out(WordTokens(ids, by_word[word], n_words), queries, n_words)
 
-    def query_of(self, text: Pieces) -> Flat:
+    def query_of(self, text: EncodedText) -> Flat:
         """Take the pieces of the query out of an encoded text."""
         first = text.ids[: self.window if self.long == "chunk" else None]
         around = first[text.word_of[: len(first)] == NO_WORD]
@@ -225,7 +224,7 @@ class WordEncoder:
             query = around[len(self.pair.ids[0]) + len(self.pair.ids[1]) : len(around) - len(self.pair.ids[2])]
         return query
 
-    def positions(self, lengths: Ints) -> Flat:
+    def positions(self, lengths: IntArray) -> Flat:
         """Give each piece its place; beyond what the encoder knows, positions repeat so that all of them fit."""
         places = ranges(np.zeros_like(lengths), lengths)
         of_text = np.repeat(lengths, lengths)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fresh.document import Explanation
-from fresh.highlight import VISIBLE
+from fresh.highlight import CONTROL_PICTURES
 from fresh.reporting.report import Figures, Report, cells
 from fresh.reporting.verdict import Verdict
 from fresh.selection.curve import Curve
@@ -20,7 +20,7 @@ STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "n
 
 def highlighted(explanation: Explanation, plain: bool) -> Text:
     """Show a document with the words that were read; in plain text, between brackets."""
-    text = explanation.document.text.translate(VISIBLE)
+    text = explanation.document.text.translate(CONTROL_PICTURES)
     shown = Text()
     after = 0
     for start, end in explanation.spans:
@@ -34,10 +34,13 @@ def highlighted(explanation: Explanation, plain: bool) -> Text:
 def show_explanation(console: Console, explanation: Explanation, gold: str | None = None) -> None:
     """Print the answer and the document with the words it was made from."""
     prediction = explanation.prediction
-    line = Text.assemble((prediction.label.translate(VISIBLE), "bold"), f" (probability {prediction.probability:.2f})")
+    line = Text.assemble(
+        (prediction.label.translate(CONTROL_PICTURES), "bold"), f" (probability {prediction.probability:.2f})"
+    )
     if gold is not None:
         line.append(
-            " right" if gold == prediction.label else f" wrong: it is {gold.translate(VISIBLE)}", style="italic"
+            " right" if gold == prediction.label else f" wrong: it is {gold.translate(CONTROL_PICTURES)}",
+            style="italic",
         )
     kept = int(explanation.mask.kept.sum())
     n_words, n_read = len(explanation.mask), None if explanation.saliency is None else explanation.saliency.n_read
@@ -60,7 +63,7 @@ def show_curve(console: Console, curve: Curve) -> None:
         table.add_row(
             str(n_kept),
             f"{point.ratio:.0%}",
-            Text(prediction.label.translate(VISIBLE)),
+            Text(prediction.label.translate(CONTROL_PICTURES)),
             f"{prediction.probability:.2f}",
         )
     console.print(table)
@@ -76,7 +79,7 @@ def show_report(console: Console, report: Report) -> None:
     for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        what, f1, accuracy, _ = (Text(cell.translate(VISIBLE)) for cell in cells(row))
+        what, f1, accuracy, _ = (Text(cell.translate(CONTROL_PICTURES)) for cell in cells(row))
         table.add_row(what, f1, accuracy, f"{row.kept:.1%}", style="bold" if row.own else None)  # it must fit
     console.print(table)
     if report.figures is not None:
@@ -84,7 +87,7 @@ def show_report(console: Console, report: Report) -> None:
     if report.verdicts:
         show_verdicts(console, report.verdicts)
     for line in report.remarks:
-        console.print(line.translate(VISIBLE), highlight=False, markup=False)
+        console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
 
 def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
@@ -92,7 +95,7 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
     table = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
     for verdict in verdicts:
         style = STYLES.get(verdict.found, "")
-        table.add_row(Text(verdict.name), Text(verdict.found, style), Text(verdict.says.translate(VISIBLE)))
+        table.add_row(Text(verdict.name), Text(verdict.found, style), Text(verdict.says.translate(CONTROL_PICTURES)))
     console.print(table)
 
 

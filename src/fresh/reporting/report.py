@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from fresh.highlight import VISIBLE
+from fresh.highlight import CONTROL_PICTURES
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Bounds, Estimate, Interval, LengthScore, Measure
 from fresh.reporting.verdict import Verdict
@@ -172,7 +172,7 @@ class Report:
 
 def in_cell(text: str) -> str:
     """Make a sentence fit into a cell of a table."""
-    return text.translate(VISIBLE).replace("\n", " ").replace("|", "\\|")
+    return text.translate(CONTROL_PICTURES).replace("\n", " ").replace("|", "\\|")
 
 
 def cells(row: Row) -> tuple[str, str, str, str]:

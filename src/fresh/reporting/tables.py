@@ -33,7 +33,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class Table:
     """Heads, rows of cells, and what is to be said below them."""
 
     heads: tuple[str, ...]
@@ -104,10 +104,10 @@ def typeset(text: str) -> str:
     return text.translate(LATEX)
 
 
-FORMS: dict[str, Callable[[Sheet], str]] = {
-    "markdown": Sheet.to_markdown,
-    "csv": Sheet.to_csv,
-    "latex": Sheet.to_latex,
+FORMS: dict[str, Callable[[Table], str]] = {
+    "markdown": Table.to_markdown,
+    "csv": Table.to_csv,
+    "latex": Table.to_latex,
 }
 
 

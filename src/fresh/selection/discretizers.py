@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.document import Mask, Saliency
 from fresh.selection.global_budget import grow_each, spend_on_windows
 from fresh.selection.topk import Chosen, Counts, Flags, Rows, Scores, best_windows, choose_rows, spend_on_words, top_k
@@ -248,9 +248,9 @@ def discretizer_from_dict(record: Mapping[str, Any]) -> Discretizer:
     settings = {key: value for key, value in record.items() if key != "name"}
     name = str(record.get("name"))
     if name not in KINDS:
-        raise ValueError(unknown(name, "a discretizer", KINDS))
+        raise ValueError(suggest(name, "a discretizer", KINDS))
     needed = {field.name: field.default is MISSING for field in fields(KINDS[name])}
-    mistakes = [unknown(key, f"a setting of {name}", needed) for key in settings if key not in needed]
+    mistakes = [suggest(key, f"a setting of {name}", needed) for key in settings if key not in needed]
     mistakes += [f"{name} needs {key}." for key in needed if needed[key] and key not in settings]
     if mistakes:
         raise ValueError("\n".join(mistakes))

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fresh.attribution.registry import SaliencyScorer
-from fresh.attribution.support_model import Support
+from fresh.attribution.registry import Scorer
+from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Example, Mask, Saliency
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK
 from fresh.text import Spans
@@ -22,7 +22,7 @@ class Extractor(Protocol):
         ...
 
 
-def checked_scores(scorer: SaliencyScorer, documents: Sequence[Document]) -> list[Saliency]:
+def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Saliency]:
     """Have documents scored, and see that the scores fit them, whoever wrote the scorer."""
     saliencies = scorer.score(documents)
     if len(saliencies) != len(documents):
@@ -36,7 +36,7 @@ def checked_scores(scorer: SaliencyScorer, documents: Sequence[Document]) -> lis
     return saliencies
 
 
-def select_read(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> list[Mask]:
+def select_masks(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> list[Mask]:
     """Cut scores to masks; a word that the support model did not read is never kept."""
     masks = discretizer.select(saliencies)
     return [
@@ -49,22 +49,22 @@ def select_read(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> lis
 class SaliencyExtractor:
     """Scores words and cuts the scores to masks."""
 
-    scorer: SaliencyScorer
+    scorer: Scorer
     discretizer: Discretizer
-    support: Support | None = None
+    support: SupportModel | None = None
     """The support model that the scorer asks, if any."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
         """Return one mask a document."""
-        return select_read(self.discretizer, self.score(documents))
+        return select_masks(self.discretizer, self.score(documents))
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return the scores that are cut."""
-        return checked_scores(self.scorer, documents)
+        return score_validated(self.scorer, documents)
 
 
 @dataclass(frozen=True, slots=True)
-class HumanMarks:
+class HumanRationales:
     """Keeps what people marked; it knows only the documents that came with a rationale."""
 
     spans: Mapping[str, Spans]
@@ -72,7 +72,7 @@ class HumanMarks:
     words and query agree, by the digest of these alone."""
 
     @classmethod
-    def of(cls, examples: Iterable[Example]) -> "HumanMarks":
+    def of(cls, examples: Iterable[Example]) -> "HumanRationales":
         """Learn the rationales by heart."""
         known: dict[str, Spans] = {}
         by_words: dict[str, set[Spans]] = {}
@@ -104,7 +104,7 @@ def digest_of(document: Document) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepAll:
+class FullText:
     """Keeps every word: the full-text baseline."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
@@ -125,5 +125,5 @@ def extract_with_scores(
     """Return the masks and, where the extractor cuts scores, the scores they were cut from."""
     if isinstance(extractor, SaliencyExtractor):
         saliencies = extractor.score(documents)
-        return select_read(extractor.discretizer, saliencies), saliencies
+        return select_masks(extractor.discretizer, saliencies), saliencies
     return extractor.extract(documents), [None] * len(documents)

@@ -12,22 +12,22 @@ from torch.nn import functional
 from fresh.attribution.support_model import text_of
 from fresh.document import Document, Mask, Saliency
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.batch import Batch, Gather, Ints, Layout, PieceTable
-from fresh.nn.batching import read_all
+from fresh.nn.batch import Batch, Gather, IntArray, Layout, TokenTable
+from fresh.nn.batching import run_batches
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
-from fresh.nn.heads import there_are
-from fresh.nn.token_classifier import Kind, Tags, WordValues
+from fresh.nn.heads import word_mask
+from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
 from fresh.selection.discretizers import Discretizer
-from fresh.selection.extractors import select_read
+from fresh.selection.extractors import select_masks
 from fresh.training.config import ClassifierConfig
-from fresh.training.distributed import team
-from fresh.training.feature_cache import Reading
+from fresh.training.distributed import process_group
+from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import describe, run_frozen
-from fresh.training.loop import Job, Watch, fit, half_precision, seeded
+from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, uses_bf16
 from fresh.training.step import Loss
 
-WATCH = Watch("tagger")
+WATCH = RunContext("tagger")
 
 Marks = Sequence[tuple[Document, Mask]]
 """Documents, and which of their words are to be kept."""
@@ -37,7 +37,7 @@ Marks = Sequence[tuple[Document, Mask]]
 class Tagger:
     """Scores words by how much they are to be kept, without a look at any label."""
 
-    network: Tags
+    network: TokenClassifier
 
     @classmethod
     def train(
@@ -47,8 +47,8 @@ class Tagger:
         discretizer: Discretizer,
         config: ClassifierConfig,
         kind: Kind = "words",
-        watch: Watch = WATCH,
-        only: Ints | None = None,
+        context: RunContext = WATCH,
+        only: IntArray | None = None,
     ) -> Self:
         """Train it on masks; the state wins that finds most of those of dev.
 
@@ -58,23 +58,23 @@ class Tagger:
         """
         network = build(kind, config)
         table = network.words([text_of(document) for document, _ in train])
-        shelf = watch.shelf or config.train.engine.shelf()
-        reading = run_frozen(network, table, config.train, watch, shelf)
-        half = half_precision(config.train, network.device)
-        job = Job(
+        feature_store = context.feature_store or config.train.engine.feature_store()
+        reading = run_frozen(network, table, config.train, context, feature_store)
+        half = uses_bf16(config.train, network.device)
+        job = TrainingJob(
             network,
             table.lengths,
             make_loss(network, reading, [mask for _, mask in train], only, half),
             make_validate(
-                network, dev, discretizer, lambda part: run_frozen(network, part, config.train, watch, shelf)
+                network, dev, discretizer, lambda part: run_frozen(network, part, config.train, context, feature_store)
             ),
             config.train,
-            watch,
+            context,
             reading.on,
             recordable=config.network.long != "chunk",
             numbers=None if only is None else lambda _epoch: only,
         )
-        watch.progress.say(describe(network, reading, job))
+        context.progress.say(describe(network, reading, job))
         fit(job)
         return cls(network)
 
@@ -86,10 +86,10 @@ class Tagger:
 
 
 def score_table(
-    network: Tags,
-    table: PieceTable,
+    network: TokenClassifier,
+    table: TokenTable,
     documents: Sequence[Document],
-    read: Callable[[Ints], Batch | tuple[Layout, Tensor]],
+    read: Callable[[IntArray], Batch | tuple[Layout, Tensor]],
 ) -> list[Saliency]:
     """Score the words of encoded documents.
 
@@ -98,7 +98,7 @@ def score_table(
     found: dict[int, Saliency] = {}
     digits = torch.float32 if network.device.type == "mps" else torch.float64  # with few, all that is likely ties
 
-    def work(numbers: Ints) -> None:
+    def work(numbers: IntArray) -> None:
         outputs, n_words = network(read(numbers))
         rows = network.probabilities(outputs.to(digits), n_words).cpu().double().numpy()
         for number, row in zip(numbers.tolist(), rows, strict=True):
@@ -107,18 +107,20 @@ def score_table(
             found[number] = Saliency(whole, "", documents[number].id, n_read)
 
     with torch.no_grad():
-        read_all(table.lengths, network.device, work, network.part)
+        run_batches(table.lengths, network.device, work, network.part)
     return [found[number] for number in range(len(documents))]
 
 
-def build(kind: Kind, config: ClassifierConfig) -> Tags:
+def build(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
     """Make a network that has learnt nothing yet but what its encoder knows."""
-    with seeded(config.train.seed):
-        network = Tags(load_encoder(config.network.encoder, config.network.pooling), kind, config.network)
+    with fixed_seed(config.train.seed):
+        network = TokenClassifier(load_encoder(config.network.encoder, config.network.pooling), kind, config.network)
     return network.to(choose_device(config.train.device))
 
 
-def make_loss(network: Tags, reading: Reading, masks: Sequence[Mask], only: Ints | None, half: bool) -> Loss:
+def make_loss(
+    network: TokenClassifier, reading: CachedInputs, masks: Sequence[Mask], only: IntArray | None, half: bool
+) -> Loss:
     """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
     targets = WordValues.of([mask.kept for mask in masks], network.device)
     learnt = masks if only is None else [masks[number] for number in only.tolist()]
@@ -142,7 +144,7 @@ def weight_of(masks: Sequence[Mask]) -> float:
     return max(1.0, (n_words - n_kept) / max(1, n_kept))
 
 
-def tag_losses(network: Tags, logits: Tensor, wanted: Tensor, n_words: Tensor, weight: Tensor) -> Tensor:
+def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words: Tensor, weight: Tensor) -> Tensor:
     """Compute the loss of each text, a mean over its words. Shape: (texts,).
 
     :param weight: How many times more a word counts that is to be kept, where each word counts by itself.
@@ -151,26 +153,26 @@ def tag_losses(network: Tags, logits: Tensor, wanted: Tensor, n_words: Tensor, w
     if network.head.chain is not None:
         return -network.head.chain.log_likelihood(logits, wanted, n_words) / each
     losses = functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none", pos_weight=weight)
-    return (losses * there_are(n_words, logits.shape[1])).sum(1) / each
+    return (losses * word_mask(n_words, logits.shape[1])).sum(1) / each
 
 
 def make_validate(
-    network: Tags, dev: Marks, discretizer: Discretizer, run: Callable[[PieceTable], Reading]
+    network: TokenClassifier, dev: Marks, discretizer: Discretizer, run: Callable[[TokenTable], CachedInputs]
 ) -> Callable[[], float]:
     """Make the function that measures how much of the masks of dev is found; a team shares the documents out.
 
     :param run: Runs texts through the frozen layers.
     """
-    documents, wanted = team().share([document for document, _ in dev]), [mask.kept for _, mask in dev]
+    documents, wanted = process_group().share([document for document, _ in dev]), [mask.kept for _, mask in dev]
     table = network.words([text_of(document) for document in documents])
     reading, lengths = run(table), table.lengths
 
-    def read(numbers: Ints) -> Batch | tuple[Layout, Tensor]:
+    def read(numbers: IntArray) -> Batch | tuple[Layout, Tensor]:
         width = int(lengths[numbers].max())
         return reading.take(torch.from_numpy(numbers).to(reading.on), width, bool((lengths[numbers] == width).all()))
 
     def validate() -> float:
-        saliencies = team().join(score_table(network, table, documents, read))
-        return token_f1(wanted, [mask.kept for mask in select_read(discretizer, saliencies)])
+        saliencies = process_group().join(score_table(network, table, documents, read))
+        return token_f1(wanted, [mask.kept for mask in select_masks(discretizer, saliencies)])
 
     return validate

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 import fresh
-from fresh.config import refuse
+from fresh.config import raise_all
 from fresh.serving.job_routes import UPLOAD, job_routes
 from fresh.serving.jobs import ENDINGS, JobLimits, Jobs
 from fresh.serving.models import Models
@@ -17,7 +17,7 @@ from fresh.serving.routes import Documented, explaining
 from fresh.serving.schemas import MOST_CHARACTERS
 from fresh.web.assets import Assets, files_of, templates_of
 from fresh.web.errors import ALWAYS, problems
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 from fresh.web.security import Rules, hosts_of, wrong_host
 from fresh.web.server import OPENAPI, make_app
 
@@ -43,7 +43,7 @@ class ServeConfig:
     """How many files are taken, and how large."""
 
     def __post_init__(self) -> None:
-        refuse(*map(wrong_host, sorted(self.allow_hosts)))
+        raise_all(*map(wrong_host, sorted(self.allow_hosts)))
 
 
 class Health(BaseModel):
@@ -53,7 +53,7 @@ class Health(BaseModel):
     models: dict[str, str]
 
 
-def create_app(models: Models, measures: Measures, config: ServeConfig | None = None) -> FastAPI:
+def create_app(models: Models, measures: ServerMetrics, config: ServeConfig | None = None) -> FastAPI:
     """Make the app; it closes the models when it ends."""
     config = config or ServeConfig()
     jobs = Jobs(measures, config.jobs)

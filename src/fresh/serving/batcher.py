@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fresh.rationalizer import Rationalizer
 from fresh.serving.question import Answer, Question, answer
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 
 LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -105,7 +105,9 @@ class Work:
 class Batcher:
     """Answers in the order of asking, as many at once as came in the meantime; who asks much, in several turns."""
 
-    def __init__(self, name: str, model: Rationalizer, measures: Measures, limits: BatchLimits | None = None) -> None:
+    def __init__(
+        self, name: str, model: Rationalizer, measures: ServerMetrics, limits: BatchLimits | None = None
+    ) -> None:
         self.name = name
         self.model = model
         self.limits = limits or BatchLimits()

@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from fresh.config import ConfigError, from_mapping, unknown
-from fresh.data.splits import DataConfig, DataError
+from fresh.config import from_mapping, suggest
+from fresh.data.splits import DataConfig
+from fresh.errors import ConfigError, DataError
 from fresh.serving.jobs import ENDINGS, MOST_ROW_MB, Job, Jobs, State
 from fresh.serving.models import Models
 from fresh.serving.results import as_csv
@@ -45,7 +46,7 @@ async def columns_in(
 ) -> dict[str, str]:
     """Take the names of columns from a form, and refuse what is no field of it."""
     form = await request.form()
-    strange = [unknown(name, "a field of this form", FIELDS) for name in form if name not in FIELDS]
+    strange = [suggest(name, "a field of this form", FIELDS) for name in form if name not in FIELDS]
     if strange:
         raise Problem(422, " ".join(strange))
     columns = {"text": text, "query": query, "id": id}

@@ -16,12 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from fresh._io import whole_lines
+from fresh._io import open_lines
 from fresh.attribution.support_model import text_of
 from fresh.data.examples import Splitter, document_in, usable
-from fresh.data.readers import Row, RowError, read_rows
-from fresh.data.splits import BadRows, DataConfig, DataError
+from fresh.data.readers import Row, read_rows
+from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
+from fresh.errors import DataError, RowError
 from fresh.evaluation.length_check import reader_of
 from fresh.reporting.console import to_record
 from fresh.serving.batcher import ClosedError, OverloadedError
@@ -29,7 +30,7 @@ from fresh.serving.models import Served
 from fresh.serving.question import Question
 from fresh.serving.schemas import MOST_CHARACTERS, check_ratio
 from fresh.web.errors import Problem
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
 """Of files that can be uploaded: none that is packed, so that little cannot become much."""
@@ -148,7 +149,7 @@ class Job:
 class Jobs:
     """All jobs of a server; two are worked on at a time."""
 
-    def __init__(self, measures: Measures, limits: JobLimits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, measures: ServerMetrics, limits: JobLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.measures = measures
         self.limits = limits
         self.clock = clock
@@ -206,7 +207,7 @@ class Jobs:
         """Explain all texts of a file; each line that is written is whole."""
         job.state = "running"
         try:
-            with whole_lines(job.results) as output:
+            with open_lines(job.results) as output:
                 self.explain(job, output)
             job.state = "done"
         except (ValueError, OSError, ClosedError) as error:

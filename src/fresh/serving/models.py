@@ -11,13 +11,13 @@ from typing import Any
 
 import fresh
 from fresh.audit.certificates.format import Certificate, Maker
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.persistence import check_folder, find_predictor, predictor_digest
 from fresh.rationalizer import Rationalizer, find_folder
 from fresh.serving.batcher import Batcher, BatchLimits
 from fresh.serving.question import Question, answer
 from fresh.web.errors import Problem
-from fresh.web.metrics import Measures
+from fresh.web.metrics import ServerMetrics
 
 NAME = re.compile(r"[^\W_][\w.-]*")
 """How models are called."""
@@ -78,7 +78,7 @@ class Models:
     def find(self, name: str) -> Served:
         """Find a model by its name."""
         if name not in self.served:
-            raise Problem(404, unknown(name, "a model here", self.served))
+            raise Problem(404, suggest(name, "a model here", self.served))
         return self.served[name]
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ def check(models: Sequence[str]) -> None:
             check_folder(find_folder(place, {}))
 
 
-def load(models: Sequence[str], device: str, measures: Measures, limits: BatchLimits | None = None) -> Models:
+def load(models: Sequence[str], device: str, measures: ServerMetrics, limits: BatchLimits | None = None) -> Models:
     """Load models from their folders, or from the hub."""
     served: dict[str, Served] = {}
     for name, place in named(models).items():

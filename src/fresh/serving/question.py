@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.rationalizer import Rationalizer
 from fresh.selection.curve import ratios_of
-from fresh.selection.extractors import at_ratio, extract_with_scores, select_read
+from fresh.selection.extractors import at_ratio, extract_with_scores, select_masks
 
 Answer = tuple[Explanation, ...]
 """One explanation, or one for each length."""
@@ -60,4 +60,4 @@ def cut_again(model: Rationalizer, question: Question, mask: Mask, saliency: Sal
     else:
         return [mask]
     assert saliency is not None
-    return [select_read(at_ratio(model.extractor, ratio).discretizer, [saliency])[0] for ratio in ratios]
+    return [select_masks(at_ratio(model.extractor, ratio).discretizer, [saliency])[0] for ratio in ratios]

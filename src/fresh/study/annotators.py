@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from fresh.study.answer import RepeatedError, StudyError
+from fresh.errors import StudyError
+from fresh.study.answer import RepeatedError
 from fresh.study.schema import AnnotatorRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now
 

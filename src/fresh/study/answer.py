@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from fresh.config import refuse
+from fresh.config import raise_all
+from fresh.errors import StudyError
 
 CONFIDENCE = ("not confident", "a little confident", "pretty confident", "very confident")
 """How sure somebody is of the label, from 1."""
@@ -13,10 +14,6 @@ READABILITY = ("very difficult", "difficult", "neutral", "easy", "very easy")
 SCALES = {"confidence": CONFIDENCE, "readability": READABILITY}
 LONGEST = 7 * 24 * 3600 * 1000
 """A week in milliseconds: nobody reads one text for longer."""
-
-
-class StudyError(ValueError):
-    """Something that a study cannot do, with its reason."""
 
 
 class EndedError(StudyError):
@@ -45,7 +42,7 @@ class Answer:
     milliseconds: int = 0
 
     def __post_init__(self) -> None:
-        refuse(*self.wrong_scales(), self.wrong_time())
+        raise_all(*self.wrong_scales(), self.wrong_time())
 
     def wrong_scales(self) -> Iterator[str]:
         """Say which scales were left."""

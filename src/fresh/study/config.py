@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fresh.config import (
-    ConfigError,
-    below,
+    check_min,
     describe,
     flatten,
     from_mapping,
     kinds_of,
+    raise_all,
     read_toml,
-    refuse,
     settings_of,
+    suggest,
     to_mapping,
-    unknown,
 )
 from fresh.data.config import DataConfig
 from fresh.data.corpora import CORPORA
+from fresh.errors import ConfigError
 from fresh.study.wording import alike, as_seen, wrong_name
 
 Kind = Literal["human", "full_text", "model", "random_contiguous", "random_non_contiguous"]
@@ -73,7 +73,7 @@ class Texts:
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in ("consent", "instructions", "question", "thanks")}
         empty = [name for name, text in given.items() if text is not None and not as_seen(text)]
-        refuse(*(f"texts.{name} must be text that people can read. Write some, or leave it out." for name in empty))
+        raise_all(*(f"texts.{name} must be text that people can read. Write some, or leave it out." for name in empty))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,13 @@ class StudyConfig:
             if value > bound
         )
         hours = () if 0 < self.hours <= MOST else (f"hours must be above 0 and at most {MOST:,}, got {self.hours}.",)
-        refuse(
-            *below(1, **least), *below(0, **zero), *large, *hours, *wrong_name("title", self.title), self.wrong_corpus()
+        raise_all(
+            *check_min(1, **least),
+            *check_min(0, **zero),
+            *large,
+            *hours,
+            *wrong_name("title", self.title),
+            self.wrong_corpus(),
         )
 
     def wrong_corpus(self) -> str | None:
@@ -128,7 +133,7 @@ class StudyConfig:
         if not self.corpus:
             return f"corpus must name a corpus ({', '.join(CORPORA)}) or a file, got {self.corpus!r}."
         if self.data_dir and self.corpus not in CORPORA:
-            return unknown(self.corpus, "a corpus", CORPORA) + " For a file of your own, leave data_dir out."
+            return suggest(self.corpus, "a corpus", CORPORA) + " For a file of your own, leave data_dir out."
         if self.corpus in CORPORA and not self.data_dir:
             return f"{self.corpus} is the name of a corpus. Say where its files are: data_dir = FOLDER."
         given, usual = to_mapping(self.data), to_mapping(DataConfig())
@@ -154,7 +159,7 @@ class Condition:
     def __post_init__(self) -> None:
         kinds = {"model": self.kind == "model", "like": self.kind in RANDOM}
         unfit = (problem for name, needed in kinds.items() for problem in self.wrong(name, needed))
-        refuse(*wrong_name("A condition's name", self.name), *unfit)
+        raise_all(*wrong_name("A condition's name", self.name), *unfit)
 
     def wrong(self, name: str, needed: bool) -> Iterator[str]:
         """Say whether a setting is missing, or of no use."""
@@ -257,7 +262,7 @@ def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]
     for condition in found.values():
         like = tables.get(condition.like)
         if condition.like and like is None:
-            problems.append(f"conditions.{condition.name}: {unknown(condition.like, 'a condition', tables)}")
+            problems.append(f"conditions.{condition.name}: {suggest(condition.like, 'a condition', tables)}")
         elif condition.like in found and found[condition.like].kind in (*RANDOM, "full_text"):
             problems.append(
                 f"conditions.{condition.name}: like must name a condition of the kind model or human, and "

@@ -18,10 +18,11 @@ from xml.sax.saxutils import quoteattr
 from sqlalchemy import select
 
 from fresh._io import write_text
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.data.annotation.potato import quoted
+from fresh.errors import StudyError
 from fresh.reporting.tables import harmless
-from fresh.study.answer import SCALES, StudyError
+from fresh.study.answer import SCALES
 from fresh.study.assignment import latin_row
 from fresh.study.config import ON_OUR_PAGES
 from fresh.study.overview import COLUMNS, overview, records
@@ -255,7 +256,7 @@ def export_study(store: Store, form: str, path: Path) -> list[Path]:
 def places_of(form: str, path: Path) -> list[Path]:
     """List the files that some form needs: the one that is named, and for some tools their settings beside it."""
     if form not in FORMS:
-        raise StudyError(unknown(form, "a form that a study can be exported to", FORMS))
+        raise StudyError(suggest(form, "a form that a study can be exported to", FORMS))
     if form not in SETTINGS:
         return [path]
     beside = path.with_name(path.stem + ENDINGS[form])

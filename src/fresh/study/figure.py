@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fresh._io import written_whole
-from fresh._optional import load_extra
+from fresh._io import atomic_write
+from fresh._optional import optional_import
 from fresh.reporting.figure_style import COLOURS, DATELESS, LOOK, MARKERS, check_places
 from fresh.study.results import Results
 
@@ -18,8 +18,8 @@ PANELS = (
 def draw_results(results: Results, places: Sequence[Path]) -> None:
     """Draw means with their intervals into files; their endings say in which form."""
     check_places(places)
-    matplotlib = load_extra("matplotlib", "plot", "A figure")
-    figures = load_extra("matplotlib.figure", "plot", "A figure")
+    matplotlib = optional_import("matplotlib", "plot", "A figure")
+    figures = optional_import("matplotlib.figure", "plot", "A figure")
     rows = results.rows
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # what a user has set must not change the bytes
@@ -36,5 +36,5 @@ def draw_results(results: Results, places: Sequence[Path]) -> None:
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_yticks(range(len(rows)), [row.condition for row in rows])
         for place in places:
-            with written_whole(place) as partial:
+            with atomic_write(place) as partial:
                 figure.savefig(partial, format=place.suffix[1:], metadata=DATELESS[place.suffix])

@@ -7,11 +7,12 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from fresh.data.fingerprints import Seen
+from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
+from fresh.errors import StudyError
 from fresh.metrics.resampling import number_texts
 from fresh.rationale import Rationale, Words
-from fresh.study.answer import CONFIDENCE, READABILITY, Answer, StudyError
+from fresh.study.answer import CONFIDENCE, READABILITY, Answer
 from fresh.study.config import RANDOM, Condition, Study
 from fresh.study.objections import too_few, wrong_examples
 from fresh.study.sampling import draw, in_turns, random_mask
@@ -47,7 +48,7 @@ class Model(Protocol):
         ...
 
     @property
-    def seen(self) -> Seen | None:
+    def seen(self) -> TrainingFingerprints | None:
         """Which texts it was trained with."""
         ...
 

@@ -6,8 +6,8 @@ import secrets
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from fresh.errors import StudyError
 from fresh.study.annotators import NOBODY, hashed, make_secret
-from fresh.study.answer import StudyError
 from fresh.study.schema import StudyRow
 from fresh.study.store import Store
 

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from fresh.errors import StudyError
 from fresh.metrics.bootstrap import mean_interval
 from fresh.metrics.estimate import Interval, short
-from fresh.reporting.tables import Sheet
+from fresh.reporting.tables import Table
 from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
-from fresh.study.answer import StudyError, typical_seconds
+from fresh.study.answer import typical_seconds
 from fresh.study.differences import Difference, compare_conditions
 from fresh.study.ratings import MEASURES, Response, by_item, item_values, majority
 from fresh.study.wording import plural
@@ -97,7 +98,7 @@ class Results:
             "of all tests in the table (Holm).",
         )
 
-    def table(self) -> Sheet:
+    def table(self) -> Table:
         """Lay out the paper's table."""
         rows = [
             (
@@ -108,18 +109,18 @@ class Results:
             )
             for row in self.rows
         ]
-        return Sheet(HEADS, tuple(rows), tuple(self.records()), remarks=self.remarks[:2])
+        return Table(HEADS, tuple(rows), tuple(self.records()), remarks=self.remarks[:2])
 
-    def agreement_table(self) -> Sheet:
+    def agreement_table(self) -> Table:
         """Lay out how far people agree."""
         parts = [(row.condition, row.agreement) for row in self.rows]
         rows = [
             (name, *map(known, (a.raw, a.chance, a.kappa, a.alpha, a.alpha_confidence, a.alpha_readability)))
             for name, a in parts
         ]
-        return Sheet(AGREEMENT_HEADS, tuple(rows), tuple(self.records()), remarks=self.remarks[2:3])
+        return Table(AGREEMENT_HEADS, tuple(rows), tuple(self.records()), remarks=self.remarks[2:3])
 
-    def pairs_table(self) -> Sheet:
+    def pairs_table(self) -> Table:
         """Lay out the tests."""
         rows = [
             (
@@ -131,7 +132,7 @@ class Results:
             )
             for one in self.differences
         ]
-        return Sheet(PAIR_HEADS, tuple(rows), tuple(self.records()), n_labels=2, remarks=self.remarks[3:])
+        return Table(PAIR_HEADS, tuple(rows), tuple(self.records()), n_labels=2, remarks=self.remarks[3:])
 
     def records(self) -> list[dict[str, object]]:
         """Write the rows in full, for machines."""

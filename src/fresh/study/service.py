@@ -6,10 +6,11 @@ from typing import Any
 from sqlalchemy import Select, false, func, select, update
 from sqlalchemy.orm import Session
 
-from fresh.config import unknown
+from fresh.config import suggest
+from fresh.errors import StudyError
 from fresh.rationale import Rationale
 from fresh.study.annotators import find
-from fresh.study.answer import Answer, EndedError, NotGivenError, PausedError, StudyError
+from fresh.study.answer import Answer, EndedError, NotGivenError, PausedError
 from fresh.study.assignment import Free, Reader, checks_due, choose, own
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, AssignmentRow, ItemRow, StudyRow
 from fresh.study.store import Store, now
@@ -171,7 +172,7 @@ def take(session: Session, item: int) -> bool:
 def save(store: Store, annotator: int, item: int, answer: Answer) -> Saved:
     """Save an answer, once: posted again, the first one stands."""
     if answer.label not in store.labels:
-        raise StudyError(unknown(answer.label, "a label of this study", store.labels))
+        raise StudyError(suggest(answer.label, "a label of this study", store.labels))
     with store.writing() as session:
         person, shown = find(session, annotator), session.get(ItemRow, item)
         if shown is None:

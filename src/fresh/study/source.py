@@ -6,8 +6,9 @@ from pathlib import Path
 from fresh.config import settings_of
 from fresh.data.config import DataConfig
 from fresh.data.corpora import CORPORA, find_corpus
-from fresh.data.splits import DataError, read_examples
+from fresh.data.splits import read_examples
 from fresh.document import Example
+from fresh.errors import DataError
 from fresh.study.config import StudyConfig
 
 FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)( '')?")

@@ -17,9 +17,9 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
-from fresh._optional import load_extra
+from fresh._optional import optional_import
 from fresh.config import to_mapping
-from fresh.study.answer import StudyError
+from fresh.errors import StudyError
 from fresh.study.assignment import Shape
 from fresh.study.items import Item, Plan
 from fresh.study.schema import DocumentRow, ItemRow, StudyRow
@@ -107,7 +107,7 @@ def connect(place: str | Path) -> Engine:
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise StudyError(f"{url.get_backend_name()} is not a database for a study. There are: sqlite, postgresql.")
     if url.get_backend_name() == "postgresql":
-        load_extra("psycopg", "postgres", "A study in PostgreSQL")
+        optional_import("psycopg", "postgres", "A study in PostgreSQL")
         return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
     engine = create_engine(url, connect_args={"timeout": PATIENCE})
     event.listen(engine, "connect", prepare)

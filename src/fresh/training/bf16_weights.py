@@ -8,7 +8,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 
-class Rounded:
+class Bf16Weights:
     """Rounded copies of the weights of all encoders of a network."""
 
     def __init__(self, network: nn.Module) -> None:

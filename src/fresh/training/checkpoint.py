@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fresh._io import written_whole
+from fresh._io import atomic_write
 
 Weights = dict[str, Tensor]
 Over = Literal["all", "best", "nothing"]
@@ -26,7 +26,7 @@ OS_ERROR = re.compile(r"\(os error (\d+)\)")
 OTHER = "The state kept in {} is of another network. Delete the file to begin anew."
 
 
-def trained(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+def trained_parameters(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     """List the weights that training changes."""
     return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
 
@@ -37,12 +37,12 @@ def moving(model: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 @dataclass(slots=True)
-class Best:
+class BestState:
     """The best state so far, and the dev scores of all epochs."""
 
     scores: list[float] = field(default_factory=list)
     weights: Weights = field(default_factory=dict)
-    others: dict[str, "Best"] = field(default_factory=dict)
+    others: dict[str, "BestState"] = field(default_factory=dict)
     """The same by other measures of the same training; they do not decide when it ends."""
 
     @property
@@ -54,7 +54,7 @@ class Best:
         """Note an epoch's score and, if it is the best one, its weights."""
         self.scores.append(score)
         if self.epoch == len(self.scores) - 1:
-            self.weights = {name: weight.detach().clone() for name, weight in trained(model)}
+            self.weights = {name: weight.detach().clone() for name, weight in trained_parameters(model)}
 
     def finished(self, epochs: int, patience: int) -> bool:
         """Say whether more epochs are neither allowed nor worth while."""
@@ -63,7 +63,7 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TrainState:
     """All that is needed to go on after an epoch."""
 
     tensors: Weights
@@ -71,14 +71,14 @@ class State:
     others: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The scores by other measures."""
 
-    def copied(self) -> "State":
+    def copied(self) -> "TrainState":
         """Have it as it is now, whatever training does next."""
         return replace(self, tensors={name: value.clone() for name, value in self.tensors.items()})
 
     def write(self, path: Path) -> None:
         """Write it down in one move."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as partial, told_as_usual(path):
+        with atomic_write(path) as partial, told_as_usual(path):
             save_file(self.tensors, partial, {"scores": json.dumps(self.scores), "others": json.dumps(self.others)})
 
     def part(self, kind: str) -> Weights:
@@ -100,25 +100,25 @@ def told_as_usual(path: Path) -> Iterator[None]:
         raise OSError(int(reason[1]), os.strerror(int(reason[1])), str(path)) from error
 
 
-def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> State:
+def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: BestState) -> TrainState:
     """Gather all that is needed to go on after this epoch."""
-    names = [name for name, _ in trained(model)]
-    tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained(model)}
+    names = [name for name, _ in trained_parameters(model)]
+    tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained_parameters(model)}
     tensors |= {f"best/{name}": weight for name, weight in best.weights.items()}
     tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
-    return with_others(State(tensors, tuple(best.scores)), best)
+    return with_others(TrainState(tensors, tuple(best.scores)), best)
 
 
-def best_state(model: nn.Module, best: Best) -> State:
+def best_state(model: nn.Module, best: BestState) -> TrainState:
     """Gather what is needed of a training that is over."""
     tensors = {f"best/{name}": weight for name, weight in best.weights.items()}
     tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
-    return with_others(State(tensors, tuple(best.scores)), best)
+    return with_others(TrainState(tensors, tuple(best.scores)), best)
 
 
-def with_others(state: State, best: Best) -> State:
+def with_others(state: TrainState, best: BestState) -> TrainState:
     """Add the best states by other measures."""
     tensors = {
         f"best by {other}/{name}": weight for other, its in best.others.items() for name, weight in its.weights.items()
@@ -127,7 +127,7 @@ def with_others(state: State, best: Best) -> State:
     return replace(state, tensors=state.tensors | tensors, others=scores)
 
 
-class Keeper:
+class CheckpointWriter:
     """Writes down the state after an epoch, now and then, and what is wanted of the last one."""
 
     def __init__(self, path: Path | None, every: float, over: Over = "all") -> None:
@@ -135,9 +135,9 @@ class Keeper:
         self.every = every
         self.over = over
         self.last = time.monotonic()
-        self.waiting: State | None = None
+        self.waiting: TrainState | None = None
 
-    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, best: Best, done: bool) -> None:
+    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, best: BestState, done: bool) -> None:
         """Take the state after an epoch: write it if it is time to or all is done, else have it at hand."""
         if self.path is None:
             return
@@ -159,25 +159,27 @@ class Keeper:
 
 
 @contextmanager
-def keeping(path: Path | None, every: float, over: Over = "all") -> Iterator[Keeper]:
+def keeping(path: Path | None, every: float, over: Over = "all") -> Iterator[CheckpointWriter]:
     """Keep states while the block lasts; if it is broken off, that of the last whole epoch is written."""
-    keeper = Keeper(path, every, over)
+    keeper = CheckpointWriter(path, every, over)
     try:
         yield keeper
     finally:
         keeper.write()
 
 
-def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, others: Iterable[str] = ()) -> Best:
+def restore(
+    path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, others: Iterable[str] = ()
+) -> BestState:
     """Go on from what was kept, or begin.
 
     :param others: Names of other measures by which states are judged too.
     """
     if path is None or not path.is_file():
-        return Best(others={name: Best() for name in others})
+        return BestState(others={name: BestState() for name in others})
     kept = read_kept(path)
     now, averages = kept.part("now") or kept.part("best"), kept.part("moving")
-    same = shapes([*trained(model), *moving(model)]) == shapes([*now.items(), *averages.items()])
+    same = shapes([*trained_parameters(model), *moving(model)]) == shapes([*now.items(), *averages.items()])
     if not same or not kept.others.keys() >= {*others}:
         raise ValueError(OTHER.format(path))
     model.load_state_dict(now, strict=False)
@@ -186,30 +188,30 @@ def restore(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimize
     state = optimizer.state_dict()
     state["state"] = {
         index: {key: kept.tensors[f"optimizer/{name}/{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-        for index, (name, _) in enumerate(trained(model))
+        for index, (name, _) in enumerate(trained_parameters(model))
         if f"optimizer/{name}/step" in kept.tensors
     }
     optimizer.load_state_dict(state)
-    rest = {name: Best(list(kept.others[name]), kept.part(f"best by {name}")) for name in others}
-    return Best(list(kept.scores), kept.part("best"), rest)
+    rest = {name: BestState(list(kept.others[name]), kept.part(f"best by {name}")) for name in others}
+    return BestState(list(kept.scores), kept.part("best"), rest)
 
 
-def reopen(path: Path | None, model: nn.Module, epochs: int, patience: int) -> bool:
+def load_finished(path: Path | None, model: nn.Module, epochs: int, patience: int) -> bool:
     """Leave a network with the weights that did best in a training that is over; False if there was none."""
-    if not is_over(path, epochs, patience):
+    if not is_training_complete(path, epochs, patience):
         return False
     assert path is not None
     weights = read_kept(path, "best/").part("best")
-    if shapes(trained(model)) != shapes(weights.items()):
+    if shapes(trained_parameters(model)) != shapes(weights.items()):
         raise ValueError(OTHER.format(path))
     model.load_state_dict(weights, strict=False)
     model.eval()
     return True
 
 
-def is_over(path: Path | None, epochs: int, patience: int) -> bool:
+def is_training_complete(path: Path | None, epochs: int, patience: int) -> bool:
     """Say whether a network is kept that was trained to its end."""
-    return path is not None and path.is_file() and Best(scores_kept(path)).finished(epochs, patience)
+    return path is not None and path.is_file() and BestState(scores_kept(path)).finished(epochs, patience)
 
 
 def shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
@@ -217,14 +219,14 @@ def shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
     return {name: value.shape for name, value in tensors}
 
 
-def read_kept(path: Path, beginning: str = "") -> State:
+def read_kept(path: Path, beginning: str = "") -> TrainState:
     """Read what was kept: the tensors whose names begin so."""
     with opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys() if name.startswith(beginning)}  # noqa: SIM118
         about = file.metadata()
         scores = tuple(json.loads(about["scores"]))
         others = {name: tuple(its) for name, its in json.loads(about.get("others", "{}")).items()}
-        return State(tensors, scores, others)
+        return TrainState(tensors, scores, others)
 
 
 def scores_kept(path: Path) -> list[float]:

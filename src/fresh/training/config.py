@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from fresh.config import below, not_above, refuse
+from fresh.config import check_above, check_min, raise_all
 from fresh.nn.config import NetworkConfig
 
 if TYPE_CHECKING:
-    from fresh.training.feature_store import Shelf
+    from fresh.training.feature_store import FeatureStore
 
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that say where and how fast a training is done, not what comes out."""
@@ -37,19 +37,19 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         folder = self.frozen_folder
-        refuse(
-            *below(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb),
+        raise_all(
+            *check_min(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb),
             "frozen_folder is empty. Name a folder, or leave it out." if folder == "" else None,
             "frozen_folder cannot be had with frozen=off, which keeps nothing."
             if folder and self.frozen == "off"
             else None,
         )
 
-    def shelf(self) -> "Shelf":
+    def feature_store(self) -> "FeatureStore":
         """Make the place where frozen outputs are kept."""
-        from fresh.training.feature_store import Shelf
+        from fresh.training.feature_store import FeatureStore
 
-        return Shelf(self.frozen, self.frozen_gb, self.frozen_folder)
+        return FeatureStore(self.frozen, self.frozen_gb, self.frozen_folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class TrainConfig:
     engine: EngineConfig = field(default_factory=EngineConfig)
 
     def __post_init__(self) -> None:
-        refuse(
-            *below(1, epochs=self.epochs, batch_size=self.batch_size, patience=self.patience),
-            *not_above(0, learning_rate=self.learning_rate),
+        raise_all(
+            *check_min(1, epochs=self.epochs, batch_size=self.batch_size, patience=self.patience),
+            *check_above(0, learning_rate=self.learning_rate),
             f"max_grad_norm must be above 0, got {self.max_grad_norm}." if not self.max_grad_norm > 0 else None,
-            *below(0, weight_decay=self.weight_decay, seed=self.seed),
+            *check_min(0, weight_decay=self.weight_decay, seed=self.seed),
             f"schedule must be constant or linear, got {self.schedule}."
             if self.schedule not in get_args(RateSchedule)
             else None,

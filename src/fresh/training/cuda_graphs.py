@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from fresh.nn.batching import Dealt
-from fresh.nn.memory import is_full
-from fresh.training.distributed import Team
-from fresh.training.step import Loss, Update
+from fresh.nn.batching import BatchSpec
+from fresh.nn.memory import is_out_of_memory
+from fresh.training.distributed import ProcessGroup
+from fresh.training.step import Loss, TrainStep
 
 AHEAD = 64
 """Steps that are handed to a GPU before an earlier lot of them has to be done."""
@@ -39,7 +39,7 @@ def own_numbers(generator: torch.Generator, device: torch.device) -> Iterator[No
             usual.graphsafe_set_state(before)
 
 
-class Recording(Update):
+class GraphedTrainStep(TrainStep):
     """Does the same on a GPU, but has the work of each shape of batch recorded once and then replayed."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Recording(Update):
         model: nn.Module,
         loss: Loss,
         rates: tuple[float, float, float],
-        team: Team,
+        team: ProcessGroup,
         rounds: bool = False,
         paced: bool = False,
     ) -> None:
@@ -62,7 +62,7 @@ class Recording(Update):
         self.generator = torch.Generator(self.device)
         self.marks: list[torch.cuda.Event] = []
 
-    def __call__(self, batch: Dealt, numbers: Tensor, scale: float, seed: int) -> None:
+    def __call__(self, batch: BatchSpec, numbers: Tensor, scale: float, seed: int) -> None:
         """Make one step."""
         shape = (batch.n_texts, batch.width)
         self.seen[shape] += 1
@@ -82,7 +82,7 @@ class Recording(Update):
             self.generator.manual_seed(seed)
             graph.replay()
 
-    def plainly(self, batch: Dealt, numbers: Tensor, scale: float, seed: int) -> None:
+    def plainly(self, batch: BatchSpec, numbers: Tensor, scale: float, seed: int) -> None:
         """Make one step without recording."""
         with own_numbers(self.generator, self.device):
             super().__call__(batch, numbers, scale, seed)
@@ -117,7 +117,7 @@ class Recording(Update):
             finally:
                 graph.capture_end()
         except RuntimeError as error:
-            if not is_full(error):
+            if not is_out_of_memory(error):
                 raise
             enough = False
         if not enough:

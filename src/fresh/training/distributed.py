@@ -13,14 +13,14 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class ProcessGroup:
     """Which of how many processes this one is."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process speaks and writes for all."""
         return self.rank == 0
 
@@ -56,8 +56,8 @@ class Team:
             distributed.barrier()
 
 
-def team() -> Team:
+def process_group() -> ProcessGroup:
     """Find the other processes, if this one was started with some."""
     if not is_one_of_several():
-        return Team()
-    return Team(shared_state().process_index, shared_state().num_processes)
+        return ProcessGroup()
+    return ProcessGroup(shared_state().process_index, shared_state().num_processes)

@@ -8,24 +8,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fresh.nn.batch import Batch, Ints, Layout, PieceTable, PieceTensors
-from fresh.nn.batching import read_all
-from fresh.nn.split_encoder import Halves
+from fresh.nn.batch import Batch, IntArray, Layout, TokenTable, TokenTensors
+from fresh.nn.batching import run_batches
+from fresh.nn.split_encoder import SplitEncoder
 from fresh.nn.tokenizer import Text
 from fresh.progress import Progress
-from fresh.training.feature_store import Shelf, Wanted, digest
+from fresh.training.feature_store import CacheKey, FeatureStore, digest
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CachedInputs:
     """Texts to be read many times, with what the frozen layers make of them if that is kept."""
 
-    pieces: PieceTensors
+    pieces: TokenTensors
     states: Tensor | None
     """What the frozen layers put out, one row a piece. Shape: (pieces of all texts, width)."""
     place: str = "nowhere"
     """Where that is kept, in words."""
-    index: PieceTensors | None = None
+    index: TokenTensors | None = None
     """The pieces where the frozen outputs are kept, if that is elsewhere."""
 
     @property
@@ -51,14 +51,14 @@ class Reading:
         return self.states[places]
 
 
-class Seen:
+class CachedTexts:
     """Texts that a network was trained with, and what the frozen layers made of them."""
 
-    def __init__(self, readings: Sequence[tuple[Sequence[Text], Reading]]) -> None:
+    def __init__(self, readings: Sequence[tuple[Sequence[Text], CachedInputs]]) -> None:
         exact = [(texts, reading) for texts, reading in readings if is_exact(reading.states)]
         self.places = [({text: number for number, text in enumerate(texts)}, reading) for texts, reading in exact]
 
-    def find(self, texts: Sequence[Text]) -> tuple[Reading, Ints] | None:
+    def find(self, texts: Sequence[Text]) -> tuple[CachedInputs, IntArray] | None:
         """Find texts that were all read together, and their numbers there."""
         for numbers, reading in self.places:
             if all(text in numbers for text in texts):
@@ -76,39 +76,39 @@ def is_exact(states: Tensor | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class FrozenFeatures:
     """The part of a network that does not learn, and where its output is kept."""
 
-    halves: Halves
-    shelf: Shelf
+    halves: SplitEncoder
+    feature_store: FeatureStore
     device: torch.device
     padding: int
     dtype: torch.dtype
     part: float = 1
     """Share of the usual size of batches that there is room for."""
 
-    def read(self, table: PieceTable, progress: Progress, name: str) -> Reading:
+    def read(self, table: TokenTable, progress: Progress, name: str) -> CachedInputs:
         """Run some texts through the frozen layers, unless that was done before."""
         pieces = table.on(self.device, self.padding)
-        if self.shelf.place == "off" or self.halves.n_below == 0:
-            return Reading(pieces, None)
+        if self.feature_store.place == "off" or self.halves.n_below == 0:
+            return CachedInputs(pieces, None)
         width = int(self.halves.config.hidden_size)
-        wanted = Wanted(self.key(table), len(table.ids), width, self.dtype)
+        wanted = CacheKey(self.key(table), len(table.ids), width, self.dtype)
 
         def fill(rows: Tensor) -> None:
             with torch.inference_mode(), progress.task(name, len(table)) as advance:
 
-                def work(numbers: Ints) -> None:
+                def work(numbers: IntArray) -> None:
                     self.fill_some(rows, pieces, table, numbers)
                     advance(len(numbers), "")
 
-                read_all(table.lengths, self.device, work, self.part)
+                run_batches(table.lengths, self.device, work, self.part)
 
-        states = self.shelf.fetch(wanted, self.device, fill, progress)
+        states = self.feature_store.fetch(wanted, self.device, fill, progress)
         index = None if states.device == pieces.ids.device else table.on(states.device, self.padding)
-        return Reading(pieces, states, self.shelf.where(wanted.key), index)
+        return CachedInputs(pieces, states, self.feature_store.where(wanted.key), index)
 
-    def fill_some(self, rows: Tensor, pieces: PieceTensors, table: PieceTable, numbers: Ints) -> None:
+    def fill_some(self, rows: Tensor, pieces: TokenTensors, table: TokenTable, numbers: IntArray) -> None:
         """Compute the output for some texts and put it in its place."""
         width = int(table.lengths[numbers].max())
         chosen = torch.from_numpy(numbers).to(self.device)
@@ -116,11 +116,11 @@ class Frozen:
         places, there = pieces.places(chosen, width)
         rows.index_copy_(0, places[there].to(rows.device), hidden[there].to(rows.device, rows.dtype))
 
-    def key(self, table: PieceTable) -> str:
+    def key(self, table: TokenTable) -> str:
         """Digest the frozen weights and all pieces."""
         return digest(self.parts(table))
 
-    def parts(self, table: PieceTable) -> Iterator[Any]:
+    def parts(self, table: TokenTable) -> Iterator[Any]:
         """Go through all that the output is made from."""
         yield f"{self.dtype} {self.halves.n_below}"
         yield self.halves.config.to_json_string()

@@ -33,7 +33,7 @@ class StoreError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CacheKey:
     """Frozen outputs that somebody asks for: one row a piece."""
 
     key: str
@@ -48,7 +48,7 @@ class Wanted:
         return self.n_pieces * self.width * self.dtype.itemsize
 
 
-class Shelf:
+class FeatureStore:
     """Keeps frozen outputs for as long as it lives, or, with a folder, for later runs too."""
 
     def __init__(self, place: Place = "auto", gigabytes: float | None = None, folder: str | Path | None = None) -> None:
@@ -63,7 +63,7 @@ class Shelf:
         self.temporary: Path | None = None
 
     def fetch(
-        self, wanted: Wanted, device: torch.device, fill: Callable[[Tensor], None], progress: Progress = SILENT
+        self, wanted: CacheKey, device: torch.device, fill: Callable[[Tensor], None], progress: Progress = SILENT
     ) -> Tensor:
         """Return what is kept under a key, or have it computed and keep it. Shape: (pieces, width).
 
@@ -89,7 +89,7 @@ class Shelf:
             return f"a file in {self.folder}" if self.folder else "a temporary file"
         return ("GPU memory" if self.held[key].is_cuda else "memory") + earlier
 
-    def choose(self, wanted: Wanted, device: torch.device) -> torch.device | None:
+    def choose(self, wanted: CacheKey, device: torch.device) -> torch.device | None:
         """Choose where to keep something: the GPU, memory, or, with None, a file; older things make room for it."""
         places = [device, torch.device("cpu")] if device.type == "cuda" else [torch.device("cpu")]
         if self.place == "memory":
@@ -117,7 +117,7 @@ class Shelf:
         self.held = {key: rows for key, rows in self.held.items() if rows.device.type != where.type}
         self.mapped &= self.held.keys()
 
-    def from_file(self, wanted: Wanted, fill: Callable[[Tensor], None], progress: Progress) -> Tensor:
+    def from_file(self, wanted: CacheKey, fill: Callable[[Tensor], None], progress: Progress) -> Tensor:
         """Open the file that holds what is wanted, or write it, in one move."""
         folder = self.folder
         if folder is None:
@@ -140,7 +140,7 @@ def temporary_folder(owner: object) -> Path:
     return Path(folder)
 
 
-def write(path: Path, wanted: Wanted, fill: Callable[[Tensor], None]) -> None:
+def write(path: Path, wanted: CacheKey, fill: Callable[[Tensor], None]) -> None:
     """Write a file of frozen outputs; what is half-written is never left behind."""
     partial = path.with_suffix(f".{os.getpid()}.partial")
     note = path.with_suffix(f".json.{os.getpid()}.partial")
@@ -178,7 +178,7 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def mapped(path: Path, wanted: Wanted, shared: bool) -> Tensor:
+def mapped(path: Path, wanted: CacheKey, shared: bool) -> Tensor:
     """Map a file into memory. Shape: (pieces, width)."""
     size = wanted.n_pieces * wanted.width
     return torch.from_file(str(path), shared=shared, size=size, dtype=wanted.dtype).view(-1, wanted.width)
@@ -210,7 +210,7 @@ def cannot_keep(folder: Path, n_bytes: int, reason: str) -> str:
     )
 
 
-def damage(path: Path, wanted: Wanted) -> str | None:
+def damage(path: Path, wanted: CacheKey) -> str | None:
     """Say what is wrong with a file, if anything."""
     try:
         about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))

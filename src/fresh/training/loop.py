@@ -13,28 +13,28 @@ import numpy as np
 import torch
 from torch import nn
 
-from fresh.nn.batch import Ints
-from fresh.nn.batching import Dealt, deal, padding_share
-from fresh.nn.memory import unplanned
+from fresh.nn.batch import IntArray
+from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
+from fresh.nn.memory import without_cudnn_attention
 from fresh.progress import SILENT, Advance, Progress
-from fresh.training.checkpoint import Best, Over, best_state, keeping, restore
+from fresh.training.checkpoint import BestState, Over, best_state, keeping, restore
 from fresh.training.config import TrainConfig
-from fresh.training.cuda_graphs import Recording
-from fresh.training.distributed import team
-from fresh.training.feature_store import Shelf
-from fresh.training.step import Loss, Update
+from fresh.training.cuda_graphs import GraphedTrainStep
+from fresh.training.distributed import process_group
+from fresh.training.feature_store import FeatureStore
+from fresh.training.step import Loss, TrainStep
 from fresh.training.varlen_attention import without_padding
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class RunContext:
     """Who looks on while a network is trained, and where it is kept meanwhile."""
 
     name: str = "network"
     progress: Progress = SILENT
     folder: Path | None = None
     """Folder for the state after each whole epoch; None to keep nothing."""
-    shelf: Shelf | None = None
+    feature_store: FeatureStore | None = None
     """What frozen layers put out, for all networks of a run; None to have it for one network only."""
     every: float = 0.0
     """Seconds between two states that are kept, at least."""
@@ -48,11 +48,11 @@ class Watch:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
         self.notes.append(text)
 
-    def named(self, name: str) -> "Watch":
+    def named(self, name: str) -> "RunContext":
         """Watch another network in the same way."""
         return replace(self, name=name)
 
-    def within(self, name: str) -> "Watch":
+    def within(self, name: str) -> "RunContext":
         """Watch the same network, but keep it in a folder of its own inside this one's."""
         return replace(self, folder=None if self.folder is None else self.folder / name)
 
@@ -63,24 +63,24 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """A network to be trained."""
 
     model: nn.Module
-    lengths: Sequence[int] | Ints
+    lengths: Sequence[int] | IntArray
     """How long each training text is; texts of like length share a batch."""
     loss: Loss
     validate: Callable[[], float]
     """Returns the score to be maximised."""
     config: TrainConfig
-    watch: Watch
+    context: RunContext
     on: torch.device
     """Where the numbers of texts are wanted: where what the texts are made from is."""
     recordable: bool = True
     """Whether a step does the same on the GPU each time, so that it can be recorded."""
     roundable: bool = True
     """Whether encoders may read weights of 16 bits where training computes with them."""
-    numbers: Callable[[int], Ints] | None = None
+    numbers: Callable[[int], IntArray] | None = None
     """Lists which texts an epoch reads; all if not given."""
     others: Mapping[str, Callable[[], float]] = field(default_factory=dict)
     """Other measures of the same training, asked after the first: the best state by each is kept in a folder of its
@@ -89,16 +89,16 @@ class Job:
     @property
     def recorded(self) -> bool:
         """Whether steps are recorded and replayed: on a GPU, if all that they need is there."""
-        one = self.recordable and self.config.engine.recording and team().size == 1
+        one = self.recordable and self.config.engine.recording and process_group().size == 1
         return self.on.type == "cuda" and one
 
-    def deal(self, epoch: int) -> list[Dealt]:
+    def deal(self, epoch: int) -> list[BatchSpec]:
         """Deal the texts that an epoch reads into batches."""
         lengths = np.asarray(self.lengths, dtype=np.int64)
         if self.numbers is None:
-            return deal(lengths, self.config.batch_size, self.config.seed, epoch)
+            return bucketed_batches(lengths, self.config.batch_size, self.config.seed, epoch)
         numbers = self.numbers(epoch)
-        batches = deal(lengths[numbers], self.config.batch_size, self.config.seed, epoch)
+        batches = bucketed_batches(lengths[numbers], self.config.batch_size, self.config.seed, epoch)
         return [batch._replace(numbers=numbers[batch.numbers]) for batch in batches]
 
     @property
@@ -107,7 +107,7 @@ class Job:
         return len(self.deal(0))
 
 
-def fit(job: Job) -> tuple[float, ...]:
+def fit(job: TrainingJob) -> tuple[float, ...]:
     """Train a network and leave it with the weights that did best.
 
     :return: The score of each epoch.
@@ -116,11 +116,14 @@ def fit(job: Job) -> tuple[float, ...]:
     return scores
 
 
-def fit_side_by_side(jobs: Sequence[Job]) -> list[tuple[float, ...]]:
+def fit_side_by_side(jobs: Sequence[TrainingJob]) -> list[tuple[float, ...]]:
     """Train several networks, on a GPU at the same time, since it is too large for one to keep it busy."""
-    watch = jobs[0].watch
-    name = watch.name if len(jobs) == 1 else f"{watch.name} x {len(jobs)}"
-    with settled(), watch.progress.task(name, sum(job.n_batches * job.config.epochs for job in jobs)) as advance:
+    context = jobs[0].context
+    name = context.name if len(jobs) == 1 else f"{context.name} x {len(jobs)}"
+    with (
+        deterministic(),
+        context.progress.task(name, sum(job.n_batches * job.config.epochs for job in jobs)) as advance,
+    ):
         if all(job.recorded for job in jobs):
             broken_off = threading.Event()
             with ThreadPoolExecutor(len(jobs)) as threads:  # handing work to a GPU takes time of its own
@@ -148,18 +151,22 @@ def run(
     return ()
 
 
-def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
+def training(job: TrainingJob) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     """Train step by step: how many steps were made and how it goes; at the end, the score of each epoch."""
-    config, watch, members = job.config, job.watch, team()
+    config, context, members = job.config, job.context, process_group()
     rates = config.learning_rate, config.weight_decay, config.max_grad_norm
     device = next(job.model.parameters()).device
-    half = half_precision(config, device)
+    half = uses_bf16(config, device)
     own_attention = half or device.type == "cpu"  # there for the sake of its dropout
-    kind, rounds, paced = Recording if job.recorded else Update, half and job.roundable, config.schedule != "constant"
+    kind, rounds, paced = (
+        GraphedTrainStep if job.recorded else TrainStep,
+        half and job.roundable,
+        config.schedule != "constant",
+    )
     update = kind(job.model, job.loss, rates, members, rounds, paced)
-    best = restore(watch.kept, job.model, update.optimizer, job.others)
+    best = restore(context.kept, job.model, update.optimizer, job.others)
     yield job.n_batches * len(best.scores), ""
-    with keeping(watch.kept if members.leads else None, watch.every, watch.over) as keeper:
+    with keeping(context.kept if members.is_main else None, context.every, context.over) as keeper:
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)
@@ -168,30 +175,30 @@ def training(job: Job) -> Generator[tuple[int, str], None, tuple[float, ...]]:
                     yield 1, ""
             job.model.eval()
             if update.broken_step is not None:
-                watch.note(diverged(watch.name, update.broken_step, best))
+                context.note(diverged(context.name, update.broken_step, best))
                 break
-            with quickly(job.model, config):
+            with inference_precision(job.model, config):
                 best.add(job.validate(), job.model)
                 for name, measure in job.others.items():
                     best.others[name].add(measure(), job.model)
             keeper.keep(job.model, update.optimizer, best, done=best.finished(config.epochs, config.patience))
             yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
-    if members.leads:
+    if members.is_main:
         keep_others(job, best)
     job.model.load_state_dict(best.weights, strict=False)
     job.model.eval()
     return tuple(best.scores)
 
 
-def keep_others(job: Job, best: Best) -> None:
+def keep_others(job: TrainingJob, best: BestState) -> None:
     """Write down the best states by other measures, each as a training of its own that is over."""
     for name, other in best.others.items():
-        place = job.watch.within(name).kept
+        place = job.context.within(name).kept
         if place is not None:
             best_state(job.model, other).write(place)
 
 
-def diverged(name: str, step: int, best: Best) -> str:
+def diverged(name: str, step: int, best: BestState) -> str:
     """Say that a training broke down, and what is left of it; refuse to go on with nothing."""
     epoch = len(best.scores) + 1
     what = f"{name}: training diverged in step {step} of epoch {epoch}, its loss or gradients are no longer numbers."
@@ -204,7 +211,7 @@ def diverged(name: str, step: int, best: Best) -> str:
 
 
 def run_epoch(
-    update: Update, batches: Sequence[Dealt], config: TrainConfig, epoch: int, on: torch.device
+    update: TrainStep, batches: Sequence[BatchSpec], config: TrainConfig, epoch: int, on: torch.device
 ) -> Iterator[None]:
     """Make a step for each batch."""
     seeds = np.random.SeedSequence((config.seed, epoch)).generate_state(len(batches), np.uint64)
@@ -220,7 +227,7 @@ def run_epoch(
     update.finish()
 
 
-def padding_of(job: Job) -> float:
+def padding_of(job: TrainingJob) -> float:
     """Say which share of what an epoch computes is only filled up."""
     batches = job.deal(0)
     lengths = np.asarray(job.lengths)[np.concatenate([batch.numbers for batch in batches])]
@@ -228,13 +235,13 @@ def padding_of(job: Job) -> float:
 
 
 @contextmanager
-def settled() -> Iterator[None]:
+def deterministic() -> Iterator[None]:
     """Compute repeatably inside the block, and leave no trace of what is random in it outside."""
     strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic
     filled = memory.fill_uninitialized_memory
     devices = list(range(torch.cuda.device_count()))
-    with torch.random.fork_rng(devices=devices), unplanned(), warnings.catch_warnings():
+    with torch.random.fork_rng(devices=devices), without_cudnn_attention(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*deterministic")  # what has no repeatable form is used as it is
         torch.use_deterministic_algorithms(True, warn_only=True)
         memory.fill_uninitialized_memory = False
@@ -246,23 +253,23 @@ def settled() -> Iterator[None]:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def fixed_seed(seed: int) -> Iterator[None]:
     """Draw all that is random inside the block from a seed, repeatably, and leave no trace of it outside."""
-    with settled():
+    with deterministic():
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
         yield
 
 
-def half_precision(config: TrainConfig, device: torch.device) -> bool:
+def uses_bf16(config: TrainConfig, device: torch.device) -> bool:
     """Say whether training computes with bf16."""
     wanted = config.engine.precision
     return wanted == "bf16" or (wanted == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
 
 
 @contextmanager
-def quickly(network: nn.Module, config: TrainConfig) -> Iterator[None]:
+def inference_precision(network: nn.Module, config: TrainConfig) -> Iterator[None]:
     """Compute inside the block with the numbers that training computes with, and attend to no padding."""
     device = next(network.parameters()).device
-    half = half_precision(config, device)
+    half = uses_bf16(config, device)
     with torch.autocast(device.type, torch.bfloat16, enabled=half), without_padding(network, half):
         yield

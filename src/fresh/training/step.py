@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from fresh.nn import memory as gpu
-from fresh.nn.batching import Dealt
-from fresh.training.bf16_weights import Rounded
-from fresh.training.checkpoint import trained
-from fresh.training.distributed import Team
+from fresh.nn.batching import BatchSpec
+from fresh.training.bf16_weights import Bf16Weights
+from fresh.training.checkpoint import trained_parameters
+from fresh.training.distributed import ProcessGroup
 
 Loss = Callable[[Tensor, int, bool], Tensor]
 """Sums the losses of some texts: their numbers, the width they are filled up to, and whether nothing is."""
@@ -19,7 +19,7 @@ MOST_PAIRS = 2**20
 """Pairs of pieces at a time on a CPU: with 12 heads and 6 layers, some 1.5 GB if all attention weights are kept."""
 
 
-class Tally(nn.Module):
+class RunningMean(nn.Module):
     """Takes the mean of something over all texts of a step, whatever parts and processes share them."""
 
     def __init__(self, follow: Callable[[Tensor], None], device: torch.device) -> None:
@@ -44,14 +44,14 @@ class Tally(nn.Module):
         """Begin the step anew."""
         self.sums.zero_()
 
-    def settle(self, team: Team) -> None:
+    def settle(self, team: ProcessGroup) -> None:
         """End the step."""
         team.add([self.sums])
         self.follow(self.sums[0] / self.sums[1].clamp(min=1))
         self.forget()
 
 
-class Update:
+class TrainStep:
     """Changes weights by what a batch says."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Update:
         model: nn.Module,
         loss: Loss,
         rates: tuple[float, float, float],
-        team: Team,
+        team: ProcessGroup,
         rounds: bool = False,
         paced: bool = False,
     ) -> None:
@@ -69,12 +69,12 @@ class Update:
         :param rounds: Whether encoders read weights of 16 bits.
         :param paced: Whether the learning rate changes from step to step, see `set_share`.
         """
-        self.rounded = Rounded(model) if rounds else None
-        self.tallies = [part for part in model.modules() if isinstance(part, Tally)]
+        self.rounded = Bf16Weights(model) if rounds else None
+        self.tallies = [part for part in model.modules() if isinstance(part, RunningMean)]
         self.learning_rate, weight_decay, self.max_norm = rates
         self.paced = paced
         self.share = 1.0
-        self.weights = [weight for _, weight in trained(model)]
+        self.weights = [weight for _, weight in trained_parameters(model)]
         self.device = self.weights[0].device
         self.loss = loss
         self.team = team
@@ -102,7 +102,7 @@ class Update:
             rate = self.learning_rate * self.share
             group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
 
-    def __call__(self, batch: Dealt, numbers: Tensor, scale: float, seed: int) -> None:
+    def __call__(self, batch: BatchSpec, numbers: Tensor, scale: float, seed: int) -> None:
         """Make one step.
 
         :param numbers: The numbers of the texts, where the network is.
@@ -114,7 +114,7 @@ class Update:
         torch.manual_seed(seed)
         while not self.add_gradients(numbers, batch.longest, batch.dense, scale):
             self.n_parts *= 2
-            gpu.ROOM.warn()
+            gpu.MEMORY_BUDGET.warn()
             torch.manual_seed(seed)  # what is drawn must not depend on where memory ran out
         self.apply()
 
@@ -126,7 +126,7 @@ class Update:
                 if len(part):
                     self.backward(part, width, dense, scale)
         except RuntimeError as error:
-            if self.n_parts >= len(numbers) or not gpu.is_full(error):
+            if self.n_parts >= len(numbers) or not gpu.is_out_of_memory(error):
                 raise
             self.forget()
             return False

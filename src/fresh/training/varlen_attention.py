@@ -11,7 +11,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
 from fresh.nn import attention_dropout as dropped
-from fresh.nn.memory import is_full, unplanned
+from fresh.nn.memory import is_out_of_memory, without_cudnn_attention
 from fresh.nn.mpnet_distances import give_back, take_over
 
 NAME = "fresh_ragged"
@@ -81,12 +81,12 @@ def is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     borders = ends(attention_mask=mask)
     found: list[list[Tensor]] = []
     try:
-        with unplanned(), torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        with without_cudnn_attention(), torch.enable_grad(), torch.autocast(device.type, enabled=False):
             for way in (flash, masked):
                 kept = way(query, key, value, borders, 0.0, None).float() * mask[:, :, None, None]
                 found.append([kept, *torch.autograd.grad(kept.square().sum(), parts)])
     except (RuntimeError, AttributeError, TypeError) as error:
-        if is_full(error):  # a card that is full for a while says nothing of its kernels
+        if is_out_of_memory(error):  # a card that is full for a while says nothing of its kernels
             raise
         return False
     return all(torch.allclose(one.float(), other.float(), 0.05, 0.05) for one, other in zip(*found, strict=True))

@@ -11,7 +11,7 @@ METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 TEXTS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-class Measures:
+class ServerMetrics:
     """All figures of one server."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Measures:
 class Counted:
     """Counts requests by the route they took, and their time."""
 
-    def __init__(self, app: ASGIApp, measures: Measures) -> None:
+    def __init__(self, app: ASGIApp, measures: ServerMetrics) -> None:
         self.app = app
         self.measures = measures
 

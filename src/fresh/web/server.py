@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from fresh.web.assets import Assets
 from fresh.web.errors import Teller, tell_problems
-from fresh.web.metrics import Counted, Measures
+from fresh.web.metrics import Counted, ServerMetrics
 from fresh.web.security import Guard, Rules, is_loopback
 from fresh.web.slow_clients import AnswersHead, Punctual
 
@@ -33,7 +33,7 @@ def make_app(
     version: str,
     rules: Rules,
     assets: Assets,
-    measures: Measures,
+    measures: ServerMetrics,
     teller: Teller | None = None,
     **more: Any,
 ) -> fastapi.FastAPI:

@@ -11,16 +11,16 @@ import pytest
 import fresh
 import small
 from certified import Watched, read
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
-from fresh.audit.certificates.format import CertificateError
 from fresh.audit.certificates.verify import verify
 from fresh.document import Document
-from fresh.persistence import ModelError, predictor_digest
+from fresh.errors import CertificateError, ModelError
+from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import AT_ONCE, Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import KeepAll, SaliencyExtractor
+from fresh.selection.extractors import FullText, SaliencyExtractor
 from shared_model_folder import LongWords
 
 DOCUMENTS = [
@@ -31,7 +31,7 @@ DOCUMENTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("models") / "model"
     small.rationalizer(support, predictor, TopK(0.4)).save_pretrained(place)
     return place
@@ -98,7 +98,7 @@ def test_one_call_certifies_any_number(folder: Path, tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_number_of_documents(predictor: Predictor, tmp_path: Path) -> None:
-    Rationalizer(KeepAll(), predictor).save_pretrained(tmp_path / "model")
+    Rationalizer(FullText(), predictor).save_pretrained(tmp_path / "model")
     taken = 0
 
     def endless() -> Iterator[Document]:
@@ -155,9 +155,9 @@ def test_a_file_is_kept_until_there_is_an_answer(folder: Path, tmp_path: Path) -
     target = tmp_path / "certificates.jsonl"
     certify(folder, DOCUMENTS[:1], target, device="cpu")
     before = target.read_bytes()
-    asking = Document.from_text("a film", "why?", "asking")
+    with_target = Document.from_text("a film", "why?", "asking")
     with pytest.raises(ValueError, match="has a query, but this model was trained without"):
-        certify(folder, [asking], target, device="cpu", overwrite=True)
+        certify(folder, [with_target], target, device="cpu", overwrite=True)
     assert target.read_bytes() == before
     certify(folder, DOCUMENTS[:2], target, device="cpu", overwrite=True)
     assert target.read_bytes() != before
@@ -179,7 +179,7 @@ def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Pa
     assert target.read_bytes() == b"mine"
 
 
-def test_a_scorer_of_ones_own_is_given_again(support: Support, predictor: Predictor, tmp_path: Path) -> None:
+def test_a_scorer_of_ones_own_is_given_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
     own = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
     own.save_pretrained(tmp_path / "own")
     with certifying(tmp_path / "own", tmp_path / "out.jsonl", device="cpu", scorer=LongWords) as certifier:

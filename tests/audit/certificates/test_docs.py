@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import small
 from certified import changed, write
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify
 from fresh.audit.certificates.file import FIELDS
 from fresh.audit.certificates.verify import TOLERANCE, verify
@@ -26,7 +26,7 @@ DOCUMENTS = [Document.from_text('The film,\x7f was "good"!', id="é/\\"), Docume
 
 
 @pytest.fixture(scope="module")
-def place(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model and a file of certificates."""
     folder = tmp_path_factory.mktemp("docs")
     small.rationalizer(support, predictor, TopK(1.0)).save_pretrained(folder / "my-model")

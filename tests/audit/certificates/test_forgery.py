@@ -10,7 +10,7 @@ import fresh
 import fresh.audit.certificates.verify
 import small
 from certified import Record, made_up, resealed, write
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
 from fresh.audit.certificates.file import Fault
 from fresh.audit.certificates.verify import TOLERANCE, Numbered, Tally, check, fault_of, verify
@@ -28,7 +28,7 @@ Change = Callable[[list[Record]], None]
 
 
 @pytest.fixture(scope="module")
-def folder(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("models") / "model"
     small.rationalizer(support, predictor, TopK(0.4)).save_pretrained(place)
     return place

@@ -16,8 +16,8 @@ from fresh.nn.tokenizer import LongPolicy
 from fresh.predictor import Predictor
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
-from fresh.selection.extractors import KeepAll
-from fresh.training.loop import Watch
+from fresh.selection.extractors import FullText
+from fresh.training.loop import RunContext
 from shared_methods import CASES, configured, given_to
 from tiny import N_POSITIONS
 
@@ -47,7 +47,7 @@ def test_certificates_of_every_method_hold(
     case = CASES[name]
     splits = given_to(case, toy, toy_pairs)
     trained = train_method(
-        case.method, splits, configured(case.method, encoders["bert"], **case.settings), Watch(), None
+        case.method, splits, configured(case.method, encoders["bert"], **case.settings), RunContext(), None
     )
     certificates_hold(trained.model, [example.document for example in splits.test], tmp_path)
 
@@ -56,7 +56,7 @@ def test_certificates_of_every_method_hold(
 def test_certificates_of_any_ratio_hold(ratio: float, toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     splits = given_to(CASES["all lengths"], toy, toy)
     config = configured("fresh", encoders["bert"], ratio="0.1:0.5")
-    model = train_method("fresh", splits, config, Watch(), None).model
+    model = train_method("fresh", splits, config, RunContext(), None).model
     certificates_hold(model, [example.document for example in splits.test], tmp_path, ratio)
 
 
@@ -74,4 +74,4 @@ def test_certificates_of_long_texts_hold(
     documents = [Document.from_words((words * 40)[:n_words], id=str(n_words)) for n_words in (1, 7, 60, 90, 300, 301)]
     longest = predictor.pieces([Rationale(documents[-1].words)])[0]
     assert len(longest) > 4 * N_POSITIONS
-    certificates_hold(Rationalizer(KeepAll(), predictor), documents, tmp_path)
+    certificates_hold(Rationalizer(FullText(), predictor), documents, tmp_path)

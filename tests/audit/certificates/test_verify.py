@@ -12,17 +12,17 @@ import fresh.audit.certificates.verify
 import fresh.rationalizer
 import small
 from certified import Record, Watched, changed, resealed, write
-from fresh.attribution.support_model import Support
+from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify
 from fresh.audit.certificates.file import Fault
-from fresh.audit.certificates.format import CertificateError
 from fresh.audit.certificates.verify import check, verify
 from fresh.document import Document
-from fresh.persistence import ModelError, predictor_digest
+from fresh.errors import CertificateError, ModelError
+from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.selection.extractors import KeepAll
+from fresh.selection.extractors import FullText
 
 TEXTS = ["the film was good", "An awful story of two old men, and the sea!", "“great” 😀 film it plays in the"]
 DOCUMENTS = [Document.from_text(text, id=f"r-{number}") for number, text in enumerate(TEXTS)]
@@ -30,7 +30,7 @@ OTHER_PIECES = "its pieces are not those that the predictor makes of its words a
 
 
 @pytest.fixture(scope="module")
-def folder(support: Support, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("models") / "model"
     small.rationalizer(support, predictor, TopK(0.4)).save_pretrained(place)
     return place
@@ -72,7 +72,7 @@ def test_certificates_hold_for_the_model_that_made_them(folder: Path, content: b
 
 
 def test_many_groups_are_recomputed_to_the_bit(predictor: Predictor, tmp_path: Path) -> None:
-    Rationalizer(KeepAll(), predictor).save_pretrained(tmp_path / "model")
+    Rationalizer(FullText(), predictor).save_pretrained(tmp_path / "model")
     documents = [Document.from_words((TEXTS[n % 3].split() * 3)[: 1 + n % 23], id=str(n)) for n in range(600)]
     certify(tmp_path / "model", documents, tmp_path / "out.jsonl", device="cpu")
     verdict = verify(tmp_path / "out.jsonl", tmp_path / "model", device="cpu")
@@ -87,7 +87,7 @@ def test_nothing_but_the_predictor_is_needed(
     shutil.rmtree(tmp_path / "half/extractor")
     shutil.copytree(folder / "predictor", tmp_path / "alone")
     monkeypatch.setattr(Rationalizer, "from_pretrained", None)
-    monkeypatch.setattr(Support, "__init__", None)
+    monkeypatch.setattr(SupportModel, "__init__", None)
     for model in (folder, tmp_path / "half", tmp_path / "alone"):
         assert verify(file, model, device="cpu").holds
 
@@ -120,8 +120,8 @@ def test_a_predictor_that_was_damaged_is_not_asked(folder: Path, content: bytes,
     assert fault.reason.startswith("the certificates are of another predictor.")
 
 
-def test_certificates_of_another_model_are_refused(content: bytes, support: Support, tmp_path: Path) -> None:
-    Rationalizer(KeepAll(), Predictor(support.classifier)).save_pretrained(tmp_path / "other")
+def test_certificates_of_another_model_are_refused(content: bytes, support: SupportModel, tmp_path: Path) -> None:
+    Rationalizer(FullText(), Predictor(support.classifier)).save_pretrained(tmp_path / "other")
     verdict = verify(write(tmp_path / "certificates.jsonl", content), tmp_path / "other", device="cpu")
     made_by = re.findall(rb'"predictor_sha256":"(\w+)"', content)[0].decode()
     reason = (

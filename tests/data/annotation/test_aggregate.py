@@ -9,7 +9,7 @@ import annotated
 from fresh.data.annotation.aggregate import Marks, same, vote
 from fresh.data.splits import BadRows
 from fresh.document import Document, Mask
-from fresh.offsets import from_units, to_units
+from fresh.offsets import from_utf16, to_utf16
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 FILM = Document.from_text("A lovely, funny film.")
@@ -23,15 +23,15 @@ def test_units_are_those_of_utf16_and_come_back(text: str, data: st.DataObject) 
         for pair in data.draw(st.lists(st.tuples(places, places), max_size=4))
         if pair[0] != pair[1]
     ]
-    units = to_units(text, spans)
+    units = to_utf16(text, spans)
     encoded = text.encode("utf-16-le")
     assert [encoded[2 * a : 2 * b].decode("utf-16-le") for a, b in units] == [text[a:b] for a, b in spans]
-    assert from_units(text, units) == spans
+    assert from_utf16(text, units) == spans
 
 
 def test_places_that_are_none_are_told() -> None:
     text = "a😀b"
-    assert from_units(text, [(0, 1), (1, 3), (1, 2), (2, 3), (3, 5), (-1, 1), (3, 3), (3, 1)]) == [
+    assert from_utf16(text, [(0, 1), (1, 3), (1, 2), (2, 3), (3, 5), (-1, 1), (3, 3), (3, 1)]) == [
         (0, 1),
         (1, 2),
         *[None] * 6,

@@ -9,9 +9,10 @@ import pytest
 
 import annotated
 from fresh.data.annotation.detect import KINDS, recognise, unified
-from fresh.data.readers import Row, RowError
-from fresh.data.splits import DataConfig, DataError, load_splits
+from fresh.data.readers import Row
+from fresh.data.splits import DataConfig, load_splits
 from fresh.document import Document, Mask
+from fresh.errors import DataError, RowError
 
 TASK = {"id": 1, "data": {"text": "Good film"}, "annotations": [], "predictions": []}
 FLAT = {"id": 1, "text": "Good film", "label": "good", "annotator": 1, "annotation_id": 2, "lead_time": 3.5}

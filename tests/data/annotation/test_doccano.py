@@ -9,7 +9,8 @@ import annotated
 from fresh.data.annotation.aggregate import MEND
 from fresh.data.annotation.doccano import read as read_lines
 from fresh.data.readers import Row
-from fresh.data.splits import DataConfig, DataError
+from fresh.data.splits import DataConfig
+from fresh.errors import DataError
 
 TEXT = "A 😀 lovely film"  # in UTF-16 code units, lovely is at 5 to 11
 

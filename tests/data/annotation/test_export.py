@@ -10,8 +10,8 @@ import pytest
 import annotated
 from annotated import explanation
 from fresh.data.annotation import TOOLS, Exported, export
-from fresh.data.splits import DataError
 from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError
 from fresh.rationale import Prediction
 
 

@@ -9,7 +9,8 @@ import annotated
 from fresh.data.annotation.aggregate import MEND
 from fresh.data.annotation.label_studio import read as read_tasks
 from fresh.data.readers import Row
-from fresh.data.splits import BadRows, DataConfig, DataError, read_documents
+from fresh.data.splits import BadRows, DataConfig, read_documents
+from fresh.errors import DataError
 
 TEXT = "A 😀 lovely film.\nNot dull."
 

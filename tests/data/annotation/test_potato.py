@@ -8,8 +8,9 @@ import annotated
 from fresh.data.annotation.aggregate import MEND
 from fresh.data.annotation.potato_answers import read as read_lines
 from fresh.data.readers import Row
-from fresh.data.splits import DataConfig, DataError
+from fresh.data.splits import DataConfig
 from fresh.document import Document, Mask
+from fresh.errors import DataError
 from strategies import documents
 
 TEXT = "A 😀 lovely film"

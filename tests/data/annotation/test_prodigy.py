@@ -11,8 +11,9 @@ import annotated
 from fresh.data.annotation.aggregate import MEND
 from fresh.data.annotation.prodigy import read as read_lines
 from fresh.data.readers import Row
-from fresh.data.splits import BadRows, DataConfig, DataError
+from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document, Mask
+from fresh.errors import DataError
 from strategies import flags, texts
 
 TEXT = "A 😀 lovely film"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from annotated import explanation
 from fresh.data.annotation import explained
-from fresh.data.readers import DataError, Row, read_rows
+from fresh.data.readers import Row, read_rows
 from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError
 from fresh.reporting.console import to_record
 from strategies import documents, masks
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import annotated
 from annotated import Record, explanation
-from fresh.data.splits import DataError
 from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError
 from fresh.text import split_words
 from strategies import flags, texts
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import fresh
-from fresh._canonical_json import START, seal
-from fresh._io import written_whole
+from fresh._canonical_json import FIRST_DIGEST, digested_line
+from fresh._io import atomic_write
 from fresh.attribution.registry import ScorerFactory
-from fresh.audit.certificates.format import Certificate, CertificateError, Maker
+from fresh.audit.certificates.format import Certificate, Maker
 from fresh.document import Document, Explanation
+from fresh.errors import CertificateError
 from fresh.persistence import find_predictor, predictor_digest
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import AT_ONCE, Rationalizer, find_folder
@@ -40,13 +41,13 @@ class Certifier:
         self.target = target
         self.count = 0
         self.n_groups = 0
-        self.digest = START
+        self.digest = FIRST_DIGEST
         """Of the last line that was written; after the closing line, of the whole file."""
         self.write(maker.record("header"))
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write a line."""
-        line, self.digest = seal(record, self.digest)
+        line, self.digest = digested_line(record, self.digest)
         self.file.write(line)
 
     def explain(self, documents: Iterable[Document], ratio: float | None = None) -> Iterator[Explanation]:
@@ -93,7 +94,7 @@ def certifying(
     folder = find_folder(model, {})
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
     maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
-    with written_whole(target) as place, place.open("wb") as file:
+    with atomic_write(target) as place, place.open("wb") as file:
         certifier = Certifier(loaded, maker, file, target)
         yield certifier
         certifier.close()
@@ -103,9 +104,9 @@ def certificates_of(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
     """Write a whole file of certificates in memory."""
     records = [certificate.record(maker) for certificate in certificates]
     closing = maker.record("closing") | {"count": len(certificates)}
-    written, digest = b"", START
+    written, digest = b"", FIRST_DIGEST
     for record in (maker.record("header"), *records, closing):
-        line, digest = seal(record, digest)
+        line, digest = digested_line(record, digest)
         written += line
     return written
 

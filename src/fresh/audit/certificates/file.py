@@ -4,12 +4,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fresh._canonical_json import OWN, PREVIOUS, START, BrokenSealError, canonical, unseal
+from fresh._canonical_json import (
+    DIGEST,
+    FIRST_DIGEST,
+    PREVIOUS_DIGEST,
+    RecordError,
+    canonical_json,
+    parse_digested_line,
+)
 from fresh.audit.certificates.format import FORMAT, Certificate, Maker, is_count, is_text
 
 SHOWN = 10
 """How many faults of a file are kept; the others are counted."""
-COMMON = {"kind", "format", "library", "version", "predictor_sha256", PREVIOUS, OWN}
+COMMON = {"kind", "format", "library", "version", "predictor_sha256", PREVIOUS_DIGEST, DIGEST}
 FIELDS = {
     "header": COMMON,
     "certificate": COMMON | {"id", "group", "input", "input_sha256", "label", "probabilities"},
@@ -50,7 +57,7 @@ class Reader:
         self.maker = Maker("", "")
         self.line = 0
         """The last line that was read."""
-        self.before: str | None = START
+        self.before: str | None = FIRST_DIGEST
         """The digest of that line as it says itself; None if that cannot be read."""
         self.digest: str | None = None
         """The digest of the closing line, which stands for the whole file."""
@@ -62,8 +69,8 @@ class Reader:
             self.faults.add(1, "the file is empty.")
             return None
         try:
-            self.maker = self.header_of(unseal(line))
-        except BrokenSealError as error:
+            self.maker = self.header_of(parse_digested_line(line))
+        except RecordError as error:
             self.faults.add(1, str(error))
             return None
         return self.maker
@@ -72,19 +79,19 @@ class Reader:
         """Read a header."""
         format = record.get("format")
         if record.get("library") != "fresh" or not is_count(format):
-            raise BrokenSealError("it was not written by fresh.")
+            raise RecordError("it was not written by fresh.")
         if format != FORMAT:
-            raise BrokenSealError(
+            raise RecordError(
                 f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
                 "Verify them with the version that wrote them."
             )
         if record.get("kind") != "header":
-            raise BrokenSealError("it is no header: the beginning of the file is missing.")
+            raise RecordError("it is no header: the beginning of the file is missing.")
         if record.keys() != FIELDS["header"] or not all(map(is_text, (record["version"], record["predictor_sha256"]))):
-            raise BrokenSealError("its fields are not those of a header.")
-        if record[PREVIOUS] != START:
-            raise BrokenSealError(DOES_NOT_FOLLOW)
-        self.before = record[OWN]
+            raise RecordError("its fields are not those of a header.")
+        if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
+            raise RecordError(DOES_NOT_FOLLOW)
+        self.before = record[DIGEST]
         return Maker(record["predictor_sha256"], record["version"])
 
     def __iter__(self) -> Iterator[tuple[int, Certificate]]:
@@ -93,7 +100,7 @@ class Reader:
             self.line = number
             try:
                 found = self.checked(line)
-            except BrokenSealError as error:
+            except RecordError as error:
                 self.faults.add(number, str(error))
             else:
                 if found is not None:
@@ -104,21 +111,21 @@ class Reader:
     def checked(self, line: bytes) -> Certificate | None:
         """Read a certificate or the closing line."""
         if self.digest is not None:
-            raise BrokenSealError("it stands after the closing line: something was added to the file.")
+            raise RecordError("it stands after the closing line: something was added to the file.")
         before, self.before = self.before, None
-        record = unseal(line)
-        self.before, kind = record[OWN], str(record.get("kind"))
+        record = parse_digested_line(line)
+        self.before, kind = record[DIGEST], str(record.get("kind"))
         if kind == "header":
-            raise BrokenSealError("it is a second header: files were put together.")
+            raise RecordError("it is a second header: files were put together.")
         if record.keys() != FIELDS.get(kind):
-            raise BrokenSealError("its fields are those of no line of certificates.")
+            raise RecordError("its fields are those of no line of certificates.")
         if kind == "closing":
-            self.digest = record[OWN]
-        if before not in (None, record[PREVIOUS]):
-            raise BrokenSealError(DOES_NOT_FOLLOW)
+            self.digest = record[DIGEST]
+        if before not in (None, record[PREVIOUS_DIGEST]):
+            raise RecordError(DOES_NOT_FOLLOW)
         expected = self.maker.record(kind)
-        if canonical({name: record[name] for name in expected}) != canonical(expected):
-            raise BrokenSealError("it is of another predictor, version or format than the header says.")
+        if canonical_json({name: record[name] for name in expected}) != canonical_json(expected):
+            raise RecordError("it is of another predictor, version or format than the header says.")
         if kind == "certificate":
             return Certificate.from_record(record)
         self.check_count(record["count"])
@@ -128,4 +135,4 @@ class Reader:
         """Refuse a closing line that counts other than the lines between the header and it."""
         n_certificates = self.line - 2
         if not is_count(count) or count != n_certificates:
-            raise BrokenSealError(f"it counts {count!r} certificates, but there are {n_certificates}.")
+            raise RecordError(f"it counts {count!r} certificates, but there are {n_certificates}.")

@@ -5,14 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fresh._canonical_json import BrokenSealError, sha256_of
+from fresh._canonical_json import RecordError, sha256
+from fresh.errors import CertificateError
 from fresh.rationale import Prediction, Rationale
 
 FORMAT = 1
-
-
-class CertificateError(ValueError):
-    """Certificates that cannot be written or read."""
 
 
 class Maker(NamedTuple):
@@ -54,7 +51,7 @@ class Certificate:
             "id": rationale.id,
             "group": self.group,
             "input": given,
-            "input_sha256": sha256_of(given),
+            "input_sha256": sha256(given),
             "label": self.prediction.label,
             "probabilities": [[label, repr(value)] for label, value in probabilities.items()],
         }
@@ -64,7 +61,7 @@ class Certificate:
         """Read it back; what is wrong is told as the reason why a line fails."""
         given, table = record["input"], record["probabilities"]
         if type(given) is not dict or given.keys() != {"words", "query", "pieces"}:
-            raise BrokenSealError("its input does not consist of words, query and pieces.")
+            raise RecordError("its input does not consist of words, query and pieces.")
         labels = [pair[0] for pair in table] if is_list(table, is_probability) else []
         sound = {
             "id": is_text(record["id"]),
@@ -77,9 +74,9 @@ class Certificate:
         }
         for name, is_sound in sound.items():
             if not is_sound:
-                raise BrokenSealError(f"its {name} cannot be read.")
-        if sha256_of(given) != record["input_sha256"]:
-            raise BrokenSealError("input_sha256 is not the digest of its input.")
+                raise RecordError(f"its {name} cannot be read.")
+        if sha256(given) != record["input_sha256"]:
+            raise RecordError("input_sha256 is not the digest of its input.")
         rationale = Rationale(tuple(given["words"]), tuple(given["query"]), record["id"])
         prediction = Prediction(record["label"], {label: float(value) for label, value in table})
         return cls(rationale, tuple(given["pieces"]), prediction, record["group"])

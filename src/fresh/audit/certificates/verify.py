@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fresh.audit.certificates.file import Fault, Faults, Reader
-from fresh.audit.certificates.format import Certificate, CertificateError
+from fresh.audit.certificates.format import Certificate
+from fresh.errors import CertificateError
 from fresh.nn.encoder import digest_of
 from fresh.persistence import digest_of_digests, files_shown, find_predictor, predictor_digest, read_predictor
 from fresh.predictor import Predictor, text_of

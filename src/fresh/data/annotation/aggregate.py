@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from fresh.data.config import DataConfig
-from fresh.data.readers import Row, RowError
+from fresh.data.readers import Row
 from fresh.document import Document, Mask
+from fresh.errors import RowError
 from fresh.text import Spans
 
 MEND = "Mend it in the tool and export the file again, or leave such rows out with --skip-bad."

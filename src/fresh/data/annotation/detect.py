@@ -6,7 +6,8 @@ from typing import Any
 
 from fresh.data.annotation import doccano, label_studio, potato_answers, prodigy
 from fresh.data.config import DataConfig
-from fresh.data.readers import DataError, Row
+from fresh.data.readers import Row
+from fresh.errors import DataError
 
 KINDS = {
     "label_studio": "Label Studio's JSON",

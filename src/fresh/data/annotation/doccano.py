@@ -12,9 +12,10 @@ from typing import Any
 
 from fresh.data.annotation.aggregate import MEND, Answer, Unanswered, guarded, joined, one_of, refuse_bad, wants
 from fresh.data.config import DataConfig
-from fresh.data.readers import Row, RowError
+from fresh.data.readers import Row
 from fresh.document import Explanation
-from fresh.offsets import from_units, to_units
+from fresh.errors import RowError
+from fresh.offsets import from_utf16, to_utf16
 
 ENDING = ".jsonl"
 MARK = "RATIONALE"
@@ -57,11 +58,11 @@ def spans_of(row: Row, marked: Iterable[Any], config: DataConfig) -> tuple[tuple
     text = row.values.get(config.text)
     if not isinstance(text, str):
         return ()  # the missing text is told where texts are read
-    found = from_units(text, spans)
+    found = from_utf16(text, spans)
     refuse_bad(
         row.place,
         (
-            f"the span ({start}, {end}) does not fit a text of {to_units(text, [(0, len(text))])[0][1]} UTF-16 code "
+            f"the span ({start}, {end}) does not fit a text of {to_utf16(text, [(0, len(text))])[0][1]} UTF-16 code "
             "units, or cuts a character."
             for (start, end), span in zip(spans, found, strict=True)
             if span is None
@@ -90,7 +91,7 @@ def write(explanation: Explanation) -> str:
         "id": document.id,
         "text": document.text,
         "cats": [prediction.label],
-        "entities": [[start, end, MARK] for start, end in to_units(document.text, explanation.spans)],
+        "entities": [[start, end, MARK] for start, end in to_utf16(document.text, explanation.spans)],
         "probability": prediction.probability,
     }
     if document.query:

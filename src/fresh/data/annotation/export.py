@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.data.annotation import doccano, label_studio, potato
-from fresh.data.readers import DataError
 from fresh.document import Explanation
+from fresh.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def find_tool(name: str) -> Tool:
     """Find a tool by its name."""
     if name in TOOLS:
         return TOOLS[name]
-    raise DataError(unknown(name, "a tool that can be exported to", TOOLS))
+    raise DataError(suggest(name, "a tool that can be exported to", TOOLS))
 
 
 def check_target(target: Path, tool: Tool) -> None:

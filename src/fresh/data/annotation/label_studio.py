@@ -14,9 +14,10 @@ from xml.sax.saxutils import quoteattr
 
 from fresh.data.annotation.aggregate import Answer, Unanswered, check_texts, guarded, joined, one_of, same, wants
 from fresh.data.config import DataConfig
-from fresh.data.readers import Row, RowError
+from fresh.data.readers import Row
 from fresh.document import Explanation
-from fresh.offsets import from_units
+from fresh.errors import RowError
+from fresh.offsets import from_utf16
 from fresh.text import Spans
 
 ENDING = ".json"
@@ -134,7 +135,7 @@ def spans_of(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Sp
     if not isinstance(text, str):
         return ()  # the missing text is told where texts are read
     given = [region.get("text") for region in regions]
-    older = tuple(span for span in from_units(text, numbers) if span is not None)
+    older = tuple(span for span in from_utf16(text, numbers) if span is not None)
     if not fit(text, numbers, given) and len(older) == len(numbers) and fit(text, older, given):
         return older
     check_texts(row, text, numbers, given)

@@ -11,7 +11,8 @@ from typing import Any
 
 from fresh.data.annotation.aggregate import Answer, check_texts, guarded, joined, one_of, place_of, same, wants
 from fresh.data.config import DataConfig
-from fresh.data.readers import Row, RowError
+from fresh.data.readers import Row
+from fresh.errors import RowError
 
 FIRST = ("label_annotations", "span_annotations")
 """What Potato 1 calls the classes and the spans of a line."""

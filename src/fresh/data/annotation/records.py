@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fresh.data.annotation.aggregate import check_texts, touched
-from fresh.data.readers import DataError, Row, RowError
+from fresh.data.readers import Row
 from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError, RowError
 from fresh.rationale import Prediction
 
 SHAPE = "Give a file that fresh explain wrote."

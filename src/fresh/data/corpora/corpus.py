@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fresh.data.eraser import TAR_ENDINGS, is_eraser
-from fresh.data.splits import DataConfig, DataError, Splits, load_splits, read_examples
+from fresh.data.splits import DataConfig, Splits, load_splits, read_examples
+from fresh.errors import DataError
 
 SPLITS = ("train", "dev", "test")
 TOKENISED = DataConfig(text="document", tokenised=True)

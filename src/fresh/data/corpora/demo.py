@@ -3,9 +3,9 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from fresh._optional import MissingExtraError
 from fresh.data.readers import read_rows
-from fresh.data.splits import DataConfig, Splits, cut_off, read_examples
+from fresh.data.splits import DataConfig, Splits, read_examples, split_off
+from fresh.errors import MissingExtraError
 
 LABELS = {"0": "negative", "1": "positive"}
 
@@ -20,8 +20,8 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
         for row in read_rows(find_reviews())
         if row.values["source"] == "rotten_tomatoes"
     ]
-    others, dev, test = cut_off(tuple(read_examples(records, DataConfig())), n_dev, n_test, seed)
-    _, train, _ = cut_off(others, n_train, 0, seed)
+    others, dev, test = split_off(tuple(read_examples(records, DataConfig())), n_dev, n_test, seed)
+    _, train, _ = split_off(others, n_train, 0, seed)
     return Splits(train, dev, test)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fresh.data.corpora.corpus import SPLITS, TOKENISED, Corpus, nothing_found, read_json_lines
-from fresh.data.splits import DataError, Splits, read_examples
+from fresh.data.splits import Splits, read_examples
+from fresh.errors import DataError
 
 ZIP = "trainDevTestTrees_PTB.zip"
 LEAF = re.compile(r" ([^\s()]+)\)")

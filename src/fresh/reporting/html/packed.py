@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fresh.highlight import ON_A_PAGE
-from fresh.offsets import to_units
+from fresh.offsets import to_utf16
 from fresh.reporting.html.view import DocumentView
 from fresh.text import Spans
 
@@ -34,7 +34,7 @@ def labels_of(document: DocumentView) -> tuple[str, ...]:
 def pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, Any]:
     """Turn a document into plain values; labels become their places."""
     text = document.text.translate(ON_A_PAGE)
-    spans = to_units(text, document.spans)
+    spans = to_utf16(text, document.spans)
     record: dict[str, Any] = {
         "id": document.id.translate(ON_A_PAGE),
         "text": text,

@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.data.readers import Row, read_rows
+from fresh.errors import StudyError
 from fresh.study.annotators import end_part, find, new_code, release, taken_in
-from fresh.study.answer import Answer, StudyError
+from fresh.study.answer import Answer
 from fresh.study.importing.claim import ASKED
 from fresh.study.importing.match import Foreign, at_once, foreign, known_to, wrong_name
 from fresh.study.importing.moments import LATEST
@@ -253,7 +254,7 @@ def submission_of(row: Row) -> tuple[str, str]:
         raise StudyError(f"{row.place}: {problem}")
     status = plain["status"].upper().replace("_", " ").replace("TIMED OUT", "TIMED-OUT")
     if status not in STATUSES:
-        raise StudyError(f"{row.place}: {unknown(f'{status:.60}', 'a status that Prolific gives', STATUSES)}")
+        raise StudyError(f"{row.place}: {suggest(f'{status:.60}', 'a status that Prolific gives', STATUSES)}")
     return plain["participant id"], status
 
 
@@ -262,5 +263,5 @@ def import_study(store: Store, form: str, path: Path) -> Imported:
     if form == "prolific":
         return import_prolific(store, path)
     if form not in CLAIMS:
-        raise StudyError(unknown(form, "a form that a study can import", (*CLAIMS, "prolific")))
+        raise StudyError(suggest(form, "a form that a study can import", (*CLAIMS, "prolific")))
     return import_answers(store, path, form)

@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import select
 
-from fresh.config import unknown
-from fresh.study.answer import LONGEST, Answer, StudyError
+from fresh.config import suggest
+from fresh.errors import StudyError
+from fresh.study.answer import LONGEST, Answer
 from fresh.study.export import for_mturk, questions_of
 from fresh.study.importing.claim import ASKED, Claim
 from fresh.study.importing.moments import LATEST
@@ -132,7 +133,7 @@ def answer_of(claim: Claim, told: Mapping[str, Any], known: Known) -> Answer:
     labels = set(known.meanings["label"].values())
     problems, label = [], str(told["label"])
     if label not in labels:
-        problems.append(unknown(f"{label:.60}", "a label of this study", sorted(labels)))
+        problems.append(suggest(f"{label:.60}", "a label of this study", sorted(labels)))
     try:
         answer = Answer(label, whole(told["confidence"]), whole(told["readability"]), milliseconds(claim))
     except ValueError as error:

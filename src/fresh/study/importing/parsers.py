@@ -12,10 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.data.readers import Row, read_rows
+from fresh.errors import StudyError
 from fresh.reporting.tables import harmless
-from fresh.study.answer import StudyError
 from fresh.study.importing.claim import ASKED, OWN, SHOWN, Claim
 from fresh.study.importing.moments import moment
 
@@ -35,7 +35,7 @@ def own_claims(row: Row) -> Iterator[Claim]:
     values = {name: as_it_was(value) for name, value in row.values.items()}
     kind = values.get("kind", "real")
     if kind not in KINDS:
-        raise StudyError(f"{row.place}: {unknown(f'{kind!r:.60}', 'a kind of answer', KINDS)}")
+        raise StudyError(f"{row.place}: {suggest(f'{kind!r:.60}', 'a kind of answer', KINDS)}")
     number = values.get("annotator")
     yield Claim(
         row.place,

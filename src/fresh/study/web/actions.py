@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fresh.config import unknown
+from fresh.config import suggest
 from fresh.study.annotators import exclude, leave
 from fresh.study.service import readmit
 from fresh.study.store import Store
@@ -38,7 +38,7 @@ class Action:
 def check_action(action: str) -> None:
     """Refuse what cannot be done about anybody."""
     if action not in ASKED:
-        raise Problem(422, unknown(action, "something that can be done here", ASKED))
+        raise Problem(422, suggest(action, "something that can be done here", ASKED))
 
 
 ACTIONS = {

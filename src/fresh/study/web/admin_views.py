@@ -11,15 +11,16 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fresh.config import unknown
+from fresh.config import suggest
+from fresh.errors import StudyError
 from fresh.study.annotators import RENEWED, add_annotators, code_mark, look_up, newest, pause, renew_code
-from fresh.study.answer import RepeatedError, StudyError
+from fresh.study.answer import RepeatedError
 from fresh.study.export import FORMS, export_study
 from fresh.study.overview import counted, overview, results_of
 from fresh.study.results import Results
 from fresh.study.standing import standings
 from fresh.study.web.actions import ACTIONS, ASKED, check_action
-from fresh.study.web.auth import Door, Field
+from fresh.study.web.auth import Field, Login
 from fresh.study.web.sessions import same
 from fresh.study.web.site import Site, go
 from fresh.web.errors import Problem
@@ -56,9 +57,9 @@ class Admin:
     computing: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def door(self) -> Door:
+    def door(self) -> Login:
         """Where they come in."""
-        return Door(self.site, ROLE)
+        return Login(self.site, ROLE)
 
     def start(self, request: Request, did: str = "", annotator: str = "", number: str = "") -> Response:
         """Show how the study stands, and what was done just now."""
@@ -162,7 +163,7 @@ class Admin:
         """Give answers, or items for other tools, as a file."""
         self.site.visits.need(request, ROLE)
         if form not in FORMS:
-            raise Problem(404, unknown(form, "a form that a study can be exported to", FORMS))
+            raise Problem(404, suggest(form, "a form that a study can be exported to", FORMS))
         with tempfile.TemporaryDirectory() as folder:
             made = export_study(self.site.store, form, Path(folder) / FILES[form])
             content, ending = packed(made)

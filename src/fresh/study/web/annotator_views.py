@@ -10,7 +10,7 @@ from fresh.study.annotators import consent, leave, look_up, release_stale
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer, EndedError, NotGivenError
 from fresh.study.given import examples_of, feedback, items_of
 from fresh.study.service import NOT_HERE, Saved, Task, may_get_more, next_task, progress, save
-from fresh.study.web.auth import Door, Field
+from fresh.study.web.auth import Field, Login
 from fresh.study.web.sessions import Session
 from fresh.study.web.site import Site, go, wants_page
 from fresh.web.errors import Problem
@@ -32,9 +32,9 @@ class Annotating:
     site: Site
 
     @property
-    def door(self) -> Door:
+    def door(self) -> Login:
         """Where they come in."""
-        return Door(self.site, ROLE)
+        return Login(self.site, ROLE)
 
     def start(self, request: Request) -> Response:
         """Show whatever comes next for somebody."""

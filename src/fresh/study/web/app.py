@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import fresh
-from fresh.config import below, refuse
+from fresh.config import check_min, raise_all
+from fresh.errors import StudyError
 from fresh.study.annotators import release_stale
-from fresh.study.answer import StudyError
 from fresh.study.keys import signing_key
 from fresh.study.schema import StudyRow
 from fresh.study.store import Store
@@ -24,8 +24,8 @@ from fresh.study.web.admin_views import Admin
 from fresh.study.web.annotator_views import Annotating
 from fresh.study.web.sessions import Signer
 from fresh.study.web.site import Site, make_assets, make_templates
-from fresh.study.web.visits import Visits
-from fresh.web.metrics import Measures
+from fresh.study.web.visits import Sessions
+from fresh.web.metrics import ServerMetrics
 from fresh.web.security import Rules, hosts_of, wrong_host, wrong_proxy
 from fresh.web.server import make_app
 
@@ -53,8 +53,8 @@ class StudyServeConfig:
     """Proxies, by address or network, whose X-Forwarded-For and X-Forwarded-Proto are believed."""
 
     def __post_init__(self) -> None:
-        refuse(
-            *below(0.01, session_hours=self.session_hours),
+        raise_all(
+            *check_min(0.01, session_hours=self.session_hours),
             *map(wrong_host, sorted(self.allow_hosts)),
             *map(wrong_proxy, sorted(self.trusted_proxies)),
         )
@@ -65,7 +65,7 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
     config = config or StudyServeConfig()
     assets = make_assets()
     signer = Signer(signing_key(store), config.session_hours)
-    site = Site(store, Visits(store, signer, config.https), make_templates(assets))
+    site = Site(store, Sessions(store, signer, config.https), make_templates(assets))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -84,7 +84,7 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
 
     rules = Rules(hosts_of(config.host, config.allow_hosts), most_bytes=MOST_BYTES)
     given = {"lifespan": lifespan, "openapi_url": None}
-    app = make_app("fresh study", fresh.__version__, rules, assets, Measures(), site.teller(), **given)
+    app = make_app("fresh study", fresh.__version__, rules, assets, ServerMetrics(), site.teller(), **given)
     app.add_exception_handler(StudyError, site.refused)
     app.add_exception_handler(OperationalError, site.away)
     app.add_exception_handler(InternalError, read_only)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from fresh.study.annotators import sign_in
 from fresh.study.keys import is_admin
-from fresh.study.web.rate_limit import Tries
+from fresh.study.web.rate_limit import RateLimiter
 from fresh.study.web.site import Site, address_of, go, wants_page
 from fresh.web.errors import Problem
 
@@ -24,14 +24,14 @@ START = {"annotator": "/", "admin": "/admin"}
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Login:
     """Where annotators come in, or whoever runs the study."""
 
     site: Site
     role: Literal["annotator", "admin"]
 
     @property
-    def tries(self) -> Tries:
+    def tries(self) -> RateLimiter:
         """What checks codes here."""
         return self.site.tries if self.role == "annotator" else self.site.admin_tries
 

@@ -17,7 +17,7 @@ WAITING = 4
 BUSY = f"Many wrong codes came from your network, so only {WAITING} at a time are checked. Try again in a few seconds."
 
 
-class Tries:
+class RateLimiter:
     """Checks codes; after many wrong codes from an address, limits how fast codes from there are checked."""
 
     # A slowed address gets 4 guesses a second: WAITING at a time, each with a pause of a second. The limit is per

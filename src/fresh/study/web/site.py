@@ -13,14 +13,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
+from fresh.errors import StudyError
 from fresh.highlight import ON_A_PAGE
-from fresh.study.answer import EndedError, NotGivenError, PausedError, RepeatedError, StudyError
+from fresh.study.answer import EndedError, NotGivenError, PausedError, RepeatedError
 from fresh.study.queries import parts_of
 from fresh.study.service import NOT_HERE, PAUSED
 from fresh.study.store import Store
-from fresh.study.web.rate_limit import Tries
+from fresh.study.web.rate_limit import RateLimiter
 from fresh.study.web.sessions import Session
-from fresh.study.web.visits import Visits
+from fresh.study.web.visits import Sessions
 from fresh.study.wording import cannot_complete, plural
 from fresh.web.assets import Assets, files_of, templates_of
 from fresh.web.errors import Teller, problem_response
@@ -92,10 +93,10 @@ class Site:
     """A study and its pages."""
 
     store: Store
-    visits: Visits
+    visits: Sessions
     templates: Environment
-    tries: Tries = field(default_factory=Tries)
-    admin_tries: Tries = field(default_factory=Tries)
+    tries: RateLimiter = field(default_factory=RateLimiter)
+    admin_tries: RateLimiter = field(default_factory=RateLimiter)
     hashing: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE))
 
     def page(self, name: str, session: Session, status: int = 200, **values: Any) -> HTMLResponse:

@@ -25,7 +25,7 @@ FOREIGN_FORM = (
 
 
 @dataclass(frozen=True, slots=True)
-class Visits:
+class Sessions:
     """Knows those who come by the cookies that their browsers keep."""
 
     store: Store

@@ -1,0 +1,47 @@
+"""Errors that `fresh` raises for what a user can put right; all of them are a `FreshError`."""
+
+
+class FreshError(Exception):
+    """Base of all errors of this package."""
+
+
+class ConfigError(FreshError, ValueError):
+    """Settings that cannot be used, one problem a line."""
+
+
+class DataError(FreshError, ValueError):
+    """Data that cannot be used."""
+
+
+class RowError(DataError):
+    """One row that cannot be used, while the others can."""
+
+    def __init__(self, place: str, problem: str, way_out: str, *, set_aside: bool = False) -> None:
+        super().__init__(f"{place}: {problem} {way_out}")
+        self.brief = f"{place}: {problem}"
+        # Rejected by its annotators: always left out and counted, whatever the settings say.
+        self.set_aside = set_aside
+
+
+class TooLongError(FreshError, ValueError):
+    """A text that is too long for the encoder."""
+
+
+class ModelError(FreshError, ValueError):
+    """A model folder that cannot be read, or must not be written."""
+
+
+class EncoderError(ModelError):
+    """An encoder that cannot be loaded, or cannot be trusted."""
+
+
+class CertificateError(FreshError, ValueError):
+    """Certificates that cannot be written or read."""
+
+
+class StudyError(FreshError, ValueError):
+    """A request that a study cannot fulfil."""
+
+
+class MissingExtraError(FreshError, ImportError):
+    """A feature needs a package that is not installed."""
