@@ -103,7 +103,7 @@ def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMes
     """Warnings, where memory has never run out before."""
     from fresh.nn import memory as gpu
 
-    monkeypatch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
+    monkeypatch.setattr(gpu, "MEMORY_BUDGET", gpu._MemoryBudget())
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         yield found

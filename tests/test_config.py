@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from fresh.config import from_mapping, help_texts, parse_assignments, read_toml, settings_of, to_mapping
+from fresh.config import _help_texts, from_mapping, parse_assignments, read_toml, settings_of, to_mapping
 from fresh.data.splits import DataConfig
 from fresh.errors import ConfigError
 from fresh.methods.fresh import FreshConfig
@@ -124,7 +124,7 @@ def test_a_value_of_the_wrong_kind_is_refused(name: str, value: object, message:
 
 
 def test_help_stands_under_the_fields() -> None:
-    assert help_texts(Inner) == {"depth": "How deep it goes.", "share": "How much of it, over two lines."}
+    assert _help_texts(Inner) == {"depth": "How deep it goes.", "share": "How much of it, over two lines."}
     assert [setting.help for setting in settings_of(Outer)][:3] == ["What it is called.", "Which kind.", ""]
 
 
@@ -142,7 +142,7 @@ def test_settings_are_looked_up_once() -> None:
 
 
 def test_help_of_what_a_class_builds_on_is_its_own_help_too() -> None:
-    assert help_texts(Heir) == {
+    assert _help_texts(Heir) == {
         "depth": "How deep it goes.",
         "share": "How much of it is left.",
         "more": "What is new.",

@@ -17,7 +17,7 @@ from fresh.errors import EncoderError, ModelError
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import digest_of, load_encoder
 from fresh.nn.token_classifier import TokenClassifier
-from fresh.persistence import manifest_digest, read_predictor
+from fresh.persistence import _manifest_digest, read_predictor
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -49,7 +49,7 @@ def reseal(folder: Path) -> None:
     path = folder / "config.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     manifest["files"] = {name: digest_of(folder / name) for name in manifest["files"]}
-    manifest["sha256"] = manifest_digest(manifest)
+    manifest["sha256"] = _manifest_digest(manifest)
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.document import Document, Explanation, Mask
-from fresh.highlight import CONTROL_PICTURES, HUMAN, N_BARS, ON_A_PAGE, READ, highlight
+from fresh.highlight import CONTROL_PICTURES, HUMAN, N_BARS, ON_A_PAGE, READ, _highlight
 from fresh.rationale import Prediction
 from fresh.text import split_words
 from pages import HOSTILE
@@ -44,12 +44,12 @@ def explanation(text: str, kept: Mask | None = None) -> Explanation:
 
 
 def test_neighbouring_words_are_one_mark() -> None:
-    html = highlight("a <very> good film", ((2, 13),))
+    html = _highlight("a <very> good film", ((2, 13),))
     assert html == f'a <mark style="{READ}">&lt;very&gt; good</mark> film'
 
 
 def test_what_people_marked_is_underlined_inside_and_outside_of_marks() -> None:
-    html = highlight("one two three", ((4, 7),), ((0, 5), (6, 13)))
+    html = _highlight("one two three", ((4, 7),), ((0, 5), (6, 13)))
     line = f'<u style="{HUMAN}">'
     assert html == (f'{line}one </u><mark style="{READ}">{line}t</u>w{line}o</u></mark>{line} three</u>')
 
@@ -58,12 +58,12 @@ def test_what_people_marked_is_underlined_inside_and_outside_of_marks() -> None:
 def test_no_character_is_added_or_lost_and_marks_stand_where_they_should(text: str, data: st.DataObject) -> None:
     spans = split_words(text)
     if not spans:
-        assert Parts(highlight(text, ())).texts == [(text.translate(ON_A_PAGE), ())] or not text
+        assert Parts(_highlight(text, ())).texts == [(text.translate(ON_A_PAGE), ())] or not text
         return
     document = Document.from_text(text)
     explained = explanation(text, data.draw(masks(document)))
     people = explanation(text, data.draw(masks(document))).spans
-    parts = Parts(highlight(text, explained.spans, people))
+    parts = Parts(_highlight(text, explained.spans, people))
     shown = text.translate(ON_A_PAGE)
     assert "".join(part for part, _ in parts.texts) == shown
     assert parts.inside("mark") == "".join(shown[start:end] for start, end in explained.spans)
@@ -82,7 +82,7 @@ def test_one_sign_stands_for_one_and_can_always_be_written(text: str) -> None:
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\x7f", "\x9b", "\u202e", "\u2066", "\ud800"])
 def test_a_sign_that_steers_is_shown_and_not_obeyed(sign: str) -> None:
     assert sign not in f"a{sign}b".translate(CONTROL_PICTURES)
-    assert sign not in highlight(f"a{sign}b", ())
+    assert sign not in _highlight(f"a{sign}b", ())
 
 
 @pytest.mark.parametrize("sign", ["\n", "\t", "é", "א", "\u200f", "😀", "\u00a0"])

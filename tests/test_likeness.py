@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.likeness import nearest_name, similarity
+from fresh.likeness import _similarity, nearest_name
 
 SETTINGS = (
     "epochs",
@@ -67,4 +67,4 @@ def test_a_part_stands_for_the_whole_if_it_says_enough(name: str, known: tuple[s
 
 @given(st.text(min_size=1))
 def test_a_name_is_most_like_itself(name: str) -> None:
-    assert similarity(name, name) == 1
+    assert _similarity(name, name) == 1

@@ -13,7 +13,7 @@ import pytest
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
-from fresh.persistence import drop_folder, files_in, manifest_digest, write_files
+from fresh.persistence import _manifest_digest, drop_folder, files_in, write_files
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -69,7 +69,7 @@ def forge(files: Files) -> Files:
         manifest = json.loads(files[MANIFEST])
         names = [name for name in files if name.startswith(("extractor/", "predictor/"))]
         manifest["files"] = {name: hashlib.sha256(files[name]).hexdigest() for name in names}
-        manifest["sha256"] = manifest_digest(manifest)
+        manifest["sha256"] = _manifest_digest(manifest)
     except (KeyError, ValueError, TypeError, RecursionError):
         return files
     return {**files, MANIFEST: json.dumps(manifest).encode()}

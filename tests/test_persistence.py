@@ -19,7 +19,7 @@ from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.errors import ModelError
 from fresh.nn.encoder import digest_of
-from fresh.persistence import manifest_digest
+from fresh.persistence import _manifest_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Row
@@ -241,7 +241,7 @@ def test_human_rationales_of_another_shape_are_told(predictor: Predictor, tmp_pa
     path.write_text(json.dumps(marks), encoding="utf-8")
     manifest = json.loads((tmp_path / "model/config.json").read_text(encoding="utf-8"))
     manifest["files"]["extractor/rationales.json"] = digest_of(path)
-    manifest["sha256"] = manifest_digest(manifest)
+    manifest["sha256"] = _manifest_digest(manifest)
     (tmp_path / "model/config.json").write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(ModelError, match="is damaged: it cannot be loaded"):
         Rationalizer.from_pretrained(tmp_path / "model")

@@ -13,7 +13,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.errors import ModelError
 from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import digest_of
-from fresh.persistence import UNSEALED, manifest_digest
+from fresh.persistence import UNSEALED, _manifest_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -54,7 +54,7 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = folder / "config.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     change(manifest)
-    manifest["sha256"] = manifest_digest(manifest)
+    manifest["sha256"] = _manifest_digest(manifest)
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 

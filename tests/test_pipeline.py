@@ -21,7 +21,7 @@ from fresh.evaluation.warnings import FEW
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
-from fresh.pipeline import TRIALS, advice, identity, resolve, train
+from fresh.pipeline import TRIALS, _advice, identity, resolve, train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -225,14 +225,14 @@ def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
     full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
     begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
     expected = [] if told is None else [begin + told]
-    assert list(advice(Report(FEW, (full, replace(own, own=True))), method, None)) == expected
+    assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, None)) == expected
     if told:
         close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
-        assert list(advice(Report(FEW, (full, close)), method, None)) == []  # it may be chance
-        assert list(advice(Report(FEW, (replace(own, own=True),)), method, None)) == []
-        assert list(advice(Report(FEW, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
-    assert list(advice(Report(FEW - 1, (full, replace(own, own=True))), method, None)) == []
-    assert list(advice(Report(FEW, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
+        assert list(_advice(Report(FEW, (full, close)), method, None)) == []  # it may be chance
+        assert list(_advice(Report(FEW, (replace(own, own=True),)), method, None)) == []
+        assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
+    assert list(_advice(Report(FEW - 1, (full, replace(own, own=True))), method, None)) == []
+    assert list(_advice(Report(FEW, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
 
 
 def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.nn.memory import without_cudnn_attention
-from fresh.nn.network import Lock
+from fresh.nn.network import _Lock
 from fresh.nn.tokenizer import Text, WordTokenizer
 from fresh.nn.word_cache import WordCache
 from fresh.predictor import Predictor
@@ -259,7 +259,7 @@ def explained_elsewhere(model: Rationalizer, documents: Sequence[Document]) -> l
 
 
 def test_an_interrupt_never_leaves_the_lock_of_a_network_held() -> None:
-    lock = Lock()
+    lock = _Lock()
 
     def enter_and_leave() -> None:
         while True:
@@ -270,7 +270,7 @@ def test_an_interrupt_never_leaves_the_lock_of_a_network_held() -> None:
         assert interrupted(enter_and_leave, seconds)
         taken = ThreadPoolExecutor(1).submit(lock.acquire, timeout=10).result()
         assert taken
-        lock = Lock()
+        lock = _Lock()
 
 
 def forget_words(support: SupportModel, predictor: Predictor) -> None:

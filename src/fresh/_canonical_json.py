@@ -48,14 +48,14 @@ def parse_digested_line(line: bytes) -> dict[str, Any]:
         raise RecordError("it is not JSON in plain ASCII.") from error
     if not isinstance(record, dict) or not all(type(record.get(name)) is str for name in (DIGEST, PREVIOUS_DIGEST)):
         raise RecordError(f"it is no object with {DIGEST} and {PREVIOUS_DIGEST}.")
-    if not is_canonical(record, line):
+    if not _is_canonical(record, line):
         raise RecordError("it is JSON, but written in another way: other spaces, escapes or order of names.")
     if sha256({name: value for name, value in record.items() if name != DIGEST}) != record[DIGEST]:
         raise RecordError("it was changed after it was written: its digest is not that of its content.")
     return record
 
 
-def is_canonical(record: dict[str, Any], line: bytes) -> bool:
+def _is_canonical(record: dict[str, Any], line: bytes) -> bool:
     """Say whether a line is a record, written in the one way."""
     try:
         return canonical_json(record) + b"\n" == line

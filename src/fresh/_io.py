@@ -37,13 +37,13 @@ def open_lines(path: Path) -> Iterator[IO[str]]:
             yield file
     except OSError as error:
         if path.is_file():
-            drop_partial_line(path)
+            _drop_partial_line(path)
         if error.errno in OF_THE_DISK:  # any other may be about something else in the block
             error.filename = error.filename or str(path)
         raise
 
 
-def drop_partial_line(path: Path) -> None:
+def _drop_partial_line(path: Path) -> None:
     """Cut off what follows the last line break of a file."""
     if path.stat().st_size:  # an empty file cannot be mapped
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:

@@ -36,39 +36,39 @@ class Setting:
 
 def settings_of(cls: type, prefix: str = "") -> tuple[Setting, ...]:
     """List all settings of a class and of the settings classes inside it."""
-    return known_settings(cls, prefix)
+    return _known_settings(cls, prefix)
 
 
 @functools.cache
-def known_settings(cls: type, prefix: str) -> tuple[Setting, ...]:
+def _known_settings(cls: type, prefix: str) -> tuple[Setting, ...]:
     """Look the settings of a class up once: a large experiment asks for them thousands of times."""
     found: list[Setting] = []
     for item in fields(cls):
-        kind = kinds_in(cls)[item.name]
+        kind = _kinds_in(cls)[item.name]
         if is_dataclass(kind) and isinstance(kind, type):
             found += settings_of(kind, f"{prefix}{item.name}.")
         else:
             default = item.default if item.default is not MISSING else None
-            found.append(Setting(prefix + item.name, kind, default, help_texts(cls).get(item.name, "")))
+            found.append(Setting(prefix + item.name, kind, default, _help_texts(cls).get(item.name, "")))
     return tuple(found)
 
 
 @functools.cache
-def kinds_in(cls: type) -> Mapping[str, Any]:
+def _kinds_in(cls: type) -> Mapping[str, Any]:
     """Find the kinds of the fields of a class."""
     return typing.get_type_hints(cls)
 
 
 @functools.cache
-def help_texts(cls: type) -> Mapping[str, str]:
+def _help_texts(cls: type) -> Mapping[str, str]:
     """Read the strings that stand under the fields of a class and of those it builds on."""
     texts: dict[str, str] = {}
     for base in reversed([base for base in cls.__mro__ if is_dataclass(base)]):
-        texts |= own_help_texts(base)
+        texts |= _own_help_texts(base)
     return texts
 
 
-def own_help_texts(cls: type) -> dict[str, str]:
+def _own_help_texts(cls: type) -> dict[str, str]:
     """Read the strings that stand under the fields that a class itself has."""
     [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(body, ast.ClassDef)
@@ -90,10 +90,10 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
             problems.append(suggest_setting(name, known))
             continue
         try:
-            chosen[path] = convert(value, known[path])
+            chosen[path] = _convert(value, known[path])
         except ValueError as error:
             problems.append(str(error))
-    config = construct(cls, chosen, "", problems)
+    config = _construct(cls, chosen, "", problems)
     if problems or config is None:
         raise ConfigError("\n".join(problems))
     return config
@@ -101,26 +101,26 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
 
 def suggest_setting(name: str, paths: Iterable[str]) -> str:
     """Say that there is no such setting, and which one may have been meant, perhaps of another section."""
-    known = endings(paths, name)
+    known = _endings(paths, name)
     last = name.rpartition(".")[2]
-    if last != name and nearest_name(name, known) is None and last in endings(paths, last):
+    if last != name and nearest_name(name, known) is None and last in _endings(paths, last):
         return f"{name} is not a setting. Did you mean {last}?"
     return suggest(name, "a setting", known)
 
 
-def endings(paths: Iterable[str], like: str) -> list[str]:
+def _endings(paths: Iterable[str], like: str) -> list[str]:
     """Cut paths to as many parts as a name has."""
     return [".".join(path.split(".")[-1 - like.count(".") :]) for path in paths]
 
 
-def construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problems: list[str]) -> Config | None:
+def _construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problems: list[str]) -> Config | None:
     """Build a settings object from the inside out and gather what the classes refuse."""
     arguments: dict[str, Any] = {}
-    kinds = kinds_in(cls)  # type: ignore[arg-type]
+    kinds = _kinds_in(cls)  # type: ignore[arg-type]
     for item in fields(cls):  # type: ignore[arg-type]
         path, kind = prefix + item.name, kinds[item.name]
         if is_dataclass(kind) and isinstance(kind, type):
-            inner = construct(kind, chosen, f"{path}.", problems)
+            inner = _construct(kind, chosen, f"{path}.", problems)
             if inner is not None:  # else the default stands in, so that the outer settings are checked too
                 arguments[item.name] = inner
         elif path in chosen:
@@ -184,7 +184,7 @@ def suggest(name: str, what: str, known: Iterable[str]) -> str:
     return f"{name} is not {what}. {hint}"
 
 
-def convert(value: Any, setting: Setting) -> Any:
+def _convert(value: Any, setting: Setting) -> Any:
     """Bring a value, perhaps written as text, to the kind a setting has."""
     for kind in kinds_of(setting.kind):
         converted = try_convert(value, kind)

@@ -24,7 +24,7 @@ BOX = "white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:isolate;max-heig
 N_BARS = 6
 
 
-def highlight(text: str, kept: Spans, human: Spans = ()) -> str:
+def _highlight(text: str, kept: Spans, human: Spans = ()) -> str:
     """Mark what was read in a text, and underline what people marked; no character is added or lost.
 
     :param kept: Characters from and to, in order; one mark each, so neighbouring words should be one span.
@@ -32,17 +32,17 @@ def highlight(text: str, kept: Spans, human: Spans = ()) -> str:
     """
     shown, ends = text.translate(ON_A_PAGE), [end for _, end in human]
     parts: list[str] = []
-    for start, end, read in stretches(kept, 0, len(text)):
+    for start, end, read in _stretches(kept, 0, len(text)):
         near = human[bisect_right(ends, start) :]
         inner = "".join(
             f'<u style="{HUMAN}">{escape(shown[first:after])}</u>' if marked else escape(shown[first:after])
-            for first, after, marked in stretches(near, start, end)
+            for first, after, marked in _stretches(near, start, end)
         )
         parts.append(f'<mark style="{READ}">{inner}</mark>' if read else inner)
     return "".join(parts)
 
 
-def stretches(spans: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+def _stretches(spans: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """Cut a stretch of text where spans begin and end: all its parts in order, and whether a span covers them."""
     at = start
     for first, after in spans:
@@ -67,16 +67,16 @@ def answer_html(text: str, spans: Spans, rationale: Rationale, prediction: Predi
     lines = [
         f"<div><strong>{plain(prediction.label)}</strong> (probability {prediction.probability:.2f}): "
         f"{words} read, {ratio:.0%} of the text.</div>",
-        bars(prediction),
+        _bars(prediction),
         f"<div>Asked: {plain(' '.join(rationale.query))}</div>" if rationale.query else "",
-        f'<div dir="auto" style="{BOX};margin:.5em 0">{highlight(text, spans)}</div>',
+        f'<div dir="auto" style="{BOX};margin:.5em 0">{_highlight(text, spans)}</div>',
         '<details><summary style="cursor:pointer">Only what was read</summary>'
         f'<div dir="auto" style="{BOX}">{plain(" ".join(rationale.words))}</div></details>',
     ]
     return f'<div style="max-width:48em">{"".join(lines)}</div>'
 
 
-def bars(prediction: Prediction) -> str:
+def _bars(prediction: Prediction) -> str:
     """Draw how probable the likeliest labels are."""
     likeliest = sorted(prediction.probabilities.items(), key=lambda pair: -pair[1])
     rows = [

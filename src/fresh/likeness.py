@@ -10,12 +10,12 @@ PARTS = re.compile(r"[^a-z0-9]+")
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """Find the name that was most likely meant, if there is one that is near enough to be."""
-    nearness = {other: similarity(name.lower(), other.lower()) for other in known}
+    nearness = {other: _similarity(name.lower(), other.lower()) for other in known}
     found = max(nearness, key=lambda other: nearness[other], default=None)
     return found if found is not None and nearness[found] else None
 
 
-def similarity(name: str, other: str) -> float:
+def _similarity(name: str, other: str) -> float:
     """Compare two names: 1 if they are the same, 0 if they differ in more than a slip, and one is no part of the other.
 
     A beginning or a whole word of a name stands for it, as full does for full_text; a few letters more do no harm.

@@ -103,7 +103,7 @@ def check_writable(folder: Path, overwrite: bool) -> None:
         return
     if not folder.is_dir():
         raise ModelError(f"{folder} is a file. Choose a folder for the model.")
-    if (folder / MANIFEST).is_file() and read_json(folder / MANIFEST).get("library") == "fresh":
+    if (folder / MANIFEST).is_file() and _read_json(folder / MANIFEST).get("library") == "fresh":
         if not overwrite:
             raise ModelError(f"{folder} already holds a model. Choose another folder, or replace it: --overwrite.")
     elif any(folder.iterdir()):
@@ -112,7 +112,7 @@ def check_writable(folder: Path, overwrite: bool) -> None:
 
 def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
     """Write both halves, and last the manifest with the digest of each file and of the card, which is there already."""
-    record = extractor_to_dict(extractor)
+    record = _extractor_to_dict(extractor)
     place = folder / "extractor"
     if isinstance(extractor, HumanRationales):
         place.mkdir()
@@ -133,11 +133,11 @@ def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about
         "card": digest_of(folder / CARD),
         "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
     }
-    manifest[DIGEST] = manifest_digest(manifest)
+    manifest[DIGEST] = _manifest_digest(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def manifest_digest(manifest: Mapping[str, Any]) -> str:
+def _manifest_digest(manifest: Mapping[str, Any]) -> str:
     """Digest all that a manifest says but the digest itself; how it is laid out does not matter."""
     said = json.loads(json.dumps({name: value for name, value in manifest.items() if name != DIGEST}))
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
@@ -147,15 +147,15 @@ def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tupl
     """Check a folder and read both halves and the manifest."""
     manifest = check_folder(folder)
     predictor = read_predictor(folder / "predictor", device, manifest["asks"])
-    return read_extractor(folder, manifest, device, scorer), predictor, manifest
+    return _read_extractor(folder, manifest, device, scorer), predictor, manifest
 
 
 def read_predictor(place: Path, device: str, asks: bool = False) -> Predictor:
     """Read the half that answers."""
-    return Predictor(read_classifier(place, device, asks))
+    return Predictor(_read_classifier(place, device, asks))
 
 
-def read_classifier(place: Path, device: str, asks: bool) -> Classifier:
+def _read_classifier(place: Path, device: str, asks: bool) -> Classifier:
     """Read a classifier whose labels are texts.
 
     :param asks: Whether it is known to read queries too.
@@ -163,7 +163,7 @@ def read_classifier(place: Path, device: str, asks: bool) -> Classifier:
     choose_device(device)  # one that cannot be used is no damage
     with naming_damage(place):
         classifier = Classifier.load(place, device)
-        if not is_labels(list(classifier.labels)):
+        if not _is_labels(list(classifier.labels)):
             raise TypeError("the labels are not texts, each another one")
         classifier.check_outputs(place, asks)
         return classifier
@@ -176,21 +176,21 @@ def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
     """
     if not (folder / MANIFEST).is_file():
         raise ModelError(f"{folder} is no saved model: it has no {MANIFEST}. Name the folder that `fresh train` wrote.")
-    manifest = read_json(folder / MANIFEST)
+    manifest = _read_json(folder / MANIFEST)
     if manifest.get("library") != "fresh":
         raise ModelError(f"{folder} is no model of fresh: its {MANIFEST} was written by something else.")
     try:
-        check_manifest(folder, manifest)
+        _check_manifest(folder, manifest)
         files = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(REWRITTEN.format(folder=folder)) from error
-    check_files(folder, files, part)
+    _check_files(folder, files, part)
     if not part:  # last: the warning says that the files are unchanged
-        check_card(folder, manifest.get("card"))
+        _check_card(folder, manifest.get("card"))
     return manifest
 
 
-def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+def _check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse a manifest of another version, and one that says other than what was written."""
     if manifest.get("format", 0) > FORMAT:
         raise ModelError(
@@ -209,30 +209,30 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         raise ModelError(f"{folder / MANIFEST} is damaged: it lists no files, so that none could be checked. {COPY}")
     if DIGEST not in manifest:
         warnings.warn(UNSEALED.format(manifest=folder / MANIFEST), stacklevel=2)
-    elif manifest[DIGEST] != manifest_digest(manifest):
+    elif manifest[DIGEST] != _manifest_digest(manifest):
         raise ModelError(f"{folder} is damaged: {MANIFEST} has changed. {COPY}")
     right_kinds = (
-        is_labels(manifest["labels"]),
+        _is_labels(manifest["labels"]),
         isinstance(manifest["chosen_by"], dict) and "kind" in manifest["chosen_by"],
         isinstance(manifest["asks"], bool),
         isinstance(manifest["settings"], dict),
-        manifest["ratios"] is None or is_range(manifest["ratios"]),
+        manifest["ratios"] is None or _is_range(manifest["ratios"]),
     )
     if not all(right_kinds):
         raise ModelError(REWRITTEN.format(folder=folder))
 
 
-def is_labels(value: object) -> bool:
+def _is_labels(value: object) -> bool:
     """Recognise a list of texts, each another one."""
     return isinstance(value, list) and all(isinstance(label, str) for label in value) and len(set(value)) == len(value)
 
 
-def is_range(value: object) -> bool:
+def _is_range(value: object) -> bool:
     """Recognise the lowest and the highest of some shares."""
     return isinstance(value, list) and len(value) == 2 and all(map(is_number, value)) and 0 < value[0] <= value[1] <= 1
 
 
-def check_card(folder: Path, digest: str | None) -> None:
+def _check_card(folder: Path, digest: str | None) -> None:
     """Warn of a card that has changed: people add to it, a license for example, and no answer depends on it.
 
     :param digest: None in a model that was saved before cards had one.
@@ -241,7 +241,7 @@ def check_card(folder: Path, digest: str | None) -> None:
         warnings.warn(CHANGED_CARD.format(card=folder / CARD), stacklevel=2)
 
 
-def check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
+def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
     """Refuse files that are missing, have changed, or do not belong to the model.
 
     :param part: Other files are looked at only where their names begin so.
@@ -296,7 +296,7 @@ def files_shown(place: Path) -> list[str]:
     return [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     """Read a manifest."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -307,7 +307,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
+def _extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
     """Write down how words are chosen."""
     if isinstance(extractor, FullText):
         return {"kind": "keep_all"}
@@ -323,7 +323,7 @@ def extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
     raise ModelError(f"{type(extractor).__name__} cannot be saved. There are: SaliencyExtractor, HumanMarks, KeepAll.")
 
 
-def read_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
+def _read_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
     """Read back how words are chosen."""
     record, asks = manifest["chosen_by"], manifest["asks"]
     with naming_damage(folder):
@@ -339,15 +339,15 @@ def read_extractor(folder: Path, manifest: Mapping[str, Any], device: str, score
             tags = TokenClassifier.load(place, device)
             tags.check_outputs(place, asks)
             return SaliencyExtractor(Tagger(tags), discretizer_from_dict(record["discretizer"]))
-        support = SupportModel(read_classifier(place, device, asks)) if place.is_dir() else None
+        support = SupportModel(_read_classifier(place, device, asks)) if place.is_dir() else None
         discretizer = discretizer_from_dict(record["discretizer"])
         if scorer is None or support is None:
-            return SaliencyExtractor(read_scorer(folder, record["scorer"], support), discretizer, support)
+            return SaliencyExtractor(_read_scorer(folder, record["scorer"], support), discretizer, support)
     # Outside the block: an error of the caller's own scorer is no damage.
     return SaliencyExtractor(scorer(support), discretizer, support)
 
 
-def read_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel | None) -> Scorer:
+def _read_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel | None) -> Scorer:
     """Make the scorer that a manifest names."""
     settings = {key: value for key, value in record.items() if key not in {"name", "support"}}
     if record["name"] == CUSTOM:

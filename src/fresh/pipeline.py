@@ -44,7 +44,7 @@ KEPT_EVERY = 5.0
 """Seconds between two states of a network that are kept, so that keeping never takes longer than training."""
 
 
-class Evaluated(NamedTuple):
+class _Evaluated(NamedTuple):
     """A model with its report, and the explanations that were measured."""
 
     model: Rationalizer
@@ -109,7 +109,7 @@ def train(
         progress=progress, folder=partial, feature_store=run.method.train.engine.feature_store(), every=KEPT_EVERY
     )
     try:
-        model, found = train_and_measure(splits, run, context, own)
+        model, found = _train_and_measure(splits, run, context, own)
         if folder is not None and members.is_main:
             model.save_pretrained(folder, overwrite=overwrite)
             write_page(report_of(folder), model, found, folder.name, "test documents")
@@ -120,7 +120,7 @@ def train(
     return model
 
 
-def train_and_measure(splits: Splits, run: Run, context: RunContext, scorer: ScorerFactory | None) -> Evaluated:
+def _train_and_measure(splits: Splits, run: Run, context: RunContext, scorer: ScorerFactory | None) -> _Evaluated:
     """Train the model, and others beside it that read something else, and test them all."""
     trained = train_method(run.config.method, splits, run.method, context, scorer)
     model = trained.model
@@ -130,17 +130,17 @@ def train_and_measure(splits: Splits, run: Run, context: RunContext, scorer: Sco
     else:
         beside = Baselines(trained.support, majority=most_frequent(splits.train))
     found = evaluate_whole(model, splits.test, context.progress, beside)
-    notes = (*found.report.notes, *context.notes, *advice(found.report, run.method, scorer))
+    notes = (*found.report.notes, *context.notes, *_advice(found.report, run.method, scorer))
     found = replace(found, report=replace(found.report, notes=notes))
     if run.config.audit:
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, TRIALS, seed, context.progress, found.explained).beside(found)
     seen = TrainingFingerprints.of(example.document for example in (*splits.train, *splits.dev))
-    return Evaluated(replace(model, report=found.report, seen=seen), found)
+    return _Evaluated(replace(model, report=found.report, seen=seen), found)
 
 
-def advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterator[str]:
+def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterator[str]:
     """Say what may be tried where rationales have clearly less than the full text."""
     own = next((row for row in report.rows if row.own), None)
     full = next((row for row in report.rows if row.name.startswith("full text")), None)
@@ -165,7 +165,7 @@ def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, s
     method = str(values.get("method", "fresh"))
     own, others, problems = split_settings(method, values, RunConfig)
     if data_dir is not None:
-        corpus, given = find_corpus(corpus_name(data)), {name.rpartition(".")[2] for name in own}
+        corpus, given = find_corpus(_corpus_name(data)), {name.rpartition(".")[2] for name in own}
         own |= {
             name: getattr(corpus, name)
             for name in ("ratio", "long")
@@ -182,7 +182,7 @@ def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, s
     return Run(*made)
 
 
-def corpus_name(data: Any) -> str:
+def _corpus_name(data: Any) -> str:
     """Take the one name that stands for a corpus."""
     [name, *more] = [data] if isinstance(data, str) else list(data)
     if more or not isinstance(name, str):
@@ -200,7 +200,7 @@ def read_usable(data: Any, data_dir: str | Path | None, run: Run, progress: Prog
 def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
     """Read the data and say what it is."""
     if data_dir is not None:
-        splits = find_corpus(corpus_name(data)).read(Path(data_dir))
+        splits = find_corpus(_corpus_name(data)).read(Path(data_dir))
     else:
         bad = BadRows()
         splits = load_splits(named_corpus_needs_folder(data), run.config.data, run.method.train.seed, bad)

@@ -29,7 +29,7 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
+class _Silent:
     """Shows nothing."""
 
     def say(self, line: str) -> None:
@@ -73,4 +73,4 @@ class Terminal:
             yield advance
 
 
-SILENT = Silent()
+SILENT = _Silent()

@@ -24,9 +24,9 @@ def begin(folder: Path, overwrite: bool, wanted: Mapping[str, Any], progress: Pr
     """Make the folder for unfinished work, or go on with the one that is there if it is of the same run."""
     partial = partial_of(folder)
     if (partial / NOTE).is_file():
-        problem = mismatch(folder, wanted)
+        problem = _mismatch(folder, wanted)
         if problem is None:
-            progress.say(f"Going on with the training that was broken off. {kept_of(folder)}".rstrip())
+            progress.say(f"Going on with the training that was broken off. {_kept_of(folder)}".rstrip())
             return partial
         if not overwrite:
             raise ConfigError(f"{partial} holds a training that was broken off and {problem}")
@@ -41,11 +41,11 @@ def begin(folder: Path, overwrite: bool, wanted: Mapping[str, Any], progress: Pr
     return partial
 
 
-def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
+def _mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
     """Say why what is kept cannot go on as the run that is wanted, if it cannot."""
     try:
         found = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8"))
-        kept_of(folder)
+        _kept_of(folder)
     except (ValueError, SafetensorError, KeyError, TypeError):
         return "is damaged. Choose another folder, or discard it: --overwrite."
     if found == wanted:
@@ -61,7 +61,7 @@ def mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
 
 def unfinished(folder: Path) -> str:
     """Say what is kept of a training that was broken off, if anything, and how to go on."""
-    kept = kept_of(folder)
+    kept = _kept_of(folder)
     try:
         wanted = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def unfinished(folder: Path) -> str:
     return kept and f"{kept} Give the same command again to go on from there{fewer}."
 
 
-def kept_of(folder: Path) -> str:
+def _kept_of(folder: Path) -> str:
     """List what is kept of a training that was broken off."""
     kept: list[str] = []
     for path in sorted(partial_of(folder).glob("*.safetensors"), key=lambda path: path.stat().st_mtime):

@@ -59,7 +59,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         :param y: One label for each document. Shape: (documents,), or (documents, 1) with a warning.
         """
-        documents, labels = read(X), read_labels(y)
+        documents, labels = _read(X), _read_labels(y)
         if len(documents) != len(labels):
             raise DataError(f"There are {len(documents)} documents but {len(labels)} labels. Give one for each.")
         if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124
@@ -78,7 +78,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def explain(self, X: Iterable[Any]) -> list[Explanation]:  # noqa: N803
         """Classify documents and say from which words."""
         check_is_fitted(self)
-        return self.model_.explain(read(X))
+        return self.model_.explain(_read(X))
 
     def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:  # noqa: N803
         """Say how probable each class is. Shape: (documents, classes)."""
@@ -93,14 +93,14 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return found
 
 
-def read(documents: Iterable[Any]) -> Sequence[Document]:
+def _read(documents: Iterable[Any]) -> Sequence[Document]:
     """Make documents of texts, of pairs of a text and a query, or of documents."""
     if isinstance(documents, str) or hasattr(documents, "columns"):
         raise DataError(f"Give a list of texts, or one column, not a {type(documents).__name__}.")
-    return [read_one(item, number) for number, item in enumerate(documents)]
+    return [_read_one(item, number) for number, item in enumerate(documents)]
 
 
-def read_labels(y: ArrayLike) -> NDArray[Any]:
+def _read_labels(y: ArrayLike) -> NDArray[Any]:
     """Make an array of one label for each document; a column is flattened with a warning, as scikit-learn does it."""
     try:
         labels = np.asarray(y)
@@ -117,7 +117,7 @@ def read_labels(y: ArrayLike) -> NDArray[Any]:
     return labels
 
 
-def read_one(item: Any, number: int) -> Document:
+def _read_one(item: Any, number: int) -> Document:
     """Make one document; its id is its number."""
     if isinstance(item, Document):
         return item

@@ -29,7 +29,7 @@ def split_words(text: str) -> Spans:
     Letters, digits and inner apostrophes, hyphens and points make a word; a run of one sign ("...", "--") is a word;
     an emoji with all that modifies it is a word; in scripts without spaces each character is one.
     """
-    return tuple(match.span() for match in word_pattern().finditer(text))
+    return tuple(match.span() for match in _word_pattern().finditer(text))
 
 
 def split_at_spaces(text: str) -> Spans:
@@ -38,10 +38,10 @@ def split_at_spaces(text: str) -> Spans:
 
 
 @functools.cache
-def word_pattern() -> re.Pattern[str]:
+def _word_pattern() -> re.Pattern[str]:
     """Build the pattern once, when the first text is split."""
-    marks = character_class("M")
-    space = rf"\s{character_class('Cc', 'Zs', 'Zl', 'Zp')}{PARTING}"
+    marks = _character_class("M")
+    space = rf"\s{_character_class('Cc', 'Zs', 'Zl', 'Zp')}{PARTING}"
     seen = rf"[^\w{space}{HANGING}{TAGS}]"
     letter = rf"[^\W{UNSPACED}][{marks}{HANGING}]*"
     inner = r"(?:['’‘·\-‐‑]|(?<=\d)[.,:](?=\d))"
@@ -56,7 +56,7 @@ def word_pattern() -> re.Pattern[str]:
     return re.compile("|".join((keycap, flag, emoji, initials, word, unspaced, sign)))
 
 
-def character_class(*categories: str) -> str:
+def _character_class(*categories: str) -> str:
     """Spell out, for a pattern, all characters whose Unicode category begins so."""
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges(categories))
 

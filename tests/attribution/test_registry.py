@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fresh.attribution.config import ScorerConfig
-from fresh.attribution.occlusion import Occlusion, grouped
+from fresh.attribution.occlusion import Occlusion, _grouped
 from fresh.attribution.registry import SCORERS, Scorer, make_scorer, needs_support, scorer_to_dict
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
@@ -212,7 +212,7 @@ def test_equal_words_side_by_side_tie_when_each_is_left_out(support: SupportMode
 
 def test_documents_are_grouped_by_what_their_variants_cost() -> None:
     items = [Document.from_words(["good"] * size) for size in (1500, 500, 49, 3000, 1)]
-    assert [[len(item.words) for item in group] for group in grouped(items)] == [[1500, 500], [49], [3000], [1]]
+    assert [[len(item.words) for item in group] for group in _grouped(items)] == [[1500, 500], [49], [3000], [1]]
 
 
 def test_every_scorer_keeps_the_protocol(support: SupportModel) -> None:

@@ -11,7 +11,7 @@ import cheats
 import small
 from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.audit import COUNTED, GUARANTEE, Audit, audit, degenerate, hygiene, leaks_of, length_and_labels
+from fresh.audit.audit import COUNTED, GUARANTEE, Audit, _degenerate, _hygiene, _leaks_of, _length_and_labels, audit
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Document, Example, Explanation, Mask
 from fresh.errors import MissingExtraError
@@ -160,14 +160,14 @@ def explanations(masks: Sequence[Mask], labels: Sequence[str], query: str = "") 
 
 
 def test_whole_documents_give_nothing_away() -> None:
-    found = leaks_of(explanations([Mask.full(3)] * 4, ["pos", "neg"] * 2), ["pos", "neg"] * 2, "label", 0)
+    found = _leaks_of(explanations([Mask.full(3)] * 4, ["pos", "neg"] * 2), ["pos", "neg"] * 2, "label", 0)
     assert found == Verdict(
         "masks and labels", "not run", "Every mask keeps all words, so that there is no choice to give anything away."
     )
 
 
 def test_one_label_cannot_be_given_away() -> None:
-    found = leaks_of(explanations([Mask.from_spans([(0, 1)], 3)] * 4, ["pos"] * 4), ["pos"] * 4, "decision", 0)
+    found = _leaks_of(explanations([Mask.from_spans([(0, 1)], 3)] * 4, ["pos"] * 4), ["pos"] * 4, "decision", 0)
     assert found == Verdict(
         "masks and decisions",
         "not run",
@@ -177,7 +177,7 @@ def test_one_label_cannot_be_given_away() -> None:
 
 @pytest.mark.usefixtures("no_leaks")
 def test_a_missing_package_is_named() -> None:
-    found = leaks_of(explanations([Mask.from_spans([(0, 1)], 3)], ["pos"]), ["pos"], "label", 0)
+    found = _leaks_of(explanations([Mask.from_spans([(0, 1)], 3)], ["pos"]), ["pos"], "label", 0)
     assert found == Verdict("masks and labels", "not run", "It needs sklearn.")
 
 
@@ -186,11 +186,11 @@ def test_documents_of_another_length_are_no_leak() -> None:
     labels = ["pos", "neg"] * 40
     sizes = [generator.integers(20, 30) if label == "pos" else generator.integers(5, 12) for label in labels]
     masks = [Mask.from_spans([(0, int(size) // 2)], int(size)) for size in sizes]
-    found = leaks_of(explanations(masks, labels), labels, "label", 0)
+    found = _leaks_of(explanations(masks, labels), labels, "label", 0)
     assert found.found == "holds"
     assert found.evidence[-1].startswith("The extractor does not choose the document's length")
     assert found.says.endswith(f"; p = 0.01. {found.evidence[-1]}")
-    assert length_and_labels(explanations(masks, labels), labels, 0).found == "look here"
+    assert _length_and_labels(explanations(masks, labels), labels, 0).found == "look here"
 
 
 # The number of words shown
@@ -218,14 +218,14 @@ def test_labels_that_depend_on_length_only_are_pointed_out(predictor: Predictor)
 def test_a_model_that_shows_every_word_shows_their_number_too() -> None:
     labels = ["pos", "neg"] * 30
     masks = [Mask.full(9 + number % 5 + 10 * (label == "pos")) for number, label in enumerate(labels)]
-    assert length_and_labels(explanations(masks, labels), labels, 0).found == "look here"
+    assert _length_and_labels(explanations(masks, labels), labels, 0).found == "look here"
 
 
 def test_a_number_of_words_that_says_nothing_is_fine() -> None:
     generator = np.random.default_rng(3)
     labels = ["pos", "neg"] * 40
     masks = [Mask.from_spans([(0, int(size))], 20) for size in generator.integers(2, 12, size=80)]
-    found = length_and_labels(explanations(masks, labels), labels, 0)
+    found = _length_and_labels(explanations(masks, labels), labels, 0)
     assert found.found == "holds"
     assert found.says.startswith("No clear sign that the number of words shown alone gives the label away: balanced ")
     assert found.evidence == ("80 rationales of 2 labels.",)
@@ -234,9 +234,9 @@ def test_a_number_of_words_that_says_nothing_is_fine() -> None:
 def test_the_number_of_words_needs_two_labels_and_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     items = explanations([Mask.from_spans([(0, 1)], 3)] * 4, ["pos"] * 4)
     says = "There are no two labels with 10 masks or more, so that none can be given away."
-    assert length_and_labels(items, ["pos"] * 4, 0) == Verdict("length and labels", "not run", says)
+    assert _length_and_labels(items, ["pos"] * 4, 0) == Verdict("length and labels", "not run", says)
     monkeypatch.setattr("fresh.audit.audit.find_length_leak", lambda *_given, **_more: missing())
-    assert length_and_labels(items, ["pos"] * 4, 0) == Verdict("length and labels", "not run", "It needs sklearn.")
+    assert _length_and_labels(items, ["pos"] * 4, 0) == Verdict("length and labels", "not run", "It needs sklearn.")
 
 
 def test_texts_with_queries_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_texts_with_queries_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("fresh.audit.audit.find_leaks", find)
     for query in ("", "why"):
-        leaks_of(explanations([Mask.from_spans([(0, 1)], 2)] * 2, ["pos"] * 2, query), ["pos"] * 2, "label", 7)
+        _leaks_of(explanations([Mask.from_spans([(0, 1)], 2)] * 2, ["pos"] * 2, query), ["pos"] * 2, "label", 7)
     assert given == [(None, 7), (["w0 w0", "w1 w1"], 7)]
 
 
@@ -262,7 +262,7 @@ def example(text: str, label: str = "pos", id: str = "") -> Example:
 def test_twins_in_other_splits_are_named() -> None:
     test = [example("a good film of old", id="t0"), example("something else altogether", id="t1")]
     train = [example("A good film of old", "neg", "r0")]
-    found = hygiene(test, {"train": train})
+    found = _hygiene(test, {"train": train})
     assert (found.name, found.found) == ("split hygiene", "look here")
     assert found.says == "1 pair of documents in different splits: the same, or nearly."
     assert found.evidence == (
@@ -273,7 +273,7 @@ def test_twins_in_other_splits_are_named() -> None:
 
 
 def test_splits_without_twins_are_clean() -> None:
-    found = hygiene([example("a b c d")], {"train": [example("e f g h")], "more": [example("i j k l")], "none": []})
+    found = _hygiene([example("a b c d")], {"train": [example("e f g h")], "more": [example("i j k l")], "none": []})
     assert found.found == "holds"
     assert found.evidence == tuple(
         f"No example of {later} has a duplicate or near-duplicate in {earlier}."
@@ -282,7 +282,7 @@ def test_splits_without_twins_are_clean() -> None:
 
 
 def test_one_split_alone_has_no_twins() -> None:
-    found = hygiene([example("a b c")], {"train": []})
+    found = _hygiene([example("a b c")], {"train": []})
     assert found == Verdict(
         "split hygiene", "not run", "Only one split is known, so that there is nothing to compare it with."
     )
@@ -290,28 +290,28 @@ def test_one_split_alone_has_no_twins() -> None:
 
 def test_degenerate_rationales_are_named() -> None:
     items = explanations([Mask.from_spans([(0, 1)], size) for size in range(4, 16)], ["pos", "neg"] * 6)
-    found = degenerate(items)
+    found = _degenerate(items)
     assert (found.name, found.found) == ("degenerate rationales", "look here")
     assert found.says.startswith("12 of 12 rationales that leave words out are the first words of their document. ")
     assert found.evidence[0].endswith(" of their document. See: '0', '1', '2', '3', '4'.")
-    few = degenerate(items[:3])
+    few = _degenerate(items[:3])
     assert few.found == "not run"
     assert few.says == "There are 3 documents; at least 10 are needed to say something of all of them."
     kept = [Mask.from_spans([(size % 3, size % 3 + 1 + size % 2)], size) for size in range(4, 16)]
-    assert degenerate(explanations(kept, ["pos", "neg"] * 6)).found == "holds"
+    assert _degenerate(explanations(kept, ["pos", "neg"] * 6)).found == "holds"
 
 
 def test_documents_that_training_did_not_leave_out_are_said_to_be_others(toy: Splits) -> None:
     others = {"train": toy.train, "dev": toy.dev}
-    known = hygiene(toy.test, others, dataset_digest(toy.test))
-    assert known == hygiene(toy.test, others)
-    found = hygiene(toy.test[:-1], others, dataset_digest(toy.test))
+    known = _hygiene(toy.test, others, dataset_digest(toy.test))
+    assert known == _hygiene(toy.test, others)
+    found = _hygiene(toy.test[:-1], others, dataset_digest(toy.test))
     assert found.found == "look here"
     assert found.says == (
         "These are not the documents that training left out for test: some of them may have been trained on. Give "
         "the files of the training as they were, or, if all documents are new, say so (--whole)."
     )
-    assert hygiene(toy.test[:-1], {}, dataset_digest(toy.test)).found == "not run"
+    assert _hygiene(toy.test[:-1], {}, dataset_digest(toy.test)).found == "not run"
 
 
 # What is refused

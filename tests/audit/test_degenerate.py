@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.audit.degenerate import STOP_WORDS, Finding, find_degenerate, is_punctuation
+from fresh.audit.degenerate import STOP_WORDS, _Finding, _is_punctuation, find_degenerate
 from fresh.document import Document, Mask
 from strategies import documents, masks
 
 CHECKS = ["no words", "stop words", "first words", "last words", "same length"]
 
 
-def find(rows: list[tuple[str, str]], **settings: frozenset[str]) -> dict[str, Finding]:
+def find(rows: list[tuple[str, str]], **settings: frozenset[str]) -> dict[str, _Finding]:
     """Look at documents in which kept words stand in brackets, with their decisions."""
     texts = [text.split() for text, _ in rows]
     found = find_degenerate(
@@ -42,7 +42,7 @@ def test_sound_rationales_are_left_in_peace() -> None:
 
 def test_stop_words_and_signs_only() -> None:
     finding = find([("[The] [,] film [Is] good", "pos"), ("a [film] [.]", "neg"), ("[not] here", "neg")])["stop words"]
-    assert finding == Finding(
+    assert finding == _Finding(
         "stop words", True, 1, 3, ("0",), "1 of 3 rationales are made of punctuation and stop words only."
     )
 
@@ -65,18 +65,18 @@ def test_negation_is_no_stop_word(word: str) -> None:
 
 @pytest.mark.parametrize("sign", [".", "--", "...", "«", "`", "=", "。", "'", "\u00ad"])
 def test_signs_are_punctuation(sign: str) -> None:
-    assert is_punctuation(sign)
+    assert _is_punctuation(sign)
 
 
 @pytest.mark.parametrize("word", ["a", "7", "👍🏽", "❤\ufe0f", "$", "中", "n't"])
 def test_what_says_something_is_no_punctuation(word: str) -> None:
-    assert not is_punctuation(word)
+    assert not _is_punctuation(word)
 
 
 def test_always_the_first_words() -> None:
     rows = [("[one] [two] three", "a"), ("[one] two", "b")] * 5
     found = find(rows)
-    assert found["first words"] == Finding(
+    assert found["first words"] == _Finding(
         "first words",
         True,
         10,
@@ -106,7 +106,7 @@ def test_whole_documents_are_not_their_first_words() -> None:
 def test_a_word_that_stands_for_a_class() -> None:
     rows = [("some [Yes] words", "pos"), ("a [yes] [b] c", "pos"), ("yes [words] more", "neg")] * 10
     finding = find(rows)["class word of pos"]
-    assert finding == Finding(
+    assert finding == _Finding(
         "class word of pos",
         True,
         20,
@@ -142,7 +142,7 @@ def test_one_length_for_all_documents() -> None:
 
 def test_rationales_without_words() -> None:
     finding = find([("a b", "x"), ("[a] b", "x")])["no words"]
-    assert finding == Finding("no words", True, 1, 2, ("0",), "1 of 2 rationales have no words at all.")
+    assert finding == _Finding("no words", True, 1, 2, ("0",), "1 of 2 rationales have no words at all.")
 
 
 @given(st.lists(documents(), min_size=1, max_size=6), st.data())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.audit.duplicates import MOST_PAIRS, Overlap, Pair, find_twins
+from fresh.audit.duplicates import MOST_PAIRS, _Overlap, _Pair, find_twins
 from fresh.audit.shingles import Index, Shingles
 from fresh.data.corpora import CORPORA
 from fresh.data.splits import Splits
@@ -52,10 +52,10 @@ def test_duplicates_but_for_case_and_space() -> None:
         splits(train=[("A  good film", "pos"), ("bad", "neg")], test=[("a GOOD\nfilm", "neg"), ("Bad", "neg")])
     )
     assert found.pairs == (
-        Pair("train_0", "train", "test_0", "test", 1.0, exact=True, labels_differ=True),
-        Pair("train_1", "train", "test_1", "test", 1.0, exact=True, labels_differ=False),
+        _Pair("train_0", "train", "test_0", "test", 1.0, exact=True, labels_differ=True),
+        _Pair("train_1", "train", "test_1", "test", 1.0, exact=True, labels_differ=False),
     )
-    assert found.overlaps[1] == Overlap("train", "test", 2, 2, 0, 0, 2, 1)
+    assert found.overlaps[1] == _Overlap("train", "test", 2, 2, 0, 0, 2, 1)
     assert found.overlaps[1].sentence == (
         "Of 2 examples of test, 2 have a duplicate in train and 0 a near-duplicate (100.0% together). "
         "In 1 of 2 such pairs the labels differ."
@@ -67,7 +67,7 @@ def test_near_duplicates_from_the_threshold_on() -> None:
     """20 words are 18 runs. With 2 other words at the end 16 are left, of 20 in all; with 3, 15 of 21."""
     train = [(text(20), "pos"), FILL[0]]
     found = find_twins(splits(train=train, test=[(f"{text(18)} x y", "pos"), (f"{text(17)} x y z", "pos")]))
-    assert found.pairs == (Pair("train_0", "train", "test_0", "test", 0.8, exact=False, labels_differ=False),)
+    assert found.pairs == (_Pair("train_0", "train", "test_0", "test", 0.8, exact=False, labels_differ=False),)
     assert (found.overlaps[1].n_exact, found.overlaps[1].n_near) == (0, 1)
     found = find_twins(splits(train=train, test=[(f"{text(17)} x y z", "pos"), FILL[0]]), threshold=0.7)
     assert found.pairs[0].similarity == 1  # the filling, which both have
@@ -111,7 +111,7 @@ def test_a_document_under_another_query_is_counted_apart() -> None:
         )
     )
     assert [(pair.first, pair.second) for pair in found.pairs] == [("train_0", "test_1"), ("train_1", "test_1")]
-    assert found.overlaps[1] == Overlap("train", "test", 2, 0, 1, 1, 2, 1)
+    assert found.overlaps[1] == _Overlap("train", "test", 2, 0, 1, 1, 2, 1)
     assert found.overlaps[1].sentence.endswith(
         " 1 examples of test ask something else about a document of train; that is normal where a corpus asks many "
         "things of one text, but the text is not new."

@@ -11,7 +11,7 @@ import cheats
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.changes import Change
-from fresh.audit.invariance import ALONG, Counterexample, Held, Trial, bracketed, take_turns, try_to_break
+from fresh.audit.invariance import ALONG, _bracketed, _Counterexample, _Held, _take_turns, _Trial, try_to_break
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.predictor import Predictor
@@ -86,8 +86,8 @@ def test_a_predictor_that_knows_documents_by_name_learns_nothing_from_trials(
 def test_a_counterexample_is_shown_whole() -> None:
     before, after = Document.from_words(("a", "good", "film"), ("why",), "x"), Document.from_words(("good",), ("why",))
     mask, left = Mask.from_spans([(1, 2)], 3), Mask.full(1)
-    trial = Trial(before, mask, Change("deleted", after, left))
-    found = Counterexample(
+    trial = _Trial(before, mask, Change("deleted", after, left))
+    found = _Counterexample(
         trial,
         Explanation(before, mask, before.cut(mask), cheats.sure("pos")),
         Explanation(after, left, after.cut(left), cheats.sure("neg")),
@@ -107,12 +107,12 @@ def test_a_counterexample_is_shown_whole() -> None:
 
 
 def test_brackets_stand_around_kept_words() -> None:
-    assert bracketed(Document.from_words(("a", "b")), Mask.from_spans([(1, 2)], 2)) == "a [b]"
+    assert _bracketed(Document.from_words(("a", "b")), Mask.from_spans([(1, 2)], 2)) == "a [b]"
 
 
 @given(st.integers(1, 600), st.integers(1, 2000))
 def test_documents_take_turns(n_documents: int, n_trials: int) -> None:
-    groups = list(take_turns(n_documents, n_trials, np.random.default_rng(0)))
+    groups = list(_take_turns(n_documents, n_trials, np.random.default_rng(0)))
     places = [place for group in groups for place in group]
     counts = np.bincount(places, minlength=n_documents)
     assert len(places) == n_trials
@@ -151,7 +151,7 @@ def test_the_extractor_of_the_model_reads_the_first_changes_too(
 
 
 def test_an_extractor_that_knows_old_documents_only_is_no_hindrance() -> None:
-    held = Held(HumanRationales({}))
+    held = _Held(HumanRationales({}))
     held.reads_along = True
     document = Document.from_words(("a", "b"))
     held.masks = {document: Mask.full(2)}
@@ -159,7 +159,7 @@ def test_an_extractor_that_knows_old_documents_only_is_no_hindrance() -> None:
 
 
 def test_a_model_that_changes_documents_itself_cannot_be_held() -> None:
-    held = Held(HumanRationales({}))
+    held = _Held(HumanRationales({}))
     message = (
         "The model changed document 'x' before it chose words, so that no mask can be held. "
         "Change documents before they are given to the model."

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
-from fresh.audit.leakage import MOST, Leak, Leaks, drawn, encoded, find_leaks, find_length_leak, one_of_each
+from fresh.audit.leakage import MOST, Leak, Leaks, _drawn, _encoded, _one_of_each, find_leaks, find_length_leak
 from fresh.audit.mask_features import (
+    _place_features,
     count_features,
     document_features,
     length_features,
-    place_features,
     shape_features,
     shown_features,
 )
-from fresh.audit.probes import N_FOLDS, Traces, balanced_accuracy, folds, measure
+from fresh.audit.probes import N_FOLDS, Traces, _balanced_accuracy, folds, measure
 from fresh.document import Mask
 from fresh.errors import MissingExtraError
 from strategies import flags
@@ -35,7 +35,7 @@ def mask(signs: str) -> Mask:
 
 
 def test_the_shape_of_a_mask_by_hand() -> None:
-    assert place_features(mask("-xx---x-xx")) == [
+    assert _place_features(mask("-xx---x-xx")) == [
         *(1, 1, 9, 0, 9),  # any; first, last, words after it, from first to last
         *(0.1, 1.0, pytest.approx((1 + 2 + 6 + 8 + 9 + 2.5) / 50)),
         *(1, 1, 0, 1),  # odd, odd, not at the start, at the end
@@ -46,7 +46,7 @@ def test_the_shape_of_a_mask_by_hand() -> None:
 
 
 def test_a_mask_that_keeps_nothing_has_a_shape_too() -> None:
-    assert place_features(mask("---")) == [0] * len(place_features(mask("x--")))
+    assert _place_features(mask("---")) == [0] * len(_place_features(mask("x--")))
 
 
 def test_lengths_and_their_remainders() -> None:
@@ -146,7 +146,7 @@ def test_masks_that_know_nothing_alarm_nobody() -> None:
     ps = []
     for seed in range(30):
         masks, labels = planted(at_random, 60, seed, n_labels=2 + seed % 2)
-        ps.append(measure(traces(masks), encoded(labels), 19, seed)[-1])
+        ps.append(measure(traces(masks), _encoded(labels), 19, seed)[-1])
     assert sum(p <= 0.05 for p in ps) <= 5
     assert 0.3 < np.mean(ps) < 0.75
 
@@ -196,14 +196,14 @@ def test_a_number_of_words_that_knows_nothing_alarms_nobody() -> None:
     for seed in range(30):
         masks, labels = planted(at_random, 60, seed, n_labels=2 + seed % 2)
         found = Traces.of(shown_features(masks), count_features(masks))
-        ps.append(measure(found, encoded(labels), 19, seed)[-1])
+        ps.append(measure(found, _encoded(labels), 19, seed)[-1])
     assert sum(p <= 0.05 for p in ps) <= 5
     assert 0.3 < np.mean(ps) < 0.75
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
     masks, labels = planted(at_random, 60, seed=0)
-    first, second, third = (measure(traces(masks), encoded(labels), 9, seed) for seed in (1, 1, 2))
+    first, second, third = (measure(traces(masks), _encoded(labels), 9, seed) for seed in (1, 1, 2))
     assert first == second != third
 
 
@@ -212,10 +212,10 @@ def test_one_mask_of_each_text_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None
     texts = [str(number) for number in range(40)] * 3
     leaks = find_leaks([mask("x-")] * 120, ["a", "b"] * 60, texts=texts)
     assert leaks.mask.n_masks == 40
-    rows = one_of_each(texts, seed=0)
+    rows = _one_of_each(texts, seed=0)
     assert [texts[row] for row in sorted(rows, key=lambda row: row % 40)] == texts[:40]
     assert len({row // 40 for row in rows}) == 3
-    assert rows != one_of_each(texts, seed=1)
+    assert rows != _one_of_each(texts, seed=1)
 
 
 def test_rare_labels_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,12 +258,12 @@ def test_no_remark_on_documents_where_they_give_nothing_away() -> None:
 def test_balanced_accuracy_agrees_with_scikit_learn(more: list[int], data: st.DataObject) -> None:
     gold = np.array([0, 1, 2, *more])
     guesses = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(gold), max_size=len(gold))))
-    assert balanced_accuracy(gold, guesses) == pytest.approx(balanced_accuracy_score(gold, guesses))
+    assert _balanced_accuracy(gold, guesses) == pytest.approx(balanced_accuracy_score(gold, guesses))
 
 
 @given(st.lists(st.integers(0, 2), min_size=30, max_size=60), st.integers(0, 5))
 def test_every_part_has_its_share_of_each_label(values: list[int], seed: int) -> None:
-    codes = encoded([str(value) for value in values])
+    codes = _encoded([str(value) for value in values])
     parts = folds(codes, np.random.default_rng(seed))
     for code in set(codes.tolist()):
         counts = np.bincount(parts[codes == code], minlength=N_FOLDS)
@@ -271,8 +271,8 @@ def test_every_part_has_its_share_of_each_label(values: list[int], seed: int) ->
 
 
 def test_of_many_masks_some_are_drawn() -> None:
-    assert drawn(list(range(MOST)), 0) == list(range(MOST))
-    rows = drawn(list(range(MOST * 2)), 0)
+    assert _drawn(list(range(MOST)), 0) == list(range(MOST))
+    rows = _drawn(list(range(MOST * 2)), 0)
     assert len(set(rows)) == MOST
     assert rows == sorted(rows)
 

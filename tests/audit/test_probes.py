@@ -7,14 +7,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fresh.audit.probes import (
     Codes,
-    Round,
     Traces,
-    balanced_accuracy,
+    _balanced_accuracy,
+    _guess_linear,
+    _guess_tree,
+    _regress,
+    _Round,
     folds,
-    guess_linear,
-    guess_tree,
     measure,
-    regress,
 )
 
 
@@ -27,7 +27,7 @@ def some(n_masks: int, n_labels: int, seed: int) -> tuple[Traces, Codes]:
     return Traces.of(plain, (counts[:, :1] == np.arange(5)).astype(np.float64)), codes
 
 
-def slow_scores(traces: Traces, given: Round) -> tuple[float, float]:
+def slow_scores(traces: Traces, given: _Round) -> tuple[float, float]:
     """Guess with scikit-learn's classifiers, by the front door."""
     weights = 1 / np.bincount(given.codes)[given.codes]
     guesses = np.zeros((2, len(given.codes)), dtype=np.int64)
@@ -38,23 +38,23 @@ def slow_scores(traces: Traces, given: Round) -> tuple[float, float]:
         tree = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
         for row, model, seen in ((0, linear, traces.scaled), (1, tree, traces.plain)):
             guesses[row, held] = model.fit(seen[~held], given.codes[~held], own).predict(seen[held])
-    return balanced_accuracy(given.codes, guesses[0]), balanced_accuracy(given.codes, guesses[1])
+    return _balanced_accuracy(given.codes, guesses[0]), _balanced_accuracy(given.codes, guesses[1])
 
 
 @pytest.mark.parametrize("n_labels", [2, 3, 7])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_guesses_are_those_of_scikit_learn(n_labels: int, seed: int) -> None:
     traces, codes = some(240, n_labels, seed)
-    given = Round(codes, folds(codes, np.random.default_rng(seed)))
+    given = _Round(codes, folds(codes, np.random.default_rng(seed)))
     expected = slow_scores(traces, given)
-    assert (guess_linear(traces.scaled, given), guess_tree(traces.plain, given)) == expected
+    assert (_guess_linear(traces.scaled, given), _guess_tree(traces.plain, given)) == expected
 
 
 @pytest.mark.parametrize("n_labels", [2, 4])
 def test_a_regression_has_the_weights_of_scikit_learn(n_labels: int) -> None:
     traces, codes = some(200, n_labels, seed=5)
     weights = np.random.default_rng(1).random(200) + 0.5
-    slopes, offsets = regress(traces.scaled, codes, weights)
+    slopes, offsets = _regress(traces.scaled, codes, weights)
     expected = LogisticRegression(C=0.1, tol=1e-2).fit(traces.scaled, codes, weights)
     if n_labels == 2:  # there one label has no weights of its own
         slopes, offsets = slopes[1:] - slopes[:1], offsets[1:] - offsets[:1]
@@ -66,12 +66,12 @@ def test_shuffled_labels_are_drawn_and_guessed_in_the_same_way() -> None:
     traces, codes = some(120, 3, seed=3)
     found = measure(traces, codes, 99, seed=4)
     generator = np.random.default_rng(4)
-    true = slow_scores(traces, Round(codes, folds(codes, generator)))
+    true = slow_scores(traces, _Round(codes, folds(codes, generator)))
     scores: list[float] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(99):
             shuffled = generator.permutation(codes)
-            scores.append(max(slow_scores(traces, Round(shuffled, folds(shuffled, generator)))))
+            scores.append(max(slow_scores(traces, _Round(shuffled, folds(shuffled, generator)))))
     p = (1 + sum(score >= max(true) for score in scores)) / 100
     assert found == (*true, float(np.mean(scores)), float(np.percentile(scores, 95)), p)

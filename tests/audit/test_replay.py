@@ -6,7 +6,7 @@ from hypothesis import given
 import cheats
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.replay import ANOTHER_GROUPING, distance, figures, read_back, replay, write_down
+from fresh.audit.replay import ANOTHER_GROUPING, _distance, figures, read_back, replay, write_down
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.predictor import Predictor
@@ -122,5 +122,5 @@ def test_a_predictor_that_is_told_on_the_side_is_found(model: Rationalizer, toy:
 
 
 def test_answers_of_other_labels_are_far_apart() -> None:
-    assert distance(Prediction("a", {"a": 1.0}), Prediction("b", {"b": 1.0})) == 1.0
-    assert distance(Prediction("a", {"a": 0.75, "b": 0.25}), Prediction("a", {"a": 1.0, "b": 0.0})) == 0.25
+    assert _distance(Prediction("a", {"a": 1.0}), Prediction("b", {"b": 1.0})) == 1.0
+    assert _distance(Prediction("a", {"a": 0.75, "b": 0.25}), Prediction("a", {"a": 1.0, "b": 0.0})) == 0.25

@@ -10,7 +10,7 @@ from hypothesis import given
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.replay_saved import ONLY_ROUNDING, OTHER_COMPANY, replay_saved
-from fresh.audit.saved import match, read_saved, restored, saved_in
+from fresh.audit.saved import _saved_in, match, read_saved, restored
 from fresh.data.readers import Row
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
@@ -62,7 +62,7 @@ Replayed = Callable[[Callable[[Records], Any]], Verdict]
 def test_a_saved_explanation_is_restored(document: Document) -> None:
     for mask in (Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))):
         explanation = Explanation(document, mask, document.cut(mask), Prediction("a", {"a": 0.75, "b": 0.25}))
-        saved = saved_in(Row(to_record(explanation), "explained.jsonl", "line 7", 7))
+        saved = _saved_in(Row(to_record(explanation), "explained.jsonl", "line 7", 7))
         assert saved.line == 7
         assert restored(saved, document) == explanation
 

@@ -11,7 +11,7 @@ import torch
 import small
 from fresh.attribution.registry import SCORERS, Targeted, make_scorer, needs_support, with_target
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.target_class import PREDICTED, Asked, asked_class, compare_classes, compared, runner_up, score_for
+from fresh.audit.target_class import PREDICTED, _Asked, _compare_classes, _compared, _runner_up, _score_for, asked_class
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.classification import accuracy
@@ -103,13 +103,13 @@ def test_a_support_model_is_asked_about_its_own_labels_only(support: SupportMode
 
 
 def test_the_runner_up_comes_second_and_the_earlier_one_in_a_tie() -> None:
-    assert runner_up(Prediction("b", {"a": 0.2, "b": 0.5, "c": 0.3})) == "c"
-    assert runner_up(Prediction("c", {"a": 0.25, "b": 0.25, "c": 0.5})) == "a"
+    assert _runner_up(Prediction("b", {"a": 0.2, "b": 0.5, "c": 0.3})) == "c"
+    assert _runner_up(Prediction("c", {"a": 0.25, "b": 0.25, "c": 0.5})) == "a"
 
 
 def test_documents_are_scored_for_their_own_classes_in_their_order(three: SupportModel) -> None:
     scorer, items, classes = scorer_of("occlusion", three), documents(5), ["c", "a", "c", "b", "a"]
-    found = score_for(scorer, items, classes, SILENT)
+    found = _score_for(scorer, items, classes, SILENT)
     for document, label, saliency in zip(items, classes, found, strict=True):
         [alone] = with_target(scorer, label).score([document])
         np.testing.assert_allclose(saliency.scores, alone.scores, atol=1e-9)
@@ -132,7 +132,7 @@ def mixed(toy: Splits) -> list[Example]:
 
 def test_figures_are_what_one_computes_by_hand(model: Rationalizer, toy: Splits) -> None:
     explained = model.explain([example.document for example in toy.test])
-    own, runner, random = compare_classes(model, toy.test, explained, seed=0)
+    own, runner, random = _compare_classes(model, toy.test, explained, seed=0)
     extractor = model.extractor
     assert isinstance(extractor, SaliencyExtractor)
     assert isinstance(extractor.scorer, Targeted)
@@ -193,11 +193,11 @@ def test_nothing_is_shown_where_words_for_another_class_are_the_same(model: Rati
 
 
 def test_a_row_says_what_it_counts() -> None:
-    assert Asked(PREDICTED, 0.5, 0.25, 4, 4, 0, 0, 0).sentence == (
+    assert _Asked(PREDICTED, 0.5, 0.25, 4, 4, 0, 0, 0).sentence == (
         "Words for the class that the support model predicts: accuracy 0.500, macro-F1 0.250."
     )
-    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 0, 0, 0).followed == 0
-    assert Asked("its runner-up", 0.5, 0.25, 4, 1, 4, 1, 2).sentence == (
+    assert _Asked("its runner-up", 0.5, 0.25, 4, 1, 0, 0, 0).followed == 0
+    assert _Asked("its runner-up", 0.5, 0.25, 4, 1, 4, 1, 2).sentence == (
         "Words for its runner-up: accuracy 0.500, macro-F1 0.250; of 4 documents asked about another class than was "
         "answered, 1 (25.0%) keep their answer and 2 (50.0%) change it to that class; 1 of 4 rationales stay the same."
     )
@@ -210,7 +210,7 @@ def test_answers_to_a_third_class_neither_stay_nor_follow() -> None:
     own = [Explanation(document, mask, read, Prediction(label, table)) for label in "aaabc"]
     examples = [Example(document, label) for label in "aaabc"]
     asked = ["b", "b", "b", "b", "a"], [mask] * 5, ["a", "b", "c", "b", "b"]
-    found = compared("its runner-up", "abc", examples, own, asked)
+    found = _compared("its runner-up", "abc", examples, own, asked)
     assert (found.n_other, found.n_stayed, found.n_followed, found.n_same) == (4, 1, 1, 5)
 
 
@@ -231,7 +231,7 @@ def test_answers_that_go_to_any_other_class_do_not_stay(three: SupportModel) -> 
     items = [document for document in documents(120) if not document.query]
     explained = model.explain(items)
     examples = [Example(item.document, item.prediction.label) for item in explained]
-    _, runner, random = compare_classes(model, examples, explained, seed=0)
+    _, runner, random = _compare_classes(model, examples, explained, seed=0)
     assert runner.followed < 0.5
     assert runner.stayed < 0.5
     found = asked_class(model, examples, explained)

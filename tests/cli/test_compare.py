@@ -11,7 +11,7 @@ from rich.console import Console
 import fresh.cli.compare
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.cli.compare import find_models, show
+from fresh.cli.compare import _find_models, _show
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.document import Example
@@ -151,12 +151,12 @@ def test_models_are_loaded_one_at_a_time(runs: Path, data: str, monkeypatch: pyt
 def test_a_folder_with_a_sign_in_its_name_is_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("ratio=0.2").mkdir()
-    assert find_models(["ratio=0.2", "x=there"]) == {"ratio=0.2": ["ratio=0.2"], "x": ["there"]}
+    assert _find_models(["ratio=0.2", "x=there"]) == {"ratio=0.2": ["ratio=0.2"], "x": ["there"]}
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
     shown = io.StringIO()
-    show(Console(file=shown, width=80), compare({"\x1b[31mred": stub("pn"), "[b]": stub("nn")}, examples("pn")))
+    _show(Console(file=shown, width=80), compare({"\x1b[31mred": stub("pn"), "[b]": stub("nn")}, examples("pn")))
     assert "\x1b" not in shown.getvalue()
     assert "␛[31mred" in shown.getvalue()
     assert "− [b]" in shown.getvalue()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.cli.dataset_summary import Description, Spread, describe, description_sheet
+from fresh.cli.dataset_summary import _Description, _Spread, describe, description_sheet
 from fresh.data.corpora import find_corpus
 from fresh.document import Document, Example, Mask
 from strategies import documents
@@ -26,13 +26,13 @@ DEV = [example("A B", "pos", "q"), example("a b", "pos", "r"), example("new", "p
 
 def test_it_counts_what_one_counts_by_hand() -> None:
     train, dev = describe("toy", {"train": TRAIN, "dev": DEV})
-    assert train == Description(
+    assert train == _Description(
         corpus="toy",
         split="train",
         n_documents=3,
-        words=Spread(3, 4),
-        query_words=Spread(pytest.approx(4 / 3), 2),  # type: ignore[arg-type]
-        marked=Spread(0.75, 1),
+        words=_Spread(3, 4),
+        query_words=_Spread(pytest.approx(4 / 3), 2),  # type: ignore[arg-type]
+        marked=_Spread(0.75, 1),
         n_marked=2,
         classes={"neg": 1, "pos": 2},
         n_seen=0,

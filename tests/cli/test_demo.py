@@ -70,4 +70,4 @@ def test_the_command_is_spelt_as_it_can_be_called(
 ) -> None:
     monkeypatch.setattr("sys.argv", [called])
     monkeypatch.setattr("shutil.which", lambda _name: found)
-    assert fresh.cli.demo_run.command() == expected
+    assert fresh.cli.demo_run._command() == expected

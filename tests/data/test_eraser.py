@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.data.eraser import Eraser, is_eraser, open_eraser
+from fresh.data.eraser import _Eraser, is_eraser, open_eraser
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Mask
 from fresh.errors import DataError
@@ -114,7 +114,7 @@ def test_evidence_moves_with_its_document(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=6))
 def test_the_mask_is_the_union_of_all_groups(spans: list[list[int]]) -> None:
     row = annotation("a", "POS", *([span("a", start, end)] for start, end in spans))
-    corpus = Eraser("c", {"a": "w " * 20}, {"a": 20}, {"train": ("train.jsonl", json.dumps(row).encode())})
+    corpus = _Eraser("c", {"a": "w " * 20}, {"a": 20}, {"train": ("train.jsonl", json.dumps(row).encode())})
     [read] = corpus.read_rows("train")
     covered = {word for start, end in spans for word in range(start, end)}
     assert set(Mask.from_spans(read.values["rationale"], 20).kept.nonzero()[0]) == covered

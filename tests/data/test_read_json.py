@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.data.readers import read_json, read_rows
+from fresh.data.readers import _read_json, read_rows
 from fresh.errors import DataError
 
 RECORDS: list[dict[str, Any]] = [{"text": "Good film."}, {"text": "Bad,\nbad 😀 film.", "more": [1, {"a": None}]}]
@@ -80,7 +80,7 @@ def test_a_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str, mes
 def test_written_lists_come_back(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:
     path = tmp_path_factory.mktemp("json") / "r.json"
     path.write_text(json.dumps(records), encoding="utf-8")
-    assert [dict(row.values) for row in read_json(path, "r.json")] == records
+    assert [dict(row.values) for row in _read_json(path, "r.json")] == records
 
 
 def test_a_list_of_small_objects_needs_little_memory(tmp_path: Path) -> None:

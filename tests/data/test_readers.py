@@ -15,8 +15,8 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.data.readers import ReadLimits, decode_lines, parse_delimited, parse_json_lines, read_rows
-from fresh.data.splits import find_split_files
+from fresh.data.readers import ReadLimits, _decode_lines, _parse_delimited, parse_json_lines, read_rows
+from fresh.data.splits import _find_split_files
 from fresh.data.tables import is_null
 from fresh.errors import DataError, MissingExtraError
 
@@ -103,7 +103,7 @@ def test_line_numbers_count_quoted_line_breaks(tmp_path: Path) -> None:
 def test_written_cells_come_back(table: list[tuple[str, str]]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table)
-    found = list(parse_delimited(decode_lines(io.BytesIO(text.getvalue().encode()), "r.csv"), "r.csv", ","))
+    found = list(_parse_delimited(_decode_lines(io.BytesIO(text.getvalue().encode()), "r.csv"), "r.csv", ","))
     starts = [1 + sum(a.count("\n") + b.count("\n") + 1 for a, b in table[:i]) for i in range(len(table))]
     assert found == [(start, list(cells)) for start, cells in zip(starts, table, strict=True)]
 
@@ -163,7 +163,7 @@ def test_other_cells_are_not_empty(cell: object) -> None:
 def test_the_files_of_a_folder_are_found(tmp_path: Path) -> None:
     for name in ("train.csv", "validation.tsv.gz", "test.parquet", "v2_test.csv", "notes.txt"):
         (tmp_path / name).touch()
-    found = [(split, path.name) for split, path in find_split_files(tmp_path).items()]
+    found = [(split, path.name) for split, path in _find_split_files(tmp_path).items()]
     assert found == [("train", "train.csv"), ("dev", "validation.tsv.gz"), ("test", "test.parquet")]
 
 
@@ -171,7 +171,7 @@ def test_two_files_for_one_split_are_refused(tmp_path: Path) -> None:
     for name in ("train.csv", "dev.jsonl", "val.csv"):
         (tmp_path / name).touch()
     with pytest.raises(DataError) as caught:
-        find_split_files(tmp_path)
+        _find_split_files(tmp_path)
     assert str(caught.value) == f"{tmp_path} holds two files for dev: dev.jsonl and val.csv. Keep one of them."
 
 

@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 
-from fresh.evaluation.comparison_report import ModelRow, SideBySide, p_value, signed
+from fresh.evaluation.comparison_report import ModelRow, SideBySide, _p_value, _signed
 from fresh.metrics.estimate import Estimate
 from fresh.reporting.html import DocumentView, Pair
 
@@ -146,8 +146,8 @@ def test_many_models_make_a_short_title() -> None:
 
 
 def test_figures_in_few_signs() -> None:
-    assert [signed(value) for value in (0.5, -0.5, 0.0, -0.0001)] == ["+.500", "-.500", "+.000", "+.000"]
-    assert [p_value(p) for p in (None, 0.0, 0.0001, 1)] == ["–", "<0.0001", "0.0001", "1.0000"]
+    assert [_signed(value) for value in (0.5, -0.5, 0.0, -0.0001)] == ["+.500", "-.500", "+.000", "+.000"]
+    assert [_p_value(p) for p in (None, 0.0, 0.0001, 1)] == ["–", "<0.0001", "0.0001", "1.0000"]
 
 
 def test_texts_that_documents_share_are_told() -> None:

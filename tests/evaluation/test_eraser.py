@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fresh.document import Document, Explanation, Mask, Saliency
-from fresh.evaluation.eraser import docids_of, write_results
+from fresh.evaluation.eraser import _docids_of, write_results
 from fresh.metrics.faithfulness import Readings
 from fresh.rationale import Prediction
 
@@ -80,7 +80,7 @@ def test_joined_texts_are_taken_apart(tmp_path: Path) -> None:
     [("a.txt", "a.txt"), ("a.txt:0:12", "a.txt"), ("b:c:0:1", "b:c"), ("a:1", "a:1"), ("a:x:1", "a:x:1"), ("", "")],
 )
 def test_a_text_that_was_not_joined_is_named_by_its_id(id: str, docid: str) -> None:
-    assert docids_of(document("a film", id)) == [docid]
+    assert _docids_of(document("a film", id)) == [docid]
 
 
 def test_other_readings_stand_beside_the_answer(tmp_path: Path) -> None:

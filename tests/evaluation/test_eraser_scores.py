@@ -20,8 +20,8 @@ from fresh.data.splits import DataConfig, load_splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.evaluation.eraser import write_results
 from fresh.metrics.classification import accuracy
-from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, faithfulness
-from fresh.metrics.plausibility import Agreement, Score, compare
+from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, _faithfulness, aopc
+from fresh.metrics.plausibility import Agreement, _Score, compare
 from fresh.rationale import Prediction
 from fresh.selection.discretizers import Contiguous, TopK
 
@@ -52,7 +52,7 @@ def check_figures(ours: Agreement, theirs: dict[str, Any]) -> None:
     assert ours.auprc == (pytest.approx(sum(known) / len(known), abs=1e-9) if known else None)
 
 
-def row_of(score: Score) -> list[float]:
+def row_of(score: _Score) -> list[float]:
     return [score.precision, score.recall, score.f1]
 
 
@@ -103,7 +103,7 @@ def test_published_corpora_get_the_same_figures(corpus: Path, tmp_path: Path) ->
     answers = [explanation.prediction.label for explanation in explanations]
     assert accuracy([example.label for example in test], answers) == pytest.approx(theirs["accuracy"])
     for name in FAITHFUL:
-        assert getattr(faithfulness(readings), name).tolist() == pytest.approx(theirs[name], abs=1e-9)
+        assert getattr(_faithfulness(readings), name).tolist() == pytest.approx(theirs[name], abs=1e-9)
         each = [sum(drops) / len(drops) for drops in theirs[f"{name}_aopc"]]
         assert getattr(aopc(by_ratio).overall, name).tolist() == pytest.approx(each, abs=1e-9)
 

@@ -9,7 +9,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
 from fresh.evaluation.evaluate import Evaluation, evaluate_whole
-from fresh.evaluation.html_report import GUARANTEE, SHOWN, UNAUDITED, choose, page_of, spread
+from fresh.evaluation.html_report import GUARANTEE, SHOWN, UNAUDITED, _choose, _spread, page_of
 from fresh.metrics.estimate import Estimate
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -85,8 +85,8 @@ def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor
 
 
 def test_of_many_documents_some_are_shown_evenly(predictor: Predictor) -> None:
-    assert spread(3, 5) == [0, 1, 2]
-    assert spread(10, 5) == [0, 2, 4, 6, 8]
+    assert _spread(3, 5) == [0, 1, 2]
+    assert _spread(10, 5) == [0, 2, 4, 6, 8]
     model = Rationalizer(FullText(), predictor)
     many = [Example(Document.from_text("a film", id=str(number)), "neg") for number in range(SHOWN + 1)]
     view = page_of(model, evaluate_whole(model, many), "many")
@@ -104,7 +104,7 @@ def test_wrong_answers_are_shown_before_right_ones(found: Evaluation) -> None:
         for number, (example, item) in enumerate(zip(flipped, found.explained, strict=True))
         if example.label != item.prediction.label
     ]
-    chosen = choose(replace(found, examples=flipped), len(wrong) + 2)
+    chosen = _choose(replace(found, examples=flipped), len(wrong) + 2)
     assert {3, 30} & set(wrong)
     assert set(wrong) <= set(chosen)
     assert len(chosen) == len(wrong) + 2

@@ -15,7 +15,7 @@ from fresh.evaluation.length_check import drop_too_long, drop_too_long_splits
 from fresh.nn.config import NetworkConfig
 from fresh.pipeline import train
 from fresh.predictor import Predictor
-from fresh.progress import SILENT, Silent
+from fresh.progress import SILENT, _Silent
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText
@@ -28,7 +28,7 @@ WAY_OUT = (
 REASON = f"Text 'monster' has 100000 words, or 100000 pieces, but only 4094 can be read. {WAY_OUT}"
 
 
-class Saying(Silent):
+class Saying(_Silent):
     """Keeps what is said."""
 
     def __init__(self) -> None:

@@ -12,13 +12,13 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.evaluation.measures import (
     AGREEMENT,
-    agreement_measures,
-    bins_with_bounds,
+    _agreement_measures,
+    _bins_with_bounds,
+    _error_interval,
     compute_measures,
-    error_interval,
     read_at_lengths,
 )
-from fresh.metrics.classification import brier_score, calibration, confusion, macro_f1
+from fresh.metrics.classification import _brier_score, calibration, confusion, macro_f1
 from fresh.metrics.estimate import Interval
 from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, drops
 from fresh.metrics.plausibility import compare
@@ -59,7 +59,7 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
     assert [one.accuracy_between is None for one in found.bins] == [one.count == 0 for one in found.bins]
     assert {measure.name: measure.figure.value for measure in found.calibration} == {
         "expected calibration error": pytest.approx(calibration(gold, answers).error),
-        "Brier score": pytest.approx(brier_score(gold, answers)),
+        "Brier score": pytest.approx(_brier_score(gold, answers)),
     }
     by_ratio = {ratio: read_at(model, explained, ratio) for ratio in AOPC_RATIOS}
     overall = aopc(by_ratio).overall
@@ -136,7 +136,7 @@ def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> Non
             explained.append(
                 Explanation(text, Mask(kept), text.cut(Mask(kept)), Prediction("pos", {"pos": 1.0}), saliency)
             )
-        measures = agreement_measures(examples, explained)
+        measures = _agreement_measures(examples, explained)
         assert all(item.figure.low <= item.figure.value <= item.figure.high for item in measures)
         return [item.figure.high - item.figure.low for item in measures]
 
@@ -146,7 +146,7 @@ def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> Non
 def test_the_interval_of_the_calibration_error_is_that_of_resampled_answers() -> None:
     gold = ["pos"] * 30 + ["neg"] * 70
     answers = [Prediction("pos", {"pos": 0.75, "neg": 0.25})] * 100
-    found = error_interval(gold, answers)
+    found = _error_interval(gold, answers)
     assert found.value == pytest.approx(0.75 - 0.3)
     assert found.low == pytest.approx(0.75 - 0.39, abs=0.02)  # the share of right answers varies by .046
     assert found.high == pytest.approx(0.75 - 0.21, abs=0.02)
@@ -158,7 +158,7 @@ def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
     for _ in range(20):
         sure = generator.uniform(0.5, 1, size=200)
         gold = np.where(generator.random(200) < sure, "pos", "neg").tolist()
-        found = error_interval(gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure])
+        found = _error_interval(gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure])
         inside += found.low <= found.value <= found.high
     assert inside == 20
 
@@ -166,7 +166,7 @@ def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
 def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
     gold = ["pos"] * 80 + ["neg"] * 20 + ["neg"]
     sure, unsure = Prediction("pos", {"pos": 0.85, "neg": 0.15}), Prediction("pos", {"pos": 0.55, "neg": 0.45})
-    bins = [one for one in bins_with_bounds(gold, [*[sure] * 100, unsure]) if one.count]
+    bins = [one for one in _bins_with_bounds(gold, [*[sure] * 100, unsure]) if one.count]
     assert [one.accuracy for one in bins] == [0, 0.8]
     few, many = (one.accuracy_between for one in bins)
     assert few == pytest.approx((0, 0))  # where it is in no resample, it is not measured
@@ -197,7 +197,7 @@ def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) ->
     explained = [
         Explanation(item.document, kept, item.document.cut(kept), Prediction("pos", {"pos": 1.0})) for item in examples
     ]
-    found = {measure.name: measure.figure for measure in agreement_measures(examples, explained)}
+    found = {measure.name: measure.figure for measure in _agreement_measures(examples, explained)}
     assert found["token recall"] == Interval(0.5, 0.5, 0.5)
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fresh.attribution.random import Random
 from fresh.document import Document, Mask
-from fresh.evaluation.random_words import is_contiguous, random_mask, random_masks
+from fresh.evaluation.random_words import _random_mask, is_contiguous, random_masks
 from fresh.selection.discretizers import Contiguous, LearnedContiguous, TopK
 from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from strategies import documents, masks
@@ -14,10 +14,10 @@ from strategies import documents, masks
 @given(documents(), st.data(), st.booleans())
 def test_as_many_words_are_drawn_as_a_mask_keeps(document: Document, data: st.DataObject, contiguous: bool) -> None:
     mask = data.draw(masks(document))
-    drawn = random_mask(document, mask, contiguous)
+    drawn = _random_mask(document, mask, contiguous)
     assert drawn.kept.sum() == mask.kept.sum()
     assert not contiguous or len(drawn.spans) <= 1
-    assert random_mask(document, mask, contiguous) == drawn
+    assert _random_mask(document, mask, contiguous) == drawn
 
 
 @given(documents(), st.data(), st.booleans())
@@ -32,9 +32,9 @@ def test_only_words_that_were_read_are_drawn(document: Document, data: st.DataOb
 def test_every_window_and_every_word_has_its_chance() -> None:
     mask = Mask(np.array([True, True, False, False]))
     many = [Document.from_words(["a", "b", "c", str(number)]) for number in range(300)]
-    windows = {random_mask(document, mask, contiguous=True).spans for document in many}
+    windows = {_random_mask(document, mask, contiguous=True).spans for document in many}
     assert windows == {((0, 2),), ((1, 3),), ((2, 4),)}
-    pairs = {tuple(np.flatnonzero(random_mask(document, mask, contiguous=False).kept)) for document in many}
+    pairs = {tuple(np.flatnonzero(_random_mask(document, mask, contiguous=False).kept)) for document in many}
     assert len(pairs) == 6
 
 

@@ -17,7 +17,7 @@ from fresh.experiments.local import LocalExecutor
 from fresh.experiments.measure import measure
 from fresh.experiments.plan import Task
 from fresh.experiments.ray_executor import RayExecutor
-from fresh.experiments.run import Done
+from fresh.experiments.run import _Done
 from fresh.experiments.scheduler import N_CROWDED, Dispatcher
 from fresh.experiments.store import FAILED, RunStore
 from fresh.experiments.worker import Worker
@@ -49,7 +49,7 @@ def full(n_times: int) -> Callable[..., Any]:
 
 def test_a_card_that_was_full_does_not_fail_a_run(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fresh.experiments.worker, "measure", full(3 * N_CROWDED))
-    assert run(grid) == Done("grid", 3, {})
+    assert run(grid) == _Done("grid", 3, {})
 
 
 def test_a_run_that_is_too_large_for_the_card_fails(
@@ -57,10 +57,10 @@ def test_a_run_that_is_too_large_for_the_card_fails(
 ) -> None:
     n_times = 3 * N_CROWDED + 1  # all three as often as they may, and one also alone
     monkeypatch.setattr(fresh.experiments.worker, "measure", full(n_times))
-    assert run(grid) == Done("grid", 3, {"toy, random words, seed 0": ALSO})
+    assert run(grid) == _Done("grid", 3, {"toy, random words, seed 0": ALSO})
     record = (RunStore(tmp_path / "runs").of(run_keys(grid)[0]) / FAILED).read_text(encoding="utf-8")
     assert "in maybe" in record
-    assert run(grid, retry=True) == Done("grid", 3, {})
+    assert run(grid, retry=True) == _Done("grid", 3, {})
 
 
 def test_a_worker_makes_room_and_writes_down_no_failure(

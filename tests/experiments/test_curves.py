@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from fresh.errors import ConfigError
-from fresh.experiments.curves import Drawing, Level, Point, drawing
+from fresh.experiments.curves import Drawing, _Level, _Point, drawing
 from fresh.experiments.expected import expected_curve
 from fresh.experiments.figure_config import FigureConfig, read_figure
 from made_up_runs import Made, results, seeds
@@ -43,9 +43,9 @@ def test_lines_go_over_a_setting_with_the_range_over_seeds() -> None:
     assert [panel.name for panel in found.panels] == ["sst", "movies"]
     first, second = found.panels[0].lines
     assert first.name == "a"
-    assert first.points[0] == Point(0.1, 0.7, 0.7, 0.7, whole=False)
+    assert first.points[0] == _Point(0.1, 0.7, 0.7, 0.7, whole=False)
     assert first.points[1] == pytest.approx((0.2, 0.85, 0.8, 0.9, True))
-    assert (second.name, second.points) == ("b", (Point(0.1, 0.5, 0.5, 0.5),))
+    assert (second.name, second.points) == ("b", (_Point(0.1, 0.5, 0.5, 0.5),))
     [level] = found.panels[0].levels
     assert level.y == pytest.approx(0.925)
     assert found.panels[1].levels == ()
@@ -69,7 +69,7 @@ def test_what_a_point_puts_together_is_told() -> None:
 def test_marks_are_runs_and_all_trials_of_a_row_are_one() -> None:
     [panel] = drawn(SEARCH, kind="scatter", y="dev macro-F1").panels
     assert [line.name for line in panel.lines] == ["Lei"]
-    assert panel.lines[0].points[0] == Point(0.1, 0.2, 0.2, 0.2)
+    assert panel.lines[0].points[0] == _Point(0.1, 0.2, 0.2, 0.2)
     assert len(panel.lines[0].points) == 5
 
 
@@ -95,7 +95,7 @@ def test_a_search_is_the_mean_over_the_searches_of_all_seeds() -> None:
     assert len(panel.lines[0].points) == 2
     for number, (point, pair) in enumerate(zip(panel.lines[0].points, pairs, strict=True), 1):
         assert point == pytest.approx((number, sum(pair) / 2, min(pair), max(pair), True))
-    assert panel.levels == (Level("ours", 0.75),)
+    assert panel.levels == (_Level("ours", 0.75),)
     assert found.remarks == ("5 runs: 5 done, 0 failed, 0 open.",)
 
 
@@ -108,7 +108,7 @@ def test_time_is_that_of_an_average_trial() -> None:
     ]
     [panel] = drawing(timed, FigureConfig("evp", x="seconds", against=("ours",))).panels
     assert [point.x for point in panel.lines[0].points] == [2.0, 4.0]
-    assert panel.levels == (Level("ours", 0.75, x=5.5),)
+    assert panel.levels == (_Level("ours", 0.75, x=5.5),)
     [panel] = drawing(timed, FigureConfig("evp", against=("ours",))).panels
     assert [level.x for level in panel.levels] == [None]
 

@@ -11,8 +11,8 @@ import fresh.experiments.store
 from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.experiments.plan import Task
-from fresh.experiments.run import Done
-from fresh.experiments.store import GoneError, RunStore
+from fresh.experiments.run import _Done
+from fresh.experiments.store import RunStore, _GoneError
 from fresh.experiments.worker import Outcome, Worker
 
 ROOM = ". Make room on that disk."
@@ -77,7 +77,7 @@ def test_a_damaged_report_is_made_again(grid: Callable[..., Path], tmp_path: Pat
     no_figures = b'{"version": 1, "figures": {}}'
     for damaged in (report.read_bytes()[:-20], no_figures, no_figures.replace(b"{}", b'{"macro-F1": "high"}')):
         report.write_bytes(damaged)
-        assert run(path) == Done("grid", 1, {})
+        assert run(path) == _Done("grid", 1, {})
         assert figures(RunStore(tmp_path / "runs"), [key]) == before
 
 
@@ -93,7 +93,7 @@ def test_a_folder_that_is_deleted_meanwhile_ends_it_all(
         return perform(worker, task)
 
     monkeypatch.setattr(Worker, "perform", delete_then_perform)
-    with pytest.raises(GoneError) as caught:
+    with pytest.raises(_GoneError) as caught:
         run(path)
     assert str(caught.value) == (
         f"{tmp_path / 'runs'} was deleted, or moved, while runs were being done: the plan of main is not there any "
@@ -101,7 +101,7 @@ def test_a_folder_that_is_deleted_meanwhile_ends_it_all(
     )
     assert done == ["toy, support model, seed 0"]
     monkeypatch.undo()
-    assert run(path) == Done("main", 2, {})
+    assert run(path) == _Done("main", 2, {})
 
 
 def test_a_full_disk_is_told_and_leaves_no_run_that_looks_done(
@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_and_leaves_no_run_that_looks_done(
     assert (outcome.status, outcome.error) == ("failed", f"OSError: [Errno 28] No space left on device{ROOM}")
     assert reports(tmp_path / "runs") == {}
     monkeypatch.undo()
-    assert run(path) == Done("grid", 1, {})
+    assert run(path) == _Done("grid", 1, {})
 
 
 def test_data_that_changes_in_the_middle_is_noticed(grid: Callable[..., Path], toy: Splits, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.experiments.expected import best_chances, expected_best, expected_curve
+from fresh.experiments.expected import _best_chances, _expected_best, expected_curve
 
 scores = st.lists(st.sampled_from((0.0, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1), min_size=1, max_size=5)
 
@@ -13,7 +13,7 @@ scores = st.lists(st.sampled_from((0.0, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1)
 @given(scores, st.integers(1, 5))
 def test_it_is_the_mean_over_all_draws(values: list[float], n_trials: int) -> None:
     drawn = itertools.product(values, repeat=n_trials)
-    assert expected_best(values, n_trials) == pytest.approx(statistics.fmean(max(draw) for draw in drawn))
+    assert _expected_best(values, n_trials) == pytest.approx(statistics.fmean(max(draw) for draw in drawn))
 
 
 @given(scores)
@@ -27,7 +27,7 @@ def test_a_curve_rises_from_the_mean_towards_the_best(values: list[float]) -> No
 
 @given(scores, st.integers(1, 50))
 def test_chances_are_those_of_something_that_must_happen(values: list[float], n_trials: int) -> None:
-    best, chances = best_chances(values, n_trials)
+    best, chances = _best_chances(values, n_trials)
     assert best.tolist() == sorted(set(values))
     assert chances.min() >= 0
     assert chances.sum() == pytest.approx(1)
@@ -35,7 +35,7 @@ def test_chances_are_those_of_something_that_must_happen(values: list[float], n_
 
 @given(scores, st.integers(1, 9))
 def test_the_order_of_trials_does_not_matter(values: list[float], n_trials: int) -> None:
-    assert expected_best(sorted(values), n_trials) == expected_best(values[::-1], n_trials)
+    assert _expected_best(sorted(values), n_trials) == _expected_best(values[::-1], n_trials)
 
 
 def test_two_scores_by_hand() -> None:
@@ -52,4 +52,4 @@ def test_two_scores_by_hand() -> None:
 )
 def test_what_cannot_be_drawn_from_is_refused(values: list[float], n_trials: int, told: str) -> None:
     with pytest.raises(ValueError, match=f"^{told}$"):
-        expected_best(values, n_trials)
+        _expected_best(values, n_trials)

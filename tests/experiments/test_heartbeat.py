@@ -15,7 +15,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.experiments import heartbeat as pulse
-from fresh.experiments.heartbeat import Heartbeat, heartbeat, read_pulse
+from fresh.experiments.heartbeat import _Heartbeat, heartbeat, read_pulse
 from fresh.methods.rationales import score_all
 from fresh.progress import Advance
 
@@ -49,7 +49,7 @@ def test_it_is_not_written_more_often_than_it_is_read(steps: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pulse, "write_text", lambda _place, told: written.append(told))
         patch.setattr(time, "monotonic", lambda: 7.0)
-        with Heartbeat(Path()).task("network", 100) as advance:
+        with _Heartbeat(Path()).task("network", 100) as advance:
             for n_steps in steps:
                 advance(n_steps, "")
     assert written == ["network 0%"]
@@ -80,7 +80,7 @@ def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
     with heartbeat(tmp_path / "gone" / "pulse" / "key") as progress, progress.task("network", 2) as advance:
         advance(2, "")
     assert not (tmp_path / "gone").exists()
-    with Heartbeat(tmp_path / "file" / "key").task("network", 2) as advance:
+    with _Heartbeat(tmp_path / "file" / "key").task("network", 2) as advance:
         advance(2, "")
 
 
@@ -132,7 +132,7 @@ def test_a_scorer_that_tells_nothing_counts_in_the_end(support: SupportModel, to
         def score(self, documents: Sequence[Document]) -> list[Saliency]:
             return [Saliency(np.array([len(word) for word in item.words], float), "pos", item.id) for item in documents]
 
-    saying = Heartbeat(Path("nowhere"))
+    saying = _Heartbeat(Path("nowhere"))
     written: list[str] = []
     saying.write = written.append  # type: ignore[method-assign, assignment]
     score_all(Long(), toy.test[:3], saying, "scores")
@@ -143,7 +143,7 @@ def test_a_scorer_that_tells_nothing_counts_in_the_end(support: SupportModel, to
 def test_a_new_piece_of_work_is_always_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "EVERY", 1e9)
     place = tmp_path / "key"
-    progress = Heartbeat(place)
+    progress = _Heartbeat(place)
     for name in ("support model", "scores of train"):
         with progress.task(name, 10) as advance:
             advance(5, "")

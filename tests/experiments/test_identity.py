@@ -7,7 +7,7 @@ import pytest
 
 from experiments import Inline, toy_grid
 from fresh.data.splits import Splits
-from fresh.experiments.run import run_grid
+from fresh.experiments.run import _run_grid
 from fresh.experiments.store import RunStore
 from fresh.nn.identity import identity_of
 
@@ -50,7 +50,7 @@ def test_an_encoder_that_changed_is_trained_anew_and_one_that_moved_is_not(
 
     def keys(encoder: str) -> set[str]:
         path = toy_grid(tmp_path, toy, Path(encoder), {"scorer": "attention"})
-        run_grid(path, out, engine=Inline(out), documents=12)
+        _run_grid(path, out, engine=Inline(out), documents=12)
         return RunStore(out).planned("grid")
 
     first = keys("mine")

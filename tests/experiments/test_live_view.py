@@ -10,7 +10,7 @@ from rich.console import Console
 
 import fresh.experiments.live_view
 from fresh.experiments.grid import RunSpec
-from fresh.experiments.live_view import LiveView, Pace, duration
+from fresh.experiments.live_view import LiveView, _duration, _Pace
 from fresh.experiments.plan import Kind, Task
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome
@@ -38,7 +38,7 @@ def runs(tmp_path: Path) -> RunStore:
 
 
 def test_the_rest_is_guessed_from_what_was_like_it() -> None:
-    pace = Pace(2)
+    pace = _Pace(2)
     assert pace.left([task("run", "a")]) is None
     pace.note(task("run", "a"), 10)
     pace.note(task("run", "b"), 20)
@@ -49,14 +49,14 @@ def test_the_rest_is_guessed_from_what_was_like_it() -> None:
 
 
 def test_what_others_had_done_teaches_nothing() -> None:
-    pace = Pace(1)
+    pace = _Pace(1)
     pace.note(task("run", "a"), 0.0)
     assert pace.left([task("run", "b")]) is None
 
 
 @given(st.lists(st.floats(0.1, 1e5), min_size=1), st.integers(1, 9), st.integers(0, 9))
 def test_like_tasks_take_their_mean(seconds: list[float], n_workers: int, n_left: int) -> None:
-    pace = Pace(n_workers)
+    pace = _Pace(n_workers)
     for taken in seconds:
         pace.note(task("run", "a"), taken)
     expected = max(n_left / n_workers, float(n_left > 0)) * sum(seconds) / len(seconds)
@@ -64,7 +64,7 @@ def test_like_tasks_take_their_mean(seconds: list[float], n_workers: int, n_left
 
 
 def test_what_is_being_done_is_partly_done() -> None:
-    pace = Pace(2)
+    pace = _Pace(2)
     pace.note(task("run", "a"), 10)
     three = [task("run", name) for name in "bcd"]
     assert pace.left(three, {"b": 4.0, "c": 12.0}) == 10  # 6 and 0 of the first two, 10 of the third, alone
@@ -78,7 +78,7 @@ def test_what_is_being_done_is_partly_done() -> None:
     [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (3600, "60 min"), (5399, "90 min"), (5400, "1.5 h"), (36000, "10.0 h")],
 )
 def test_times_are_written_for_people(seconds: float, told: str) -> None:
-    assert duration(seconds) == told
+    assert _duration(seconds) == told
 
 
 def test_without_a_terminal_there_is_a_line_for_each_task(runs: RunStore, capsys: pytest.CaptureFixture[str]) -> None:

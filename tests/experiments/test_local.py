@@ -10,8 +10,8 @@ from experiments import toy_grid
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.local import LocalExecutor, card_names, usual_workers
-from fresh.experiments.plan import Task, plan
+from fresh.experiments.local import LocalExecutor, _card_names, usual_workers
+from fresh.experiments.plan import Task, _plan
 from fresh.experiments.store import RunStore
 
 
@@ -38,7 +38,7 @@ def test_as_many_work_as_the_machine_holds(cards: list[float], n_cores: int, n_w
     [(None, ["0", "1"]), ("", ["0", "1"]), ("2,5", ["2", "5"]), ("GPU-a,GPU-b,", ["GPU-a", "GPU-b"])],
 )
 def test_cards_keep_the_names_they_have_here(visible: str | None, names: list[str]) -> None:
-    assert card_names(2, visible) == names
+    assert _card_names(2, visible) == names
 
 
 @pytest.mark.parametrize("n_workers", [0, -1])
@@ -52,7 +52,7 @@ def tasks(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> list[Task]:
     """Two short runs and an endless one."""
     rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
     path = toy_grid(tmp_path, toy, encoders["bert"], *rows, settings={"method": "random", "patience": 9999})
-    return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    return _plan(read_grid(path), None, RunStore(tmp_path / "runs"))
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from experiments import toy_grid, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.memory import stamps_of
-from fresh.experiments.plan import plan
+from fresh.experiments.memory import _stamps_of
+from fresh.experiments.plan import _plan
 from fresh.experiments.store import RunStore
 from fresh.pipeline import read_splits
 
@@ -40,7 +40,7 @@ def planned(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[
     path = toy_grid(tmp_path, toy, encoders["bert"], *ROWS)
 
     def make(out: str = "runs", documents: int | None = None) -> list[str]:
-        return [task.key for task in plan(read_grid(path, {}, documents), None, RunStore(tmp_path / out))]
+        return [task.key for task in _plan(read_grid(path, {}, documents), None, RunStore(tmp_path / out))]
 
     return make
 
@@ -62,7 +62,7 @@ def test_files_that_are_divided_by_the_seed_are_read_once_for_each(
         "human": [0.2, 0.5, 1.0],
         "seed": [0, 1, 2],
     }  # people's rationales are looked at for each run
-    plan(read_grid(toy_grid(tmp_path, toy, encoders["bert"], row)), None, RunStore(tmp_path / "runs"))
+    _plan(read_grid(toy_grid(tmp_path, toy, encoders["bert"], row)), None, RunStore(tmp_path / "runs"))
     assert len(n_read) == 3
 
 
@@ -138,19 +138,19 @@ def test_the_folder_of_a_named_corpus_is_looked_at_as_a_whole(
         small.write_jsonl(tmp_path / f"data/sst/{part}.jsonl", rows)
     grid = write_grid(tmp_path / "g.toml", *ROWS, grid={"corpus": "sst"}, settings=small.settings(encoders["bert"]))
     for n_times in (1, 1):
-        plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
+        _plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
         assert len(n_read) == n_times
     (tmp_path / "data/sst/more.txt").touch()
-    plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
+    _plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
     assert len(n_read) == 2
     monkeypatch.setattr(fresh.experiments.memory, "MOST_FILES", 3)  # too many to look at: read each time
     for n_times in (3, 4):
-        plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
+        _plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
         assert len(n_read) == n_times
 
 
 def test_links_to_nowhere_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    [stamp] = stamps_of([tmp_path, tmp_path / "gone"]) or []
+    [stamp] = _stamps_of([tmp_path, tmp_path / "gone"]) or []
     assert stamp[:2] == (str(tmp_path / "file"), 0)

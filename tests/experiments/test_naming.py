@@ -10,7 +10,7 @@ from experiments import Inline, toy_grid
 from fresh.data.splits import Splits
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.naming import apart
-from fresh.experiments.plan import plan, tell_apart
+from fresh.experiments.plan import _plan, tell_apart
 from fresh.experiments.run import run_grids
 from fresh.experiments.store import RunStore
 
@@ -21,7 +21,7 @@ def named(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[..
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[str]:
         path = toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
-        tasks = tell_apart(plan(read_grid(path), None, RunStore(tmp_path / "runs")))
+        tasks = tell_apart(_plan(read_grid(path), None, RunStore(tmp_path / "runs")))
         return [str(task) for task in tasks if task.kind != "run"]
 
     return make

@@ -9,7 +9,7 @@ from experiments import toy_grid, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.plan import Task, plan
+from fresh.experiments.plan import Task, _plan
 from fresh.experiments.sources import N_AT_HAND, Sources, some
 from fresh.experiments.store import RunStore
 
@@ -25,7 +25,7 @@ def planned(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[Task]:
         path = toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
-        return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+        return _plan(read_grid(path), None, RunStore(tmp_path / "runs"))
 
     return make
 
@@ -79,7 +79,7 @@ def test_the_corpus_with_the_most_words_comes_first(toy: Splits, encoders: dict[
     path = write_grid(
         tmp_path / "g.toml", {"scorer": "attention"}, settings=small.settings(encoders["bert"]), corpora=corpora
     )
-    tasks = plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    tasks = _plan(read_grid(path), None, RunStore(tmp_path / "runs"))
     assert [task.cell.corpus for task in tasks] == ["of48"] * 3 + ["of24"] * 3 + ["of8"] * 3
 
 

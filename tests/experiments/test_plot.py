@@ -8,19 +8,19 @@ import pytest
 from matplotlib.figure import Figure
 
 from fresh.errors import ConfigError, MissingExtraError
-from fresh.experiments.curves import Drawing, Level, Line, Panel, Point
+from fresh.experiments.curves import Drawing, Line, Panel, _Level, _Point
 from fresh.experiments.figure_config import FigureConfig, Kind
-from fresh.experiments.plot import STYLES, draw, plot, x_label
+from fresh.experiments.plot import STYLES, _x_label, draw, plot
 from fresh.reporting.figure_style import COLOURS, MARKERS
 
 BANDS = "bands, or bars: from the lowest to the highest seed"
-POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
+POINTS = (_Point(1, 0.5, 0.4, 0.6), _Point(2, 0.7, 0.7, 0.7))
 
 
 def made(kind: Kind = "lines", n_lines: int = 2, n_panels: int = 4, x: str = "") -> Drawing:
     """Make a figure up."""
     lines = tuple(Line(f"line {number} of $x_1$", POINTS) for number in range(n_lines))
-    panels = tuple(Panel(f"panel {number}", lines, (Level("full text", 0.8),)) for number in range(n_panels))
+    panels = tuple(Panel(f"panel {number}", lines, (_Level("full text", 0.8),)) for number in range(n_panels))
     return Drawing(FigureConfig(kind, x), panels, ())
 
 
@@ -85,7 +85,7 @@ def test_points_of_too_few_runs_are_hollow_and_the_legend_says_so() -> None:
 
 
 def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
-    panel = Panel("sst", (Line("a", POINTS),), (Level("full text", 0.8, whole=False), Level("random", 0.2)))
+    panel = Panel("sst", (Line("a", POINTS),), (_Level("full text", 0.8, whole=False), _Level("random", 0.2)))
     [legend] = draw(Drawing(FigureConfig(), (panel,), ()), Figure).legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "full text*", "random"]
     assert legend.get_title().get_text() == f"{BANDS}\nwith *: not all runs are done"
@@ -98,8 +98,8 @@ def test_a_flat_line_of_too_few_runs_has_a_star() -> None:
     ("takes", "start", "end"), [(30.0, 30.0, 120.0), (240.0, 240.0, 240.0), (7200.0, 120.0, 120.0)]
 )
 def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float, start: float, end: float) -> None:
-    line = Line("a", (Point(60, 0.5, 0.5, 0.5), Point(120, 0.6, 0.6, 0.6)))
-    panel = Panel("sst", (line,), (Level("ours", 0.7, x=takes), Level("whole", 0.8)))
+    line = Line("a", (_Point(60, 0.5, 0.5, 0.5), _Point(120, 0.6, 0.6, 0.6)))
+    panel = Panel("sst", (line,), (_Level("ours", 0.7, x=takes), _Level("whole", 0.8)))
     figure = draw(Drawing(FigureConfig("evp", "seconds"), (panel,), ()), Figure)
     assert figure.legends[0].get_title().get_text() == "a flat line begins at the time of one run"
     [axes] = figure.axes
@@ -109,7 +109,7 @@ def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float,
 
 
 def test_many_points_are_not_all_marked() -> None:
-    points = tuple(Point(x, 0.5, 0.5, 0.5) for x in range(49))
+    points = tuple(_Point(x, 0.5, 0.5, 0.5) for x in range(49))
     for n_points, step in ((20, 1), (24, 1), (25, 2), (49, 3)):
         [axes] = draw(Drawing(FigureConfig(), (Panel("a", (Line("b", points[:n_points]),)),), ()), Figure).axes
         assert axes.get_lines()[0].get_markevery() == list(range(0, n_points, step))
@@ -141,7 +141,7 @@ def test_what_a_search_shows_may_have_other_names() -> None:
     figure = draw(replace(made("evp", n_panels=1), config=FigureConfig("evp", names=names)), Figure)
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("tries", "expected best score on dev")
     timed = replace(made("evp", n_panels=1), config=FigureConfig("evp", "seconds", names={"seconds": "training"}))
-    assert x_label(timed) == ("training (seconds)", 1.0)
+    assert _x_label(timed) == ("training (seconds)", 1.0)
 
 
 def test_a_single_point_has_a_whisker() -> None:
@@ -155,10 +155,10 @@ def test_a_single_point_has_a_whisker() -> None:
     ("seconds", "unit", "size"), [(5, "seconds", 1), (1200, "minutes", 60), (20_000, "hours", 3600)]
 )
 def test_time_is_told_in_a_unit_that_fits(seconds: float, unit: str, size: float) -> None:
-    panel = Panel("sst", (Line("a", (Point(seconds, 0.5, 0.5, 0.5),)),))
-    found = x_label(Drawing(FigureConfig("evp", "seconds"), (panel,), ()))
+    panel = Panel("sst", (Line("a", (_Point(seconds, 0.5, 0.5, 0.5),)),))
+    found = _x_label(Drawing(FigureConfig("evp", "seconds"), (panel,), ()))
     assert found == (f"{unit} of training", size)
-    assert x_label(made("evp"))[0] == "number of trials"
+    assert _x_label(made("evp"))[0] == "number of trials"
 
 
 def test_endings_say_the_form(tmp_path: Path) -> None:

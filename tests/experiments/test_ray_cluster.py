@@ -17,11 +17,11 @@ from fresh.data.splits import BadRows, DataConfig, Splits
 from fresh.errors import ConfigError
 from fresh.experiments import ray_explain as distributed
 from fresh.experiments import sites
-from fresh.experiments.ray_cluster import ClusterError, Node, check_address, check_version, reason_of, version
+from fresh.experiments.ray_cluster import ClusterError, Node, _check_address, _reason_of, check_version, version
 from fresh.experiments.ray_executor import RayExecutor
-from fresh.experiments.ray_explain import Asked, Explainer, division, explain_on_cluster, read_groups
-from fresh.experiments.sight import look, no_cards, problem_of
-from fresh.experiments.sites import Site, Sites, site_of
+from fresh.experiments.ray_explain import Asked, _division, _Explainer, _read_groups, explain_on_cluster
+from fresh.experiments.sight import _problem_of, look, no_cards
+from fresh.experiments.sites import Site, _site_of, _Sites
 from fresh.experiments.store import RunStore
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -75,12 +75,12 @@ def test_options_that_make_no_sense_are_refused(
 @pytest.mark.parametrize("place", ["head", ":6379", "head:", "head:port", "http://head:6379"])
 def test_an_address_names_a_host_and_a_port(place: str) -> None:
     with pytest.raises(ClusterError, match=f"^{place} is not the address of a Ray cluster"):
-        check_address(place)
+        _check_address(place)
 
 
 def test_a_port_that_cannot_be_is_said() -> None:
     with pytest.raises(ClusterError, match=r"^No Ray cluster answers at 127\.0\.0\.1:70000: "):
-        check_address("127.0.0.1:70000")
+        _check_address("127.0.0.1:70000")
 
 
 def test_a_missing_ray_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,22 +114,22 @@ def test_a_reason_is_a_line_with_a_full_stop() -> None:
     class RemoteError(Exception):
         cause = ModuleNotFoundError("No module named 'fresh'\nmore")
 
-    assert reason_of(RemoteError("a trace")) == "No module named 'fresh'."
-    assert reason_of(RuntimeError("It broke.")) == "It broke."
-    assert reason_of(RuntimeError()) == "RuntimeError."
+    assert _reason_of(RemoteError("a trace")) == "No module named 'fresh'."
+    assert _reason_of(RuntimeError("It broke.")) == "It broke."
+    assert _reason_of(RuntimeError()) == "RuntimeError."
 
 
 def test_a_node_sees_the_folder_of_runs_and_its_locks(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
-    assert problem_of(runs, None, "token") == f"does not see what is written to {tmp_path} here. {SHARED}"
+    assert _problem_of(runs, None, "token") == f"does not see what is written to {tmp_path} here. {SHARED}"
     missing = tmp_path / "data"
-    assert problem_of(runs, missing, "token") == f"has no folder {missing}, which --data-dir names. {SHARED}"
+    assert _problem_of(runs, missing, "token") == f"has no folder {missing}, which --data-dir names. {SHARED}"
     with runs.claimed("token"):
-        assert problem_of(runs, tmp_path, "token") == ""
+        assert _problem_of(runs, tmp_path, "token") == ""
         sight = look(runs, None, "token", "a1", no_cards)
         assert (sight.version, sight.problem, sight.cards) == (version(), "", ())
         assert (tmp_path / "claims/token-a1").is_file()
-    assert problem_of(runs, None, "token") == (
+    assert _problem_of(runs, None, "token") == (
         f"does not see which files in {tmp_path} are locked here. The disk that they share must take locks (flock) "
         "from all of them: docs/how-to/cluster.md says how."
     )
@@ -150,12 +150,12 @@ def test_a_node_is_divided_as_one_machine_is(
     n_cores: int, n_cards: int, cards: tuple[float, ...], expected: tuple[int, int, float]
 ) -> None:
     node = Node("a1", "big", n_cores, n_cards)
-    assert site_of(node, cards) == Site(node, *expected)
+    assert _site_of(node, cards) == Site(node, *expected)
 
 
 @given(st.integers(1, 256), st.integers(0, 16), st.floats(1, 200))
 def test_all_workers_of_a_node_fit_on_it(n_cores: int, n_cards: int, memory: float) -> None:
-    site = site_of(Node("a1", "big", n_cores, n_cards), (memory,) if n_cards else ())
+    site = _site_of(Node("a1", "big", n_cores, n_cards), (memory,) if n_cards else ())
     assert site.n_workers * site.n_cores <= n_cores
     assert (site.card_share > 0) == (n_cards > 0)
     if n_cards:
@@ -187,11 +187,11 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 def test_a_node_that_cannot_work_there_is_refused_at_the_start(nodes: list[Node], tmp_path: Path) -> None:
     expected = rf"^Node big \(10\.0\.0\.1\) does not see what is written to {tmp_path} here\. Name a folder"
     with pytest.raises(ClusterError, match=expected):
-        Sites(Cluster(), RunStore(tmp_path), None, "token").survey()
+        _Sites(Cluster(), RunStore(tmp_path), None, "token").survey()
 
 
 def test_a_node_that_cannot_work_there_is_left_out_later(nodes: list[Node], tmp_path: Path) -> None:
-    found = Sites(Cluster(), RunStore(tmp_path), None, "token")
+    found = _Sites(Cluster(), RunStore(tmp_path), None, "token")
     with found.runs.claimed("token"):
         found.survey()
         assert list(found.open) == ["a1"]
@@ -208,14 +208,14 @@ def test_nodes_that_never_answer_are_named(nodes: list[Node], tmp_path: Path) ->
         r"Perhaps others use all of their cards: see `ray status`\.$"
     )
     with pytest.raises(ClusterError, match=expected):
-        Sites(Cluster(answers=False), RunStore(tmp_path), None, "token").survey()
+        _Sites(Cluster(answers=False), RunStore(tmp_path), None, "token").survey()
 
 
 def test_workers_that_explain_have_a_card_each_or_a_core() -> None:
     nodes = [NODE, Node("b2", "cards", 4, 2)]
-    assert division(nodes, "auto") == (2, {"num_cpus": 1, "num_gpus": 1})
-    assert division(nodes, "cpu") == (12, {"num_cpus": 1})
-    assert division([NODE], "auto") == (8, {"num_cpus": 1})
+    assert _division(nodes, "auto") == (2, {"num_cpus": 1, "num_gpus": 1})
+    assert _division(nodes, "cpu") == (12, {"num_cpus": 1})
+    assert _division([NODE], "auto") == (8, {"num_cpus": 1})
 
 
 def test_too_few_workers_are_refused(tmp_path: Path) -> None:
@@ -238,16 +238,16 @@ def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads and explains in this process, as the nodes of a cluster do."""
     model = Rationalizer.from_pretrained(folder / "model", device="cpu")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(distributed, "load", lambda _files, _device: model)
+    monkeypatch.setattr(distributed, "_load", lambda _files, _device: model)
     monkeypatch.setattr(distributed, "AT_ONCE", 1)
     monkeypatch.setattr(distributed, "connected", lambda _address: nullcontext())
 
     def rows_of(_ray: Any, _files: Any, asked: Asked, _n_workers: Any) -> Iterator[dict[str, Any]]:
-        explainer = Explainer(asked, [])
-        for batch in read_groups({"folder": [str(folder)]}, asked, []):
+        explainer = _Explainer(asked, [])
+        for batch in _read_groups({"folder": [str(folder)]}, asked, []):
             yield {name: value for name, [value] in explainer(batch).items()}
 
-    monkeypatch.setattr(distributed, "rows_of", rows_of)
+    monkeypatch.setattr(distributed, "_rows_of", rows_of)
 
 
 def test_what_is_left_out_is_told_in_the_end(at_once: None, folder: Path) -> None:

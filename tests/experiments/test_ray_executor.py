@@ -17,8 +17,8 @@ from fresh.data.splits import Splits
 from fresh.experiments import sites
 from fresh.experiments.local import LocalExecutor
 from fresh.experiments.ray_cluster import ClusterError
-from fresh.experiments.ray_executor import RayExecutor, WorkerProcess
-from fresh.experiments.run import Done, run_grid
+from fresh.experiments.ray_executor import RayExecutor, _WorkerProcess
+from fresh.experiments.run import _Done, _run_grid
 from fresh.experiments.store import RunStore
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
@@ -79,7 +79,7 @@ def at_home(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     out = tmp_path_factory.mktemp("local")
     engine = LocalExecutor(out, None, n_workers=1)
     engine.n_threads = 1  # as many as a node of the cluster has
-    assert run_grid(grid, out, engine=engine).failures == {}
+    assert _run_grid(grid, out, engine=engine).failures == {}
     return RunStore(out)
 
 
@@ -100,7 +100,7 @@ class Noting(RayExecutor):
 
     nodes: list[str]
 
-    def hire(self) -> WorkerProcess | None:
+    def hire(self) -> _WorkerProcess | None:
         hand = super().hire()
         assert hand is not None
         self.nodes.append(hand.site.node.id)
@@ -111,7 +111,7 @@ class Struck(NamedTuple):
     """A grid of which two runs were done when the worker of the third was killed."""
 
     runs: RunStore
-    done: Done
+    done: _Done
     first_nodes: list[str]
     """The node of each worker that began before, in their order."""
     nodes: list[str]
@@ -143,18 +143,18 @@ def struck(cluster: Any, grid: Path, at_home: RunStore, tmp_path_factory: pytest
         victims.append(victim)
 
     first = noting()
-    assert run_grid(grid.with_name("first.toml"), runs.path, engine=first).failures == {}
+    assert _run_grid(grid.with_name("first.toml"), runs.path, engine=first).failures == {}
     finished = reports(runs)
     second, striker = noting(), threading.Thread(target=strike, daemon=True)
     striker.start()
-    done = run_grid(grid, runs.path, engine=second)
+    done = _run_grid(grid, runs.path, engine=second)
     striker.join()
     [victim] = victims
     return Struck(runs, done, first.nodes, second.nodes, victim, finished)
 
 
 def test_a_grid_is_done_although_a_worker_was_killed_in_the_middle(struck: Struck) -> None:
-    assert struck.done == Done("grid", 3, {})
+    assert struck.done == _Done("grid", 3, {})
     assert not struck.victim.is_running()
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.experiments.refusal import N_SINGLE, Place, impossible, named, numbered
+from fresh.experiments.refusal import N_SINGLE, Place, _named, _numbered, impossible
 
 
 def places(rows: Sequence[str], corpora: Sequence[str], seeds: Sequence[int]) -> list[Place]:
@@ -34,7 +34,7 @@ def test_many_runs_are_named_by_rows_corpora_and_seeds() -> None:
 
 
 def test_corpora_with_other_seeds_are_told_apart() -> None:
-    assert list(named([*places(["ours"], ["sst", "evinf"], [2, 0]), *places(["ours"], ["movies"], [5, 4])])) == [
+    assert list(_named([*places(["ours"], ["sst", "evinf"], [2, 0]), *places(["ours"], ["movies"], [5, 4])])) == [
         "  6 runs, on sst, evinf (seeds 0, 2), movies (seeds 4, 5):",
         "    ours",
     ]
@@ -42,7 +42,7 @@ def test_corpora_with_other_seeds_are_told_apart() -> None:
 
 def test_trials_of_a_row_are_named_together() -> None:
     rows = [f"theirs, trial {number}" for number in range(20)]
-    assert list(named(places([*rows, "ours"], ["sst"], [0]))) == [
+    assert list(_named(places([*rows, "ours"], ["sst"], [0]))) == [
         "  21 runs, on sst (seed 0):",
         "    theirs, trials 0 to 19",
         "    ours",
@@ -59,12 +59,12 @@ def test_trials_of_a_row_are_named_together() -> None:
     ],
 )
 def test_numbers_that_follow_each_other(numbers: list[int], told: str) -> None:
-    assert numbered("seed", numbers) == told
+    assert _numbered("seed", numbers) == told
 
 
 @given(st.sets(st.builds(Place, st.sampled_from("ab"), st.sampled_from("cd"), st.integers(0, 6)), min_size=1))
 def test_as_many_runs_are_told_as_there_are(found: set[Place]) -> None:
-    lines = [line.split() for line in named(sorted(found))]
+    lines = [line.split() for line in _named(sorted(found))]
     heads = [int(line[0]) for line in lines if len(line) > 1 and line[1].startswith("run")]
     assert (sum(heads) if heads else len(lines)) == len(found)
     assert bool(heads) == (len(found) > N_SINGLE)

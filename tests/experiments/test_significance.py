@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fresh.errors import ConfigError
 from fresh.experiments.results import Result
-from fresh.experiments.significance import Question, p_value, read_question, signed, welch_table
+from fresh.experiments.significance import Question, _p_value, read_question, signed, welch_table
 from fresh.metrics.significance import holm, welch
 from made_up_runs import Made, results, seeds
 
@@ -151,7 +151,7 @@ def test_nothing_to_compare_is_refused() -> None:
 
 @pytest.mark.parametrize(("p", "shown"), [(None, "–"), (0.00001, "<.0001"), (0.5, ".5000"), (1.0, "1.0000")])
 def test_p_values_are_written_shortly(p: float | None, shown: str) -> None:
-    assert p_value(p) == shown
+    assert _p_value(p) == shown
 
 
 @pytest.mark.parametrize(

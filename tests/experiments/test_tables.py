@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fresh.errors import ConfigError
 from fresh.experiments.results import read_results, where
 from fresh.experiments.store import RunStore
-from fresh.experiments.tables import Cell, in_order, pivot, relative
+from fresh.experiments.tables import Cell, _in_order, pivot, relative
 from made_up_runs import Made, results, seeds, write
 
 FULL = {"method": "full_text"}
@@ -206,5 +206,5 @@ def test_shares_keep_the_order_of_runs(values: list[float], reference: list[floa
 
 def test_numbers_are_in_order_and_names_as_they_come() -> None:
     labels = [("b", "0.5"), ("a", "–"), ("b", "0.05"), ("a", "0.5")]
-    assert in_order(labels) == (("b", "0.05"), ("b", "0.5"), ("a", "0.5"), ("a", "–"))
-    assert in_order([("10",), ("x",), ("2",)]) == (("10",), ("x",), ("2",))
+    assert _in_order(labels) == (("b", "0.05"), ("b", "0.5"), ("a", "0.5"), ("a", "–"))
+    assert _in_order([("10",), ("x",), ("2",)]) == (("10",), ("x",), ("2",))

@@ -12,7 +12,7 @@ from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.experiments.results import read_results
-from fresh.experiments.run import Done, run_grids
+from fresh.experiments.run import _Done, run_grids
 from fresh.experiments.store import RunStore
 
 ATTENTION = {"name": "ours", "scorer": "attention"}
@@ -46,14 +46,14 @@ def test_what_several_grids_need_is_done_once(
     monkeypatch.setattr(SupportModel, "train_many", train_many)
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     engine = Inline(out)
-    assert run_grids(paths, out, engine=engine) == [Done("first", 1, {}), Done("second", 2, {})]
+    assert run_grids(paths, out, engine=engine) == [_Done("first", 1, {}), _Done("second", 2, {})]
     assert engine.n_expected == 3
     assert len(reports(out)) == 2
     kept = RunStore(out)
     assert [result.row for result in read_results(kept, "first")] == ["ours"]
     assert [result.row for result in read_results(kept, "second")] == ["ours", "longer"]
     together = {result.key: result.figures["macro-F1"] for result in read_results(kept, "second")}
-    assert run(paths[1], "alone") == Done("second", 2, {})
+    assert run(paths[1], "alone") == _Done("second", 2, {})
     alone = {result.key: result.figures["macro-F1"] for result in read_results(RunStore(tmp_path / "alone"), "second")}
     assert together == alone
     assert len(n_trained) == 4  # trained once and read again for the scores, in each of the two folders
@@ -69,8 +69,8 @@ def test_what_fails_is_told_of_every_grid_that_has_it(
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     ours, longer = "toy, ours, seed 0", "toy, longer, seed 0"
     assert run_grids(paths, out, engine=Inline(out)) == [
-        Done("first", 1, {ours: "ValueError: broken"}),
-        Done("second", 2, {ours: "ValueError: broken", longer: "ValueError: broken"}),
+        _Done("first", 1, {ours: "ValueError: broken"}),
+        _Done("second", 2, {ours: "ValueError: broken", longer: "ValueError: broken"}),
     ]
 
 

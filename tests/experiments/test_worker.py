@@ -12,7 +12,7 @@ from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_gri
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.experiments.artifacts import read_scores, support_of
-from fresh.experiments.run import Done
+from fresh.experiments.run import _Done
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Worker
 from fresh.methods.config import FreshConfig
@@ -33,7 +33,7 @@ def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[...
 def epochs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """List whatever network is trained for an epoch."""
     seen: list[str] = []
-    whole = fresh.training.loop.training
+    whole = fresh.training.loop._training
 
     def training(job: fresh.training.loop.TrainingJob) -> Any:
         steps = whole(job)
@@ -52,10 +52,10 @@ def epochs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_is_done_is_never_done_again(grid: Callable[..., Path], tmp_path: Path, epochs: list[str]) -> None:
     path = grid(*TWO)
-    assert run(path) == Done("grid", 2, {})
+    assert run(path) == _Done("grid", 2, {})
     before, n_epochs = reports(tmp_path / "runs"), len(epochs)
     assert epochs == ["support model"] * 2 + ["predictor"] * 4
-    assert run(path) == Done("grid", 2, {})
+    assert run(path) == _Done("grid", 2, {})
     more = grid(*TWO, {"scorer": "gradient"})
     assert run(more).n_runs == 3
     assert epochs[n_epochs:] == ["predictor"] * 2
@@ -73,14 +73,14 @@ def test_a_gate_is_kept_until_it_has_been_cut_in_all_ways(
         run(grid({"method": "lei", "discretizer": "contiguous"}))
         assert len(list((runs.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
     path = grid({"method": "lei", "discretizer": ways})
-    assert run(path) == Done("grid", 2, {})
+    assert run(path) == _Done("grid", 2, {})
     assert epochs == ["lei"] * 2
     assert list((runs.path / "shared").glob("gate-*")) == []
     before = reports(runs.path)
     worker = Worker(runs, None)
     for task in tasks_of(path):  # as somebody does them who planned before others were done
         assert worker.perform(task).status == "done"
-    assert run(path) == Done("grid", 2, {})
+    assert run(path) == _Done("grid", 2, {})
     assert epochs == ["lei"] * 2
     assert reports(runs.path) == before
 
@@ -157,12 +157,12 @@ def test_a_run_that_fails_stays_listed_and_the_rest_goes_on(
         patch.setattr(fresh.experiments.worker, "read_scores", failing(2))
         done = run(path)
     told = {"toy, ours, seed 0": "RuntimeError: not this time"}
-    assert done == Done("grid", 2, told)
-    assert run(path) == Done("grid", 2, told)
+    assert done == _Done("grid", 2, told)
+    assert run(path) == _Done("grid", 2, told)
     runs, key = RunStore(tmp_path / "runs"), keys(path)["toy, ours, seed 0"]
     assert runs.failure(key) == "RuntimeError: not this time"
     assert "read_scores" in (runs.of(key) / "failed.json").read_text(encoding="utf-8")
-    assert run(path, retry=True) == Done("grid", 2, {})
+    assert run(path, retry=True) == _Done("grid", 2, {})
     assert runs.failure(key) is None
 
 

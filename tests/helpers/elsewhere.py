@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 
 from fresh.study.answer import Answer
-from fresh.study.importing.apply import Imported
+from fresh.study.importing.apply import _Imported
 from fresh.study.items import make_plan
 from fresh.study.overview import counted
 from fresh.study.schema import ItemRow
@@ -45,7 +45,7 @@ def answers(store: Store) -> list[tuple[int, Answer]]:
     return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in counted(store)]
 
 
-def told(done: Imported) -> tuple[int, int, list[str]]:
+def told(done: _Imported) -> tuple[int, int, list[str]]:
     """New, there already, left out."""
     return done.n_new, done.n_repeated, done.left_out
 

@@ -13,8 +13,8 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.experiments.executor import TaskEnd
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.plan import Task, plan
-from fresh.experiments.run import Done, run_grid
+from fresh.experiments.plan import Task, _plan
+from fresh.experiments.run import _Done, _run_grid
 from fresh.experiments.store import REPORT, RunStore
 from fresh.experiments.worker import Outcome, Worker
 
@@ -148,14 +148,14 @@ class Inline:
         self.tasks.clear()
 
 
-def run(path: Path, out: str = "runs", **how: Any) -> Done:
+def run(path: Path, out: str = "runs", **how: Any) -> _Done:
     """Do a grid in this process, in a folder beside its file."""
-    return run_grid(path, path.parent / out, engine=Inline(path.parent / out), **how)
+    return _run_grid(path, path.parent / out, engine=Inline(path.parent / out), **how)
 
 
 def tasks_of(path: Path) -> list[Task]:
     """Plan a grid whose corpora are files."""
-    return plan(read_grid(path), None, RunStore(path.parent / "planned"))
+    return _plan(read_grid(path), None, RunStore(path.parent / "planned"))
 
 
 def keys(path: Path) -> dict[str, str]:

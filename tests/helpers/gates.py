@@ -14,7 +14,7 @@ from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.methods import bastings, lei
 from fresh.methods.gate_config import BastingsConfig, GateConfig
-from fresh.methods.joint import Cost, GateOutputs, JointModel, RunningState, follow, make_loss
+from fresh.methods.joint import Cost, GateOutputs, JointModel, RunningState, _follow, _make_loss
 from fresh.nn.batch import Batch
 from fresh.nn.classifier import Output
 from fresh.nn.token_classifier import Kind
@@ -45,7 +45,7 @@ def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointMode
 def loss_of(splits: Splits, config: GateConfig, kind: Kind, cost: Cost) -> Loss:
     """Make the loss of an untrained gate and reader."""
     model, reading = untrained(splits, config, kind)
-    return make_loss(model, reading, splits, config, cost)
+    return _make_loss(model, reading, splits, config, cost)
 
 
 def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, GateOutputs]:
@@ -59,7 +59,7 @@ def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointM
 
     numbers = torch.arange(len(splits.train))
     width = int(reading.pieces.lengths.max())
-    make_loss(model, reading, splits, config, cost)(numbers, width, False)
+    _make_loss(model, reading, splits, config, cost)(numbers, width, False)
     [gated] = seen
     return model, gated
 
@@ -67,15 +67,15 @@ def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointM
 def by_hand(account: RunningState, reader: Any = None) -> JointModel:
     """Make what stands for a gate and a reader where only their moving numbers, or only answers, are wanted."""
     moving = torch.zeros(account.n_numbers)
-    tally = RunningMean(lambda now: follow(moving, account, now), moving.device)
+    tally = RunningMean(lambda now: _follow(moving, account, now), moving.device)
     return cast("JointModel", SimpleNamespace(moving=moving, tally=tally, reader=reader))
 
 
 def account_of(config: GateConfig) -> RunningState:
     """Make what a gate with these settings keeps from step to step."""
     if isinstance(config, BastingsConfig):
-        return RunningState(3, lambda moving, now: bastings.of_late(moving, now, config))
-    return RunningState(2, lei.of_late)
+        return RunningState(3, lambda moving, now: bastings._of_late(moving, now, config))
+    return RunningState(2, lei._of_late)
 
 
 def answering(table: Tensor) -> Any:

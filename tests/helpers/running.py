@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from fastapi import FastAPI
 
-from fresh.web.server import address_of, bind, serving
+from fresh.web.server import _serving, address_of, bind
 
 
 @contextmanager
 def running(app: FastAPI, trusted_proxies: Collection[str] = ()) -> Iterator[str]:
     """Serve an app on a free port and give the address."""
     with bind("127.0.0.1", 0) as taken:
-        server = serving(app, trusted_proxies)
+        server = _serving(app, trusted_proxies)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
         thread.start()
         while not server.started:

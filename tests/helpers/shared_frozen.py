@@ -13,7 +13,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.nn.config import NetworkConfig
 from fresh.nn.tokenizer import Text
-from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
+from fresh.training.config import ClassifierConfig, TrainConfig, _EngineConfig
 from fresh.training.fit import FitRequest
 from fresh.training.loop import RunContext
 from fresh.training.step import Loss
@@ -25,7 +25,7 @@ LABELS = ("neg", "pos")
 def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The loss of every step that is made from here on."""
     found: list[float] = []
-    real = fresh.training.fit.make_loss
+    real = fresh.training.fit._make_loss
 
     def make_loss(*given: Any) -> Loss:
         loss = real(*given)
@@ -49,6 +49,6 @@ def lesson(splits: Splits, folder: Path, context: RunContext, layers: int = 1, *
     """Settings under which the part that learns drops much out."""
     config = ClassifierConfig(
         NetworkConfig(str(folder), layers=layers, dropout=0.3),
-        TrainConfig(epochs=4, batch_size=16, learning_rate=3e-3, device="cpu", engine=EngineConfig(**engine)),
+        TrainConfig(epochs=4, batch_size=16, learning_rate=3e-3, device="cpu", engine=_EngineConfig(**engine)),
     )
     return FitRequest(pairs(splits.train), pairs(splits.dev), LABELS, config, context)

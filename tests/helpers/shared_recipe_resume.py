@@ -1,9 +1,9 @@
 """What tests of recipe resume share with others."""
 
-from fresh.progress import Silent
+from fresh.progress import _Silent
 
 
-class Saying(Silent):
+class Saying(_Silent):
     """Keeps what is said."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import func, select
 
-from fresh.study.annotators import consent, enrol
+from fresh.study.annotators import _enrol, consent
 from fresh.study.answer import Answer
 from fresh.study.schema import AssignmentRow, ItemRow
 from fresh.study.service import next_task, save
@@ -23,7 +23,7 @@ def store(database: str) -> Iterator[Store]:
 
 
 def people(store: Store, n: int) -> list[int]:
-    found = [enrol(store, f"person {number}").id for number in range(n)]
+    found = [_enrol(store, f"person {number}").id for number in range(n)]
     for one in found:
         consent(store, one)
     return found

@@ -7,7 +7,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from fresh.study.annotators import consent, enrol
+from fresh.study.annotators import _enrol, consent
 from fresh.study.answer import Answer
 from fresh.study.overview import records
 from fresh.study.service import next_task, save
@@ -31,7 +31,7 @@ class Load:
 def load(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> Load:
     """Let people answer all that is there, each answer posted twice, over several servers."""
     stores = [open_study(place) for _ in range(n_servers)]
-    people = [enrol(stores[0], f"person {number}").id for number in range(n_people)]
+    people = [_enrol(stores[0], f"person {number}").id for number in range(n_people)]
     for who in people:
         consent(stores[0], who)
     said: Counter[tuple[int, int]] = Counter()
@@ -72,7 +72,7 @@ def answer_until_killed(place: str) -> None:
     """Answer, and tell each answer that was acknowledged."""
     store = open_study(place)
     for number in range(1000):
-        who = enrol(store, f"victim {number}").id
+        who = _enrol(store, f"victim {number}").id
         consent(store, who)
         while (task := next_task(store, who)) is not None:
             save(store, who, task.item, Answer("pos", 1, 1))

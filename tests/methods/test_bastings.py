@@ -9,9 +9,9 @@ from torch import Tensor
 from fresh.attribution.support_model import text_of
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.methods.bastings import LEAST, MOST, by_piece, expected_changes, length_cost, multiplier, through_gate
+from fresh.methods.bastings import LEAST, MOST, _by_piece, _expected_changes, _length_cost, _multiplier, _through_gate
 from fresh.methods.gate_config import BastingsConfig
-from fresh.methods.joint import GateOutputs, JointModel, changes, cross_entropies, kept_share
+from fresh.methods.joint import GateOutputs, JointModel, _kept_share, changes, cross_entropies
 from fresh.nn.batch import NO_WORD
 from fresh.nn.hardkuma import HardKuma
 from fresh.training.distributed import ProcessGroup
@@ -46,7 +46,7 @@ def test_pieces_have_the_numbers_of_their_words(few: Splits, encoders: dict[str,
     kept = some_words(gated)
     numbers = torch.rand(kept.shape, generator=torch.Generator().manual_seed(2)).clamp(min=0.01) * kept
     batch = gated.reduce(kept)
-    found = by_piece(numbers, kept, batch)
+    found = _by_piece(numbers, kept, batch)
     assert found.shape == batch.ids.shape
     for row, owners, own in zip(found, batch.word_of, (row[row > 0] for row in numbers), strict=True):
         wanted = [1.0 if owner == NO_WORD else float(own[owner]) for owner in owners.tolist()]
@@ -66,12 +66,12 @@ def test_numbers_of_1_change_nothing_of_what_is_read(
     config = configured(BastingsConfig, encoders["bert"], layers=layers, long=long, **NO_PRESSURE)
     model, gated = seen_by_gate(few, config, "hardkuma")
     kept = some_words(gated)
-    found = through_gate(model, sure(gated, kept), config)
+    found = _through_gate(model, sure(gated, kept), config)
     wrong = cross_entropies(model.reader, gated.reduce(kept), gated.answers)
     beyond = kept.sum(1) / gated.n_words - 0.2
     assert torch.allclose(found, wrong + config.lagrange_start * beyond, atol=1e-6)
     plain = model.reader.collate(model.reader.words([text_of(item.document) for item in few.train]))
-    everything = through_gate(model, sure(gated, gated.there), config)
+    everything = _through_gate(model, sure(gated, gated.there), config)
     assert torch.allclose(everything, cross_entropies(model.reader, plain, gated.answers), atol=1e-4)
 
 
@@ -81,7 +81,7 @@ def test_a_smaller_number_makes_less_of_a_word(few: Splits, encoders: dict[str, 
     even = GateOutputs(gated.numbers, torch.zeros_like(gated.outputs), gated.n_words, gated.answers, gated.reduce)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        one, other = (through_gate(model, even, config) for _ in range(2))
+        one, other = (_through_gate(model, even, config) for _ in range(2))
     assert not torch.allclose(one, other, atol=1e-4)
 
 
@@ -89,7 +89,7 @@ def test_a_smaller_number_makes_less_of_a_word(few: Splits, encoders: dict[str, 
 def test_the_errors_of_the_reader_reach_the_gate(layers: Any, few: Splits, encoders: dict[str, Path]) -> None:
     config = configured(BastingsConfig, encoders["bert"], layers=layers, lagrange_start=LEAST)
     model, gated = seen_by_gate(few, config, "hardkuma")
-    loss = through_gate(model, gated, config).sum()
+    loss = _through_gate(model, gated, config).sum()
     [gradient] = torch.autograd.grad(loss, gated.outputs)
     assert gradient[gated.there].abs().max() > 1e-6
     assert gradient[~gated.there].abs().sum() == 0
@@ -100,22 +100,22 @@ def test_what_is_too_long_costs_the_multiplier_and_breaks_cost_lambda_2() -> Non
     gated = gated_by(outputs, [4], [0])
     config = BastingsConfig(ratio=0.5, lagrange_start=0.1, lambda_2=2)
     likely = torch.tensor([[1.0, 0, 1, 1]])
-    assert torch.equal(expected_changes(likely, gated), changes(likely, gated.n_words))
-    assert float(multiplier(by_hand(account_of(config)), config)) == pytest.approx(0.1)
+    assert torch.equal(_expected_changes(likely, gated), changes(likely, gated.n_words))
+    assert float(_multiplier(by_hand(account_of(config)), config)) == pytest.approx(0.1)
 
 
 def test_neighbours_differ_as_often_as_their_chances_say() -> None:
     likely = torch.tensor([[0.5, 1.0, 0.0], [0.3, 0.9, 0.2], [0.4, 1.0, 1.0]])
     gated = gated_by(torch.zeros(3, 3, 2), [3, 3, 1], [0, 0, 0])
     second = (0.3 * 0.1 + 0.7 * 0.9 + 0.9 * 0.8 + 0.1 * 0.2) / 2
-    assert expected_changes(likely, gated).tolist() == pytest.approx([(0.5 + 1) / 2, second, 0])
+    assert _expected_changes(likely, gated).tolist() == pytest.approx([(0.5 + 1) / 2, second, 0])
 
 
 def held(model: JointModel, beyond: float, config: BastingsConfig, steps: int) -> list[float]:
     """Follow the multiplier while rationales are so much too long."""
     found: list[float] = []
     for _ in range(steps):
-        found.append(float(multiplier(model, config)))
+        found.append(float(_multiplier(model, config)))
         model.tally.add(torch.tensor([beyond]), torch.tensor([True]))
         model.tally.settle(ProcessGroup())
     return found
@@ -160,7 +160,7 @@ def test_the_multiplier_stays_within_its_bounds(two_sided: bool, beyond: float, 
 def test_length_costs_a_multiple_and_from_both_sides_a_square_of_its_mean(two_sided: bool, costs: list[float]) -> None:
     config = BastingsConfig(lagrange_start=0.2, lagrange_square=4, two_sided=two_sided)
     gated = gated_by(torch.zeros(2, 3, 2), [3, 3], [0, 0])
-    found = length_cost(by_hand(account_of(config)), gated, torch.tensor([0.3, -0.1]), config)
+    found = _length_cost(by_hand(account_of(config)), gated, torch.tensor([0.3, -0.1]), config)
     assert found.tolist() == pytest.approx(costs, abs=1e-7)
 
 
@@ -171,13 +171,13 @@ def test_one_sided_the_multiplier_never_shrinks(two_sided: bool, few: Splits, en
     nothing = sure(gated, torch.zeros_like(gated.there))
     losses = []
     for _ in range(3):
-        losses.append(through_gate(model, nothing, config))
+        losses.append(_through_gate(model, nothing, config))
         model.tally.settle(ProcessGroup())
     grown = float(model.moving[1])
     assert grown == pytest.approx(3 * 0.5 * -0.2) if two_sided else grown == 0
     assert torch.isfinite(torch.stack(losses)).all()
     for _ in range(9):
-        through_gate(model, sure(gated, gated.there), config)
+        _through_gate(model, sure(gated, gated.there), config)
         model.tally.settle(ProcessGroup())
     assert float(model.moving[1]) > grown
 
@@ -216,6 +216,6 @@ def test_a_gate_keeps_the_words_whose_number_is_not_0(
     with torch.no_grad():
         model.gate.head.out.weight.zero_()
         model.gate.head.out.bias.copy_(torch.tensor([math.log(math.expm1(shape)) for shape in (a, b)]))
-    found = kept_share(model.gate, [example.document for example in few.dev])
+    found = _kept_share(model.gate, [example.document for example in few.dev])
     assert found == pytest.approx(share, abs=0.01)
     assert found != pytest.approx(float(HardKuma(torch.tensor(a), torch.tensor(b)).mean()), abs=0.1)

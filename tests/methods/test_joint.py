@@ -19,8 +19,8 @@ from fresh.document import Document, Example, Mask
 from fresh.errors import DataError
 from fresh.methods import lei
 from fresh.methods.gate_config import BastingsConfig, LeiConfig
-from fresh.methods.joint import GateOutputs, JointModel, changes, collapse, finished
-from fresh.methods.lei import draw, expected, regulariser
+from fresh.methods.joint import GateOutputs, JointModel, _collapse, changes, finished
+from fresh.methods.lei import _expected, _regulariser, draw
 from fresh.nn.batch import NO_WORD
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
@@ -46,7 +46,7 @@ def few(toy: Splits) -> Splits:
 
 def test_words_beyond_the_ratio_and_breaks_cost_what_the_paper_says() -> None:
     kept = torch.tensor([[1.0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]])
-    found = regulariser(kept, torch.tensor([4, 1, 3, 4]), LeiConfig(ratio=0.5, lambda_1=2, lambda_2=3))
+    found = _regulariser(kept, torch.tensor([4, 1, 3, 4]), LeiConfig(ratio=0.5, lambda_1=2, lambda_2=3))
     # Beyond the ratio: 1/4, 1/2, none, 1/2. Breaks: 2 of 3, none of a word alone, 1 of 2 but none at padding, none.
     assert found.tolist() == pytest.approx([0.5 + 2, 1 + 0, 0 + 1.5, 1 + 0])
 
@@ -57,7 +57,7 @@ def test_each_document_costs_what_it_costs_alone(rows: list[list[bool]], ratio: 
     for number, row in enumerate(rows):
         kept[number, : len(row)] = torch.tensor(row)
     config = LeiConfig(ratio=ratio, lambda_1=0.7, lambda_2=0.3)
-    found = regulariser(kept, torch.tensor([len(row) for row in rows]), config)
+    found = _regulariser(kept, torch.tensor([len(row) for row in rows]), config)
     for cost, row in zip(found.tolist(), rows, strict=True):
         beyond = max(0.0, sum(row) / len(row) - ratio)
         breaks = sum(one != other for one, other in itertools.pairwise(row)) / max(1, len(row) - 1)
@@ -77,12 +77,12 @@ def settled(model: JointModel, cost: float) -> None:
 
 def test_a_draw_is_compared_with_what_draws_have_cost_of_late() -> None:
     model = by_hand(account_of(PAYING))
-    assert expected(model, torch.tensor(2.0)) == 2
+    assert _expected(model, torch.tensor(2.0)) == 2
     settled(model, 2)
-    assert expected(model, torch.tensor(5.0)) == 2
+    assert _expected(model, torch.tensor(5.0)) == 2
     settled(model, 5)
     assert model.moving.tolist() == pytest.approx([0.9 * 2 + 0.1 * 5, 2])
-    assert expected(model, torch.tensor(0.0)) == pytest.approx(2.3)
+    assert _expected(model, torch.tensor(0.0)) == pytest.approx(2.3)
 
 
 # REINFORCE
@@ -98,7 +98,7 @@ def exact_gradient() -> Tensor:
     kept = torch.tensor(list(itertools.product((0.0, 1.0), repeat=3)))
     likely = torch.distributions.Bernoulli(logits=logits).log_prob(kept).sum(1).exp()  # type: ignore[no-untyped-call]
     wrong = functional.cross_entropy(TABLE, torch.ones(8, dtype=torch.int64), reduction="none")
-    costs = wrong + regulariser(kept, torch.full((8,), 3), PAYING)
+    costs = wrong + _regulariser(kept, torch.full((8,), 3), PAYING)
     [gradient] = torch.autograd.grad((likely * costs).sum(), logits)
     return gradient
 
@@ -256,7 +256,7 @@ EVERYTHING = NOTHING.replace("next to nothing (0.0%", "nearly everything (100.0%
     ],
 )
 def test_a_gate_that_says_nothing_is_found_out(share: float, ratio: float, told: str | None) -> None:
-    assert collapse(share, ratio) == told
+    assert _collapse(share, ratio) == told
 
 
 @pytest.mark.parametrize(("bias", "told"), [(-20, NOTHING), (20, EVERYTHING)])

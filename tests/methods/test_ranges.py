@@ -131,7 +131,7 @@ def test_each_epoch_reads_the_next_version(n_versions: int, n_each: int, epoch: 
 
 def test_a_predictor_reads_one_version_an_epoch(quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    real = fresh.training.fit.make_loss
+    real = fresh.training.fit._make_loss
 
     def noting(*given: Any) -> Loss:
         loss = real(*given)

@@ -11,7 +11,7 @@ from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.errors import ConfigError, DataError
-from fresh.methods.config import CutConfig, FreshConfig, TaggerConfig
+from fresh.methods.config import CutConfig, FreshConfig, _TaggerConfig
 from fresh.methods.fresh import train, train_and_mark
 from fresh.nn.config import NetworkConfig
 from fresh.rationalizer import Rationalizer
@@ -108,7 +108,7 @@ def test_people_must_have_marked_something_before_a_tagger_learns_from_them(
 )
 def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
-        TaggerConfig(**settings)
+        _TaggerConfig(**settings)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expec
         ({"folds": 0}, "folds must be at least 1, got 0."),
         ({"folds": 2, "scorer": "random"}, "folds are of no use to random words: leave them out."),
         (
-            {"discretizer": "threshold", "tagging": TaggerConfig(tagger=True)},
+            {"discretizer": "threshold", "tagging": _TaggerConfig(tagger=True)},
             "Scores of a tagger run from 0 to 1 and those of a scorer do not, so that no cutoff serves both: choose "
             "another discretizer than threshold.",
         ),
@@ -126,11 +126,11 @@ def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expec
             "Random words are drawn from whole documents: take long=stagger or long=chunk.",
         ),
         (
-            {"scorer": "random", "tagging": TaggerConfig(tagger=True)},
+            {"scorer": "random", "tagging": _TaggerConfig(tagger=True)},
             "A tagger cannot learn to find random words: choose another scorer.",
         ),
         (
-            {"scorer": "random", "tagging": TaggerConfig(distil=True)},
+            {"scorer": "random", "tagging": _TaggerConfig(distil=True)},
             "A tagger cannot learn to find random words: choose another scorer.",
         ),
         (
@@ -155,7 +155,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], expec
 
 
 def test_people_can_teach_a_tagger_whatever_the_scorer() -> None:
-    assert FreshConfig(scorer="random", tagging=TaggerConfig(tagger=True, human=1)).tagging.tags
+    assert FreshConfig(scorer="random", tagging=_TaggerConfig(tagger=True, human=1)).tagging.tags
 
 
 NOT_NUMBERS = "ratio must be a number, or two as in 0.05:0.5, got {!r}."

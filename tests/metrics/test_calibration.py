@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
-from fresh.metrics.classification import Bin, brier_score, brier_scores, calibration, confusion
+from fresh.metrics.classification import Bin, _brier_score, brier_scores, calibration, confusion
 from fresh.rationale import Prediction
 
 LABELS = ("neg", "pos", "mixed")
@@ -72,12 +72,12 @@ def test_answers_that_are_as_good_as_they_claim_have_no_error() -> None:
 def test_brier_score_by_hand() -> None:
     predictions = [Prediction("a", {"a": 0.5, "b": 0.3, "c": 0.2}), Prediction("a", {"a": 1.0, "b": 0.0, "c": 0.0})]
     assert brier_scores(["b", "a"], predictions).tolist() == pytest.approx([0.25 + 0.49 + 0.04, 0])
-    assert brier_score(["b", "a"], predictions) == pytest.approx(0.39)
+    assert _brier_score(["b", "a"], predictions) == pytest.approx(0.39)
 
 
 def test_the_worst_brier_score_is_two_also_for_a_label_nobody_knows() -> None:
-    assert brier_score(["neg"], [Prediction("pos", {"pos": 1.0, "neg": 0.0})]) == 2
-    assert brier_score(["new"], [Prediction("pos", {"pos": 1.0, "neg": 0.0})]) == 2
+    assert _brier_score(["neg"], [Prediction("pos", {"pos": 1.0, "neg": 0.0})]) == 2
+    assert _brier_score(["new"], [Prediction("pos", {"pos": 1.0, "neg": 0.0})]) == 2
 
 
 @given(answered())
@@ -116,7 +116,7 @@ def test_a_label_without_a_place_is_refused() -> None:
 @pytest.mark.parametrize("share", [float("nan"), 1.1, -0.1])
 def test_what_is_no_probability_is_refused(share: float) -> None:
     wrong = [sure(0.5), Prediction("pos", {"pos": share})]
-    for measure in (calibration, brier_score):
+    for measure in (calibration, _brier_score):
         with pytest.raises(ValueError, match="probability") as caught:
             measure(["pos", "pos"], wrong)
         assert str(caught.value) == (
@@ -130,6 +130,6 @@ def test_no_bins_are_refused() -> None:
 
 
 def test_unequal_lengths_are_refused() -> None:
-    for measure in (calibration, brier_score):
+    for measure in (calibration, _brier_score):
         with pytest.raises(ValueError, match=r"^There are 2 gold labels but 1 predicted ones\. Give one each\.$"):
             measure(["pos", "pos"], [sure(0.5)])

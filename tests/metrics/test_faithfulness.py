@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, aopc, faithfulness
+from fresh.metrics.faithfulness import AOPC_RATIOS, Readings, _faithfulness, aopc
 from fresh.rationale import Prediction
 
 
@@ -19,7 +19,7 @@ def answers(*positives: float) -> list[Prediction]:
 
 
 def test_drops_are_those_of_the_label_of_the_full_text() -> None:
-    found = faithfulness(Readings(answers(0.9, 0.2), answers(0.8, 0.5), answers(0.4, 0.1)))
+    found = _faithfulness(Readings(answers(0.9, 0.2), answers(0.8, 0.5), answers(0.4, 0.1)))
     assert found.sufficiency.tolist() == pytest.approx([0.1, 0.3])
     assert found.comprehensiveness.tolist() == pytest.approx([0.5, -0.1])
     assert (found.mean_sufficiency, found.mean_comprehensiveness) == pytest.approx((0.2, 0.2))
@@ -45,14 +45,14 @@ def test_the_mean_is_the_same_over_documents_or_lengths_first(read: list[list[fl
     }
     found = aopc(by_ratio)
     assert found.overall.mean_sufficiency == pytest.approx(np.mean([one.mean_sufficiency for one in found.at.values()]))
-    one = faithfulness(by_ratio[0.01])
+    one = _faithfulness(by_ratio[0.01])
     assert aopc({0.01: by_ratio[0.01]}).overall.sufficiency.tolist() == one.sufficiency.tolist()
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_readings_like_the_full_text_lose_nothing(positives: list[float]) -> None:
     same = answers(*positives)
-    found = faithfulness(Readings(same, same, same))
+    found = _faithfulness(Readings(same, same, same))
     assert not found.sufficiency.any()
     assert not found.comprehensiveness.any()
 
@@ -80,7 +80,7 @@ def test_lengths_must_have_the_same_documents() -> None:
 def test_a_model_of_other_labels_is_refused() -> None:
     full, other = answers(0.9), [Prediction("good", {"good": 0.6, "bad": 0.4})]
     with pytest.raises(ValueError, match="label") as caught:
-        faithfulness(Readings(full, full, other))
+        _faithfulness(Readings(full, full, other))
     assert str(caught.value) == (
         "The full text was given the label 'pos', which the other reading does not know; it has: good, bad. "
         "Compare models of the same labels."

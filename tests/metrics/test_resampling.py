@@ -18,7 +18,7 @@ from fresh.metrics.bootstrap import (
 )
 from fresh.metrics.classification import class_scores
 from fresh.metrics.estimate import Interval
-from fresh.metrics.resampling import Kinds, Members, Numbers, draw_rows, number_texts, share_texts, sum_by_text
+from fresh.metrics.resampling import Kinds, Numbers, _Members, draw_rows, number_texts, share_texts, sum_by_text
 from fresh.metrics.significance import Comparison, compare_accuracy, compare_macro_f1
 
 CLASSES = st.integers(0, 2)
@@ -191,7 +191,7 @@ def test_intervals_over_shared_texts_cover_what_they_promise() -> None:
 
 @given(st.lists(st.integers(-2, 3), min_size=1, max_size=9), st.integers(0, 99))
 def test_a_draw_holds_whole_texts(texts: list[int], seed: int) -> None:
-    rows = Members.of(np.array(texts)).take(np.array([0, 0]))
+    rows = _Members.of(np.array(texts)).take(np.array([0, 0]))
     least = [row for row, text in enumerate(texts) if text == min(texts)]
     assert rows.tolist() == [*least, *least]
     [drawn] = draw_rows(len(texts), 1, seed, texts)

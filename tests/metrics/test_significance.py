@@ -11,13 +11,13 @@ from fresh.errors import MissingExtraError
 from fresh.metrics.classification import macro_f1
 from fresh.metrics.resampling import Kinds, Numbers
 from fresh.metrics.significance import (
-    Adjusted,
-    Swaps,
     Welch,
+    _Adjusted,
+    _sign_test,
+    _Swaps,
     compare_accuracy,
     compare_macro_f1,
     holm,
-    sign_test,
     welch,
 )
 
@@ -78,7 +78,7 @@ def test_a_comparison_turns_round(triples: list[tuple[int, int, int]]) -> None:
 def test_the_sign_test_equals_scipy(n_first: int, n_second: int) -> None:
     total = n_first + n_second
     expected = stats.binomtest(n_first, total).pvalue if total else 1.0
-    assert sign_test(n_first, n_second) == pytest.approx(expected)
+    assert _sign_test(n_first, n_second) == pytest.approx(expected)
 
 
 def test_models_that_agree_do_not_differ() -> None:
@@ -100,7 +100,7 @@ def some_models(n: int, n_classes: int, chances: tuple[float, float], seed: int)
 def test_random_swaps_come_close_to_all_of_them() -> None:
     gold, first, second = some_models(40, 2, (0.8, 0.5), seed=3)
     exact = compare_macro_f1(gold, first, second, 2)
-    sampled = Swaps.of(Kinds.of(gold, first, second), 2).sampled_p(seed=0)
+    sampled = _Swaps.of(Kinds.of(gold, first, second), 2).sampled_p(seed=0)
     assert exact.exact
     assert 0.005 < exact.p < 0.5
     assert sampled == pytest.approx(exact.p, abs=4 * math.sqrt(exact.p / 10_000))
@@ -205,10 +205,10 @@ def test_welch_says_which_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_holm_by_hand() -> None:
     found = holm({"a": 0.0625, "b": 0.25, "c": 0.1875, "d": 0.03125})
     assert found == [
-        Adjusted("a", 0.0625, 0.1875, 4, "Holm"),
-        Adjusted("b", 0.25, 0.375, 4, "Holm"),
-        Adjusted("c", 0.1875, 0.375, 4, "Holm"),
-        Adjusted("d", 0.03125, 0.125, 4, "Holm"),
+        _Adjusted("a", 0.0625, 0.1875, 4, "Holm"),
+        _Adjusted("b", 0.25, 0.375, 4, "Holm"),
+        _Adjusted("c", 0.1875, 0.375, 4, "Holm"),
+        _Adjusted("d", 0.03125, 0.125, 4, "Holm"),
     ]
     assert holm({}) == []
 

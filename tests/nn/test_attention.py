@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.models.modernbert.modeling_modernbert import ModernBertAttention
 
-from fresh.nn.attention import OpenLayer, OpenModernBert, Rows, entering_and_leaving, open_layer
+from fresh.nn.attention import OpenLayer, Rows, _entering_and_leaving, _OpenModernBert, open_layer
 from fresh.nn.encoder import Encoder, load_encoder
 from fresh.nn.tokenizer import positions_of
 from tiny import ARCHITECTURES, SHAPE, bert_tokenizer
@@ -61,7 +61,7 @@ def ordinary(encoder: Encoder, layer: int) -> Read:
     ids, mask, positions = batch_for(encoder)
     read = partial(encoder.model, ids, attention_mask=mask, position_ids=positions, output_attentions=True)
     out: list[Any] = []
-    hidden, output = entering_and_leaving(encoder.layers[layer], lambda: out.append(read()))
+    hidden, output = _entering_and_leaving(encoder.layers[layer], lambda: out.append(read()))
     return Read(hidden, output, out[0].attentions[layer])
 
 
@@ -154,7 +154,7 @@ def test_dropout_is_where_the_ordinary_layer_has_it(
     found = opened(encoder, 0)
     layer = encoder.layers[0].train()
     set_rates(layer, 0.0)
-    if isinstance(found, OpenModernBert):
+    if isinstance(found, _OpenModernBert):
         found.attention.out_drop = nn.Dropout(0.0)
     places = [module for module in layer.modules() if isinstance(module, (nn.Dropout, ModernBertAttention))]
     for place in places[number : number + 1]:  # DistilBERT has two
@@ -258,7 +258,7 @@ def test_a_layer_that_only_looks_alike_is_not_understood(layer: int, encoders: d
 
 
 def test_a_window_of_another_size_is_noticed(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OpenModernBert, "window", 5)
+    monkeypatch.setattr(_OpenModernBert, "window", 5)
     assert open_layer(load(encoders["modernbert"]), 0) is None
 
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.nn import attention_dropout as dropped
-from fresh.nn.attention_dropout import Dropped, attend, parts
+from fresh.nn.attention_dropout import _Dropped, _parts, attend
 from fresh.nn.encoder import load_encoder
 from fresh.nn.fast_layers import STEPS, drawn
 from fresh.training.config import ClassifierConfig
@@ -82,7 +82,7 @@ def test_with_all_weights_kept_it_is_torchs_attention(shape: tuple[int, int, int
     everything = torch.ones(*shape[:3], shape[2], dtype=torch.bool)
 
     def ours(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        out: Tensor = Dropped.apply(query * shape[-1] ** -0.5, key, value, None, everything)  # type: ignore[no-untyped-call]
+        out: Tensor = _Dropped.apply(query * shape[-1] ** -0.5, key, value, None, everything)  # type: ignore[no-untyped-call]
         return out
 
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +103,7 @@ def test_each_head_of_each_text_comes_once_and_there_is_room_for_each_part(
     times = torch.zeros(*shape[:2], dtype=torch.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dropped, "ROOM", room)
-        for part in parts(torch.Size(shape)):
+        for part in _parts(torch.Size(shape)):
             times[part] += 1
             n_at_once = times[part].numel()
             assert n_at_once == 1 or n_at_once * shape[2] * shape[3] <= room

@@ -11,7 +11,7 @@ import shared_corpora
 from fresh.attribution.support_model import text_of
 from fresh.data.corpora import CORPORA
 from fresh.nn.batch import IntArray
-from fresh.nn.batching import BatchSpec, batches_by_budget, bucketed_batches, padding_share, round_up_length
+from fresh.nn.batching import BatchSpec, _batches_by_budget, _round_up_length, bucketed_batches, padding_share
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import WordTokenizer
 
@@ -31,7 +31,7 @@ def spread(n_texts: int, middle: float, width: float) -> IntArray:
 
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
 def test_batches_are_a_partition_within_two_budgets(lengths: list[int], budget: int, squared: int) -> None:
-    batches = list(batches_by_budget(lengths, budget, squared))
+    batches = list(_batches_by_budget(lengths, budget, squared))
     assert sorted(int(number) for batch in batches for number in batch) == list(range(len(lengths)))
     for batch in batches:
         longest = max(lengths[number] for number in batch)
@@ -40,7 +40,7 @@ def test_batches_are_a_partition_within_two_budgets(lengths: list[int], budget: 
 
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
 def test_no_two_neighbouring_batches_would_fit_into_one(lengths: list[int], budget: int, squared: int) -> None:
-    batches = list(batches_by_budget(lengths, budget, squared))
+    batches = list(_batches_by_budget(lengths, budget, squared))
     for batch, _ in itertools.pairwise(batches):
         longest = max(lengths[number] for number in batch)
         n_pieces = (len(batch) + 1) * longest
@@ -49,7 +49,7 @@ def test_no_two_neighbouring_batches_would_fit_into_one(lengths: list[int], budg
 
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
 def test_the_longest_texts_are_read_first(lengths: list[int], budget: int, squared: int) -> None:
-    batches = batches_by_budget(lengths, budget, squared)
+    batches = _batches_by_budget(lengths, budget, squared)
     assert [lengths[number] for batch in batches for number in batch] == sorted(lengths, reverse=True)
 
 
@@ -58,20 +58,20 @@ def test_the_longest_texts_are_read_first(lengths: list[int], budget: int, squar
 
 @given(st.integers(1, 100_000))
 def test_a_width_is_at_least_the_length_and_little_more(length: int) -> None:
-    more = round_up_length(length) - length
+    more = _round_up_length(length) - length
     assert 0 <= more * (8 if length <= 128 else 32) < length
-    assert round_up_length(round_up_length(length)) == round_up_length(length)
+    assert _round_up_length(_round_up_length(length)) == _round_up_length(length)
 
 
 def test_longer_texts_have_no_smaller_widths() -> None:
-    widths = [round_up_length(length) for length in range(1, 5000)]
+    widths = [_round_up_length(length) for length in range(1, 5000)]
     assert widths == sorted(widths)
 
 
 def test_widths_are_few() -> None:
-    assert {round_up_length(length) for length in range(65, 129)} == {72, 80, 88, 96, 104, 112, 120, 128}
-    assert {round_up_length(length) for length in range(257, 513)} == {256 + 8 * step for step in range(1, 33)}
-    assert [round_up_length(length) for length in (1, 2, 9, 16, 17, 33, 129)] == [1, 2, 9, 16, 18, 36, 132]
+    assert {_round_up_length(length) for length in range(65, 129)} == {72, 80, 88, 96, 104, 112, 120, 128}
+    assert {_round_up_length(length) for length in range(257, 513)} == {256 + 8 * step for step in range(1, 33)}
+    assert [_round_up_length(length) for length in (1, 2, 9, 16, 17, 33, 129)] == [1, 2, 9, 16, 18, 36, 132]
 
 
 # Dealing
@@ -93,7 +93,7 @@ def test_a_batch_says_what_it_is(lengths: list[int], batch_size: int, seed: int)
         found = [lengths[number] for number in batch.numbers]
         assert batch.longest == max(found)
         assert batch.dense == (len(set(found)) == 1)
-        assert batch.longest <= batch.width == round_up_length(batch.width)
+        assert batch.longest <= batch.width == _round_up_length(batch.width)
         assert len(batch.numbers) <= batch.n_texts
 
 

@@ -16,7 +16,7 @@ from transformers import AutoConfig
 
 from fresh.errors import EncoderError
 from fresh.nn import encoder as encoder_module
-from fresh.nn.encoder import BUNDLED, check_digest, load_encoder
+from fresh.nn.encoder import BUNDLED, _check_digest, load_encoder
 from tiny import ARCHITECTURES, WIDTH, build, write_pooling
 from weights import Change, prefixed, renamed, rewrite, with_more, with_number, without
 
@@ -55,9 +55,9 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"abc")
     found = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # SHA-256's own test vector
-    check_digest(path, found)
+    _check_digest(path, found)
     with pytest.raises(EncoderError) as caught:
-        check_digest(path, "0" * 64)
+        _check_digest(path, "0" * 64)
     assert str(caught.value) == (
         f"The weights {path} have the SHA-256 digest {found}, expected {'0' * 64}. "
         "They are damaged or not the ones this version was made for: install the package again."
@@ -104,7 +104,7 @@ def test_the_base_size_encoder_is_joined_once(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     encoder = load_encoder("mpnet")
     assert (encoder.width, len(encoder.layers), encoder.pooling) == (768, 12, "mean")
-    monkeypatch.setattr(encoder_module, "mpnet_pieces", lambda: pytest.fail("joined again"))
+    monkeypatch.setattr(encoder_module, "_mpnet_pieces", lambda: pytest.fail("joined again"))
     assert BUNDLED["mpnet"]().parent == tmp_path / ".cache" / "fresh"
 
 

@@ -17,7 +17,7 @@ import fresh.pipeline
 import small
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, EncoderError
-from fresh.nn.encoder import commit_of, load_encoder, pinned
+from fresh.nn.encoder import _commit_of, load_encoder, pinned
 from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -42,15 +42,15 @@ def hub(encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (place / "refs" / "main").write_text(OLD, encoding="utf-8")
     (place / "refs" / "v2").write_text(NEW, encoding="utf-8")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
-    commit_of.cache_clear()
+    _commit_of.cache_clear()
     yield place
-    commit_of.cache_clear()
+    _commit_of.cache_clear()
 
 
 def move_main(hub: Path) -> None:
     """Have somebody push to the hub, before another process looks."""
     (hub / "refs" / "main").write_text(NEW, encoding="utf-8")
-    commit_of.cache_clear()
+    _commit_of.cache_clear()
 
 
 def number_in(model: torch.nn.Module) -> float:

@@ -5,11 +5,11 @@ from torch import nn
 from fresh.nn.fast_layers import (
     FEW,
     QuickDropout,
-    QuickEmbedding,
     QuickLinear,
-    rows_by_product,
+    _QuickEmbedding,
+    _rows_by_product,
+    _with_bias,
     swap_fast_layers,
-    with_bias,
 )
 
 
@@ -75,7 +75,7 @@ def test_rows_of_a_table_by_a_product_are_the_same_and_learn_the_same(precise: t
     table, numbers = torch.randn(3, 5).to(precise).requires_grad_(), torch.tensor([[0, 2, 2], [1, 0, 2]])
     weights = torch.randn(2, 3, 5).to(precise)
     with torch.autocast("cpu", torch.bfloat16):  # which must not round what a table holds
-        found = rows_by_product(numbers, table)
+        found = _rows_by_product(numbers, table)
     expected = nn.functional.embedding(numbers, table)
     assert torch.equal(found, expected)
     assert found.dtype == precise
@@ -90,7 +90,7 @@ def test_a_bias_that_learns_by_a_product_learns_the_same(shape: tuple[int, ...],
     layer, values = nn.Linear(3, 7), torch.randn(shape, requires_grad=True)
     learning = (values, layer.weight, layer.bias)
     with torch.autocast("cpu", torch.bfloat16, enabled=coarse):
-        found, expected = with_bias(*learning), layer(values)
+        found, expected = _with_bias(*learning), layer(values)
     assert torch.equal(found, expected)
     weights = torch.randn(expected.shape)
     ours, theirs = (torch.autograd.grad((out.float() * weights).sum(), learning) for out in (found, expected))
@@ -104,7 +104,7 @@ def test_what_a_linear_layer_puts_out_may_be_changed_in_place() -> None:
     torch.manual_seed(0)
     layer, values = nn.Linear(3, 7), torch.randn(2, 5, 3, requires_grad=True)
     learning = (values, layer.weight, layer.bias)
-    found, expected = with_bias(*learning), layer(values)
+    found, expected = _with_bias(*learning), layer(values)
     found /= 2
     ours, theirs = (torch.autograd.grad(out.square().sum(), learning) for out in (found, expected / 2))
     for one, other in zip(ours, theirs, strict=True):
@@ -124,7 +124,7 @@ def test_tables_of_few_rows_are_quickened_and_no_others() -> None:
     weights = [table.weight.detach().clone() for table in tables]
     network = nn.Sequential(*tables)
     swap_fast_layers(network)
-    assert [type(table) for table in network] == [QuickEmbedding, nn.Embedding, nn.Embedding]
+    assert [type(table) for table in network] == [_QuickEmbedding, nn.Embedding, nn.Embedding]
     assert all(torch.equal(now, before) for now, before in zip(network.parameters(), weights, strict=True))
     assert torch.equal(network[0](torch.tensor([1, 0])), weights[0][[1, 0]])
     assert network[0].weight.requires_grad

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fresh.nn.batch import NO_WORD, Layout
-from fresh.nn.heads import RECURRENT, AttentiveHead, Recurrent, TokenHead, pool_words, word_mask
+from fresh.nn.heads import RECURRENT, AttentiveHead, TokenHead, _pool_words, _Recurrent, word_mask
 from shared_by_word import both_ways
 
 WIDE = 5
@@ -45,9 +45,9 @@ def weighing() -> AttentiveHead:
     return head
 
 
-def recurrent() -> Recurrent:
-    found = made(Recurrent, WIDE)
-    assert isinstance(found, Recurrent)
+def recurrent() -> _Recurrent:
+    found = made(_Recurrent, WIDE)
+    assert isinstance(found, _Recurrent)
     return found
 
 
@@ -68,7 +68,7 @@ def owners(draw: st.DrawFn) -> list[int]:
 def test_a_word_has_the_largest_values_of_its_pieces(texts: list[list[int]], seed: int, shift: float) -> None:
     layout = layout_of(texts)
     hidden = numbers(*layout.mask.shape, WIDE, seed=seed) + shift
-    words, n_words = pool_words(hidden, layout)
+    words, n_words = _pool_words(hidden, layout)
     assert words.shape == hidden.shape
     assert n_words.tolist() == [len(set(text) - {NO_WORD}) for text in texts]
     for row, text in enumerate(texts):
@@ -80,7 +80,7 @@ def test_a_word_has_the_largest_values_of_its_pieces(texts: list[list[int]], see
 
 def test_the_piece_that_was_taken_learns_and_no_other() -> None:
     hidden = torch.tensor([[[9.0], [1.0], [3.0], [9.0], [2.0], [-5.0], [9.0]]], requires_grad=True)
-    words, _ = pool_words(hidden, layout_of([[NO_WORD, 0, 0, NO_WORD, 0, 1, NO_WORD]]))
+    words, _ = _pool_words(hidden, layout_of([[NO_WORD, 0, 0, NO_WORD, 0, 1, NO_WORD]]))
     words.sum().backward()  # type: ignore[no-untyped-call]
     assert words[0, :2].flatten().tolist() == [3, -5]
     assert hidden.grad is not None
@@ -92,7 +92,7 @@ def test_pieces_learn_what_they_learn_by_torchs_own_largest_values(texts: list[l
     layout = layout_of(texts)
     hidden = numbers(*layout.mask.shape, WIDE, seed=seed).double().requires_grad_()
     weights = numbers(*hidden.shape, seed=seed + 1).double()
-    words, _ = pool_words(hidden, layout)
+    words, _ = _pool_words(hidden, layout)
     expected = torch.zeros_like(hidden)
     for row, text in enumerate(texts):
         for word in set(text) - {NO_WORD}:
@@ -105,7 +105,7 @@ def test_pieces_learn_what_they_learn_by_torchs_own_largest_values(texts: list[l
 
 def test_of_pieces_that_are_equally_large_the_first_learns() -> None:
     hidden = torch.tensor([[[1.0], [2.0], [2.0], [2.0]]], requires_grad=True)
-    words, _ = pool_words(hidden, layout_of([[0, 0, 0, 1]]))
+    words, _ = _pool_words(hidden, layout_of([[0, 0, 0, 1]]))
     (found,) = torch.autograd.grad(words.sum(), hidden)
     assert found.flatten().tolist() == [0, 1, 0, 1]
 
@@ -188,7 +188,7 @@ def test_words_are_weighed_and_nothing_else() -> None:
 def test_the_weighing_head_by_hand() -> None:
     head, layout = weighing(), layout_of(TEXTS[:1])
     hidden = numbers(1, layout.mask.shape[1], WIDE)
-    words, _ = pool_words(hidden, layout)
+    words, _ = _pool_words(hidden, layout)
     read = both_ways(head.recurrent)(words[:, :3])[0][0]  # (words, 2 * RECURRENT)
     scores = [float(head.importance.weight[0] @ torch.tanh(head.key(vector))) for vector in read]
     weights = torch.tensor(scores).softmax(-1)
@@ -256,7 +256,7 @@ def test_each_word_is_tagged_by_what_it_is(reads: bool) -> None:
     found, n_words = head(hidden, layout)
     assert found.shape == (3, 9, 2)
     assert n_words.tolist() == list(N_WORDS)
-    words, _ = pool_words(hidden, layout)
+    words, _ = _pool_words(hidden, layout)
     for row, size in enumerate(N_WORDS[:2]):
         own = words[row : row + 1, :size]
         vectors = both_ways(head.recurrent)(own)[0][0] if head.recurrent else own[0]

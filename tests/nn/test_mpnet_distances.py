@@ -14,7 +14,7 @@ from fresh.methods.config import FreshConfig
 from fresh.nn import mpnet_distances as distances
 from fresh.nn.classifier import eager_attention
 from fresh.nn.encoder import load_encoder
-from fresh.nn.mpnet_distances import attend, give_back, hold_still, take_over
+from fresh.nn.mpnet_distances import _attend, give_back, hold_still, take_over
 from fresh.nn.tokenizer import Text
 from fresh.training import varlen_attention as ragged
 from fresh.training.fit import build
@@ -47,7 +47,7 @@ def test_it_finds_the_same_there_and_back(encoders: dict[str, Path]) -> None:
     expected = outcome(model)
     with without_padding(model):
         [first, *_] = [vars(module)["forward"] for module in model.modules() if "forward" in vars(module)]
-        assert first.func is attend
+        assert first.func is _attend
         found = outcome(model)
     assert len(found) == len(expected) > 20
     for one, other in zip(found, expected, strict=True):
@@ -79,7 +79,7 @@ def test_each_reading_has_its_own_mask_and_precision(encoders: dict[str, Path]) 
 
 def test_all_layers_share_what_is_added(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model, strides, made = mpnet(encoders).eval(), list[int](), list[weakref.ref[Tensor]]()
-    usual = distances.together
+    usual = distances._together
 
     def counted(worth: Tensor, there: Tensor | None, dtype: torch.dtype) -> Tensor:
         assert not any(earlier() is not None for earlier in made)  # one at a time: they are large
@@ -88,7 +88,7 @@ def test_all_layers_share_what_is_added(encoders: dict[str, Path], monkeypatch: 
         strides.append(added.stride(-2))
         return added
 
-    monkeypatch.setattr(distances, "together", counted)
+    monkeypatch.setattr(distances, "_together", counted)
     mask = filled_up(LENGTHS, 7)
     with without_padding(model), torch.inference_mode():
         model(mask + 3, attention_mask=mask)
@@ -194,7 +194,7 @@ def test_on_a_gpu_it_is_so_with_any_precision(encoders: dict[str, Path], monkeyp
     models = [load_encoder(str(encoders[name])).model for name in ("mpnet", "bert")]
     usual = [model.config._attn_implementation for model in models]
     for on_gpu, expected in ((False, usual), (True, [distances.NAME, usual[1]])):
-        monkeypatch.setattr(ragged, "is_on_gpu", lambda _network, found=on_gpu: found)
+        monkeypatch.setattr(ragged, "_is_on_gpu", lambda _network, found=on_gpu: found)
         with without_padding(nn.ModuleList(models), False):
             assert [model.config._attn_implementation for model in models] == expected
     assert [model.config._attn_implementation for model in models] == usual

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fresh.nn import memory as gpu
 from fresh.nn.batch import IntArray
-from fresh.nn.batching import batches_by_budget, run_batches_within
+from fresh.nn.batching import _batches_by_budget, _run_batches_within
 from fresh.nn.memory import WELL
 
 LENGTHS = st.lists(st.integers(0, 80), max_size=40)
@@ -38,19 +38,19 @@ class Worker:
 @given(LENGTHS, st.integers(1, 300), st.integers(1, 5000))
 def test_all_texts_are_worked_on_once_within_budgets(lengths: list[int], budget: int, squared: int) -> None:
     work = Worker()
-    run_batches_within(lengths, budget, squared, work)
-    assert work.done == [batch.tolist() for batch in batches_by_budget(lengths, budget, squared)]
+    _run_batches_within(lengths, budget, squared, work)
+    assert work.done == [batch.tolist() for batch in _batches_by_budget(lengths, budget, squared)]
     assert work.visited() == list(range(len(lengths)))
 
 
 @given(LENGTHS, st.integers(1, 5))
 def test_where_memory_runs_out_all_texts_are_still_worked_on_once(lengths: list[int], most: int) -> None:
     work = Worker(lambda numbers: len(numbers) <= most)
-    groups = list(batches_by_budget(lengths, 300, 10_000))
+    groups = list(_batches_by_budget(lengths, 300, 10_000))
     with warnings.catch_warnings(record=True) as found, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
+        patch.setattr(gpu, "MEMORY_BUDGET", gpu._MemoryBudget())
         warnings.simplefilter("always")
-        run_batches_within(lengths, 300, 10_000, work)
+        _run_batches_within(lengths, 300, 10_000, work)
     assert work.visited() == list(range(len(lengths)))
     wanted = [(RuntimeWarning, OUT_OF_MEMORY)] if max(map(len, groups), default=0) > most else []
     assert [(item.category, str(item.message)) for item in found] == wanted
@@ -67,7 +67,7 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again(
         if len(calls) == 2:
             raise error
 
-    run_batches_within([10] * 8, 40, 10_000, work)
+    _run_batches_within([10] * 8, 40, 10_000, work)
     assert calls == [[0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [6, 7]]
     assert len(warned) == 1
 
@@ -78,7 +78,7 @@ def test_what_torch_holds_in_store_is_given_back_where_memory_ran_out(
     given: list[int] = []
     work = Worker(lambda numbers: len(numbers) <= 2)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append(len(work.done)))
-    run_batches_within([10] * 8, 80, 10_000, work)
+    _run_batches_within([10] * 8, 80, 10_000, work)
     assert given == [0, 0]  # after 8 texts at once, and after 4
     assert len(warned) == 1
 
@@ -89,7 +89,7 @@ def test_cudnn_does_not_attend_while_texts_are_worked_on(before: bool) -> None:
     torch.backends.cuda.enable_cudnn_sdp(before)
     try:
         seen: list[bool] = []
-        run_batches_within([1], 1, 1, lambda _: seen.append(torch.backends.cuda.cudnn_sdp_enabled()))  # type: ignore[no-untyped-call]
+        _run_batches_within([1], 1, 1, lambda _: seen.append(torch.backends.cuda.cudnn_sdp_enabled()))  # type: ignore[no-untyped-call]
         assert seen == [False]
         assert torch.backends.cuda.cudnn_sdp_enabled() == before  # type: ignore[no-untyped-call]
     finally:
@@ -97,11 +97,11 @@ def test_cudnn_does_not_attend_while_texts_are_worked_on(before: bool) -> None:
 
 
 def test_a_process_stays_careful_after_memory_ran_out_once(warned: list[warnings.WarningMessage]) -> None:
-    run_batches_within([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 2))
+    _run_batches_within([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 2))
     later = Worker()
-    run_batches_within([10] * 8, 40, 10_000, later)
+    _run_batches_within([10] * 8, 40, 10_000, later)
     assert later.done == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    run_batches_within([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 1))
+    _run_batches_within([10] * 8, 40, 10_000, Worker(lambda numbers: len(numbers) <= 1))
     assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
 
 
@@ -114,7 +114,7 @@ def test_what_went_well_for_long_is_tried_with_more_again(warned: list[warnings.
             raise torch.OutOfMemoryError("full")
 
     for _ in range(2):
-        run_batches_within([10] * 600, 160, 100_000, work)
+        _run_batches_within([10] * 600, 160, 100_000, work)
     found = [(size, len(list(group))) for size, group in itertools.groupby(calls)]
     assert found == [(16, 1), (8, 1), (4, 1), (2, WELL), (4, WELL), (8, WELL), (16, 19)]
     assert len(warned) == 1
@@ -125,17 +125,17 @@ def test_memory_that_runs_out_now_and_then_costs_no_text(lengths: list[int], sho
     tries = iter(short)
     work = Worker(lambda numbers: len(numbers) == 1 or not next(tries, False))
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
+        patch.setattr(gpu, "MEMORY_BUDGET", gpu._MemoryBudget())
         patch.setattr(gpu, "WELL", 2)
         warnings.simplefilter("ignore")
-        run_batches_within(lengths, 300, 10_000, work)
+        _run_batches_within(lengths, 300, 10_000, work)
     assert work.visited() == list(range(len(lengths)))
 
 
 def test_a_text_that_does_not_fit_alone_is_an_error(warned: list[warnings.WarningMessage]) -> None:
     work = Worker(lambda numbers: 3 not in numbers)
     with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
-        run_batches_within([10, 10, 10, 50, 10], 1000, 1_000_000, work)
+        _run_batches_within([10, 10, 10, 50, 10], 1000, 1_000_000, work)
     assert [str(item.message) for item in warned] == [OUT_OF_MEMORY]
 
 
@@ -144,4 +144,4 @@ def test_other_errors_are_not_tried_again() -> None:
         raise RuntimeError("another")
 
     with pytest.raises(RuntimeError, match=r"^another$"):
-        run_batches_within([10, 10], 1000, 1_000_000, work)
+        _run_batches_within([10, 10], 1000, 1_000_000, work)

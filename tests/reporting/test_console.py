@@ -7,7 +7,7 @@ from rich.console import Console
 
 from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.rationale import Prediction
-from fresh.reporting.console import highlighted, show_curve, show_explanation, show_report, to_record
+from fresh.reporting.console import _highlighted, show_curve, show_explanation, show_report, to_record
 from fresh.reporting.report import Report, Row
 from fresh.selection.curve import Curve
 
@@ -69,7 +69,7 @@ def test_an_answer_is_compared_with_the_gold_label() -> None:
 
 
 def test_highlighting_changes_no_character() -> None:
-    assert highlighted(explanation(), plain=False).plain == TEXT
+    assert _highlighted(explanation(), plain=False).plain == TEXT
 
 
 def test_a_record_is_plain_and_its_spans_are_characters() -> None:
@@ -141,7 +141,7 @@ def test_a_curve_is_a_table_and_the_shortest_rationale_that_is_enough() -> None:
 def test_no_text_can_steer_the_terminal() -> None:
     document = Document.from_text("\x1b[31mred\x07 film", id="x")
     prediction = Prediction("pos", {"pos": 1.0})
-    shown = highlighted(
+    shown = _highlighted(
         Explanation(document, Mask.full(len(document.words)), document.cut(Mask.full(len(document.words))), prediction),
         plain=True,
     ).plain

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.reporting.tables import Table, plain, typeset
+from fresh.reporting.tables import Table, _plain, _typeset
 
 SHEET = Table(
     heads=("row", "sst"),
@@ -58,13 +58,13 @@ def test_a_row_fits_the_heads() -> None:
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc"))))
 def test_no_sign_of_latex_is_left_bare(text: str) -> None:
-    bare = re.sub(r"\\text[a-z]+\{\}|\$(-|\\times|\\Delta)\$|\\[&%$#_{}]", "", typeset(text))
+    bare = re.sub(r"\\text[a-z]+\{\}|\$(-|\\times|\\Delta)\$|\\[&%$#_{}]", "", _typeset(text))
     assert not set(bare) & set("\\&%$#_{}~^")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_no_text_breaks_a_row_of_markdown(text: str) -> None:
-    escaped = plain(text)
+    escaped = _plain(text)
     assert "\n" not in escaped
     assert not re.search(r"(?<!\\)\|", escaped)
     assert not re.search(r"<[a-zA-Z/!?]", escaped)

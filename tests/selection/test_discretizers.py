@@ -21,8 +21,8 @@ from fresh.selection.discretizers import (
     LearnedTopK,
     Threshold,
     TopK,
+    _budgets,
     budget,
-    budgets,
     discretizer_from_dict,
     discretizer_to_dict,
 )
@@ -63,7 +63,7 @@ def test_the_budget_is_right_for_every_ratio_of_two_decimals() -> None:
 @given(st.lists(st.integers(0, 10**12), max_size=20), ratios() | st.floats(0, 1))
 def test_budgets_agree_with_the_budget(n_words: list[int], ratio: float) -> None:
     expected = [slow_budget(n, ratio) if n else 0 for n in n_words]
-    assert budgets(np.array(n_words, dtype=np.int64), ratio).tolist() == expected
+    assert _budgets(np.array(n_words, dtype=np.int64), ratio).tolist() == expected
     assert [budget(n, ratio) for n in n_words] == expected
 
 

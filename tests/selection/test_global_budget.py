@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fresh.document import Saliency
 from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK
-from fresh.selection.global_budget import Longer
+from fresh.selection.global_budget import _Longer
 from fresh.selection.topk import Windows
 from slow_discretize import (
     as_words,
@@ -134,7 +134,7 @@ def test_a_jump_gains_the_exact_difference_rounded_once(data: st.DataObject, sco
     start = data.draw(st.integers(0, len(scores) - length))
     following = data.draw(st.integers(0, len(scores) - length - 1))
     level = data.draw(st.just(math.inf) | st.sampled_from(scores))
-    longer = Longer.of(Windows.of(np.array([scores])))
+    longer = _Longer.of(Windows.of(np.array([scores])))
     found = longer.lower(np.array([level]), np.array([0]), np.array([start]), np.array([following]), length)
     lost = [-score for score in scores[start : start + length]]
     assert found.tolist() == [min(level, math.fsum([*scores[following : following + length + 1], *lost]))]
@@ -146,7 +146,7 @@ def test_a_jump_gains_the_exact_difference_rounded_once(data: st.DataObject, sco
 def test_rough_sums_find_the_same_windows(data: st.DataObject, scores: list[float]) -> None:
     windows = Windows.of(np.array([scores]))
     length = data.draw(st.integers(1, len(scores)))
-    assert Longer.of(windows).starts(np.array([0]), length) == windows.best(length)
+    assert _Longer.of(windows).starts(np.array([0]), length) == windows.best(length)
 
 
 @given(CORPORA, ratios(), st.integers(-4, 6))

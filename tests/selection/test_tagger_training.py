@@ -18,8 +18,8 @@ from fresh.nn.batch import IntArray
 from fresh.nn.config import NetworkConfig
 from fresh.nn.crf import LinearChainCRF
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
-from fresh.selection.tagger import Tagger, build, make_loss, weight_of
-from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
+from fresh.selection.tagger import Tagger, _make_loss, build, weight_of
+from fresh.training.config import ClassifierConfig, TrainConfig, _EngineConfig
 from fresh.training.feature_store import FeatureStore
 from fresh.training.fit import run_frozen
 from fresh.training.loop import RunContext
@@ -32,7 +32,7 @@ from shared_tagger import KINDS, ONE_WORD, marks
 def loss_of(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]], only: IntArray | None = None) -> Loss:
     table = network.words([text_of(document) for document, _ in pairs])
     reading = run_frozen(network, table, TrainConfig(device="cpu"), RunContext(), FeatureStore("off"))
-    return make_loss(network, reading, [mask for _, mask in pairs], only, half=False)
+    return _make_loss(network, reading, [mask for _, mask in pairs], only, half=False)
 
 
 def logits_of(network: TokenClassifier, document: Document) -> list[float]:
@@ -153,7 +153,7 @@ def test_training_from_the_store_equals_training_without_it(
     kind: Kind, toy_pairs: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses: list[float] = []
-    real = fresh.selection.tagger.make_loss
+    real = fresh.selection.tagger._make_loss
 
     def noting(*given: Any) -> Loss:
         loss = real(*given)
@@ -172,7 +172,7 @@ def test_training_from_the_store_equals_training_without_it(
         losses.clear()
         config = ClassifierConfig(
             NetworkConfig(str(encoders["bert"]), layers=1, dropout=0.3),
-            TrainConfig(epochs=3, batch_size=16, learning_rate=3e-3, device="cpu", engine=EngineConfig(frozen=place)),
+            TrainConfig(epochs=3, batch_size=16, learning_rate=3e-3, device="cpu", engine=_EngineConfig(frozen=place)),
         )
         trained = Tagger.train(marks(toy_pairs.train[:64]), marks(toy_pairs.dev[:16]), ONE_WORD, config, kind)
         found[place] = list(losses), weights_of(trained)

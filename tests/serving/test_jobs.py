@@ -28,7 +28,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
 from fresh.reporting.tables import harmless
 from fresh.serving.app import ServeConfig, create_app
-from fresh.serving.job_routes import lines_of, opened
+from fresh.serving.job_routes import _lines_of, _opened
 from fresh.serving.jobs import Job, JobLimits, Jobs
 from fresh.serving.results import as_csv
 from fresh.web.errors import Problem
@@ -181,7 +181,7 @@ def test_results_that_are_not_there_are_told_before_the_answer_begins(job: tuple
     for problem, message in (("", "They were deleted."), ("No space left.", "No space left.")):
         made.problem = problem
         with pytest.raises(Problem) as caught:
-            opened(made)
+            _opened(made)
         assert (caught.value.status_code, caught.value.detail) == (404, f"There are no results. {message}")
 
 
@@ -189,7 +189,7 @@ def test_who_reads_results_keeps_them_though_they_are_deleted(job: tuple[Jobs, J
     jobs, made = job
     made.folder.mkdir()
     made.results.write_text("1\n2\n", encoding="utf-8")
-    lines = lines_of(opened(made))
+    lines = _lines_of(_opened(made))
     jobs.remove(made)
     assert list(lines) == ["1\n", "2\n"]
 

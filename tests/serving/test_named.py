@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.cli.main import main
-from fresh.cli.serve import told
-from fresh.serving.models import NAME, fitting, named
-from fresh.web.server import ALL, address_of, addresses_of, bind, own_address, written
+from fresh.cli.serve import _told
+from fresh.serving.models import NAME, _fitting, _named
+from fresh.web.server import ALL, _own_address, _written, address_of, addresses_of, bind
 from shared_web_start import places
 
 __all__ = ["places"]
@@ -24,9 +24,9 @@ def complaint(capsys: pytest.CaptureFixture[str], *given: str) -> str:
 
 def test_models_have_names(places: dict[str, str]) -> None:
     one, other = places.values()
-    assert named([one, other]) == {"one-length": one, "any-length": other}
-    assert named([one, f"again={one}"]) == {"one-length": one, "again": one}
-    assert named(["owner/name"]) == {"name": "owner/name"}
+    assert _named([one, other]) == {"one-length": one, "any-length": other}
+    assert _named([one, f"again={one}"]) == {"one-length": one, "again": one}
+    assert _named(["owner/name"]) == {"name": "owner/name"}
 
 
 def test_two_models_of_one_name_are_refused(places: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ NO_NAME = (
 def test_a_name_that_does_not_fit_into_an_address_is_refused(places: dict[str, str], name: str, better: str) -> None:
     one = places["one-length"]
     with pytest.raises(ValueError, match="cannot be the name") as caught:
-        named([f"{name}={one}"])
+        _named([f"{name}={one}"])
     assert str(caught.value) == NO_NAME.format(name=name, better=f"{better}={one}")
 
 
@@ -58,17 +58,19 @@ def test_a_folder_whose_name_does_not_fit_needs_another(tmp_path: Path) -> None:
     folder = tmp_path / "lr=0.1 (best)"
     folder.mkdir()
     with pytest.raises(ValueError, match="cannot be the name") as caught:
-        named([str(folder)])
+        _named([str(folder)])
     assert str(caught.value) == NO_NAME.format(name="lr=0.1 (best)", better=f"'lr-0.1-best={folder}'")
-    assert named([f"best={folder}"]) == {"best": str(folder)}
-    assert named([f"{tmp_path}/lr=0.2/model"]) == {"model": f"{tmp_path}/lr=0.2/model"}  # no folder, but no name either
+    assert _named([f"best={folder}"]) == {"best": str(folder)}
+    assert _named([f"{tmp_path}/lr=0.2/model"]) == {
+        "model": f"{tmp_path}/lr=0.2/model"
+    }  # no folder, but no name either
 
 
 @given(st.text())
 def test_what_is_proposed_fits(name: str) -> None:
-    assert NAME.fullmatch(fitting(name))
+    assert NAME.fullmatch(_fitting(name))
     if NAME.fullmatch(name) and name[-1] not in "-_.":
-        assert fitting(name) == name
+        assert _fitting(name) == name
 
 
 def test_a_folder_that_is_not_there_is_told_at_the_start(
@@ -111,7 +113,7 @@ def test_a_port_in_use_hides_nothing_that_is_wrong_with_a_model(
 
 def test_where_it_listens_is_told_as_addresses_that_can_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "desk")
-    monkeypatch.setattr("fresh.web.server.own_address", lambda _family: ["192.168.0.7"])
+    monkeypatch.setattr("fresh.web.server._own_address", lambda _family: ["192.168.0.7"])
     with bind("0.0.0.0", 0) as taken:  # noqa: S104
         port = taken.getsockname()[1]
         here = f"http://127.0.0.1:{port}/"
@@ -123,23 +125,23 @@ def test_where_it_listens_is_told_as_addresses_that_can_be_opened(monkeypatch: p
         ]
     with bind("127.0.0.1", 0) as taken:
         assert addresses_of(taken, {"a.example"}) == [address_of(taken)]
-    assert written(ALL["::"], 80) == "http://[::1]:80/"
+    assert _written(ALL["::"], 80) == "http://[::1]:80/"
 
 
 def test_the_address_of_this_machine_is_one_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for found in own_address(socket.AF_INET):
+    for found in _own_address(socket.AF_INET):
         socket.inet_pton(socket.AF_INET, found)
 
     def unreachable(*_given: object) -> None:
         raise OSError("Network is unreachable")
 
     monkeypatch.setattr(socket, "socket", unreachable)
-    assert own_address(socket.AF_INET) == []
+    assert _own_address(socket.AF_INET) == []
 
 
 def test_what_is_served_and_where_is_told_in_a_line_or_two() -> None:
-    assert told(["a", "b"], ["http://127.0.0.1:8000/"]) == "Serving a, b at http://127.0.0.1:8000/ (Ctrl-C ends it)"
-    assert told(["a"], ["http://127.0.0.1:80/", "http://desk:80/", "http://10.0.0.1:80/"]).splitlines() == [
+    assert _told(["a", "b"], ["http://127.0.0.1:8000/"]) == "Serving a, b at http://127.0.0.1:8000/ (Ctrl-C ends it)"
+    assert _told(["a"], ["http://127.0.0.1:80/", "http://desk:80/", "http://10.0.0.1:80/"]).splitlines() == [
         "Serving a at http://127.0.0.1:80/ (Ctrl-C ends it)",
         "From other machines: http://desk:80/ or http://10.0.0.1:80/",
     ]

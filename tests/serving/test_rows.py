@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from fresh.data.splits import DataConfig
 from fresh.nn.tokenizer import WordTokenizer
-from fresh.serving.jobs import JobLimits, Jobs, before
+from fresh.serving.jobs import JobLimits, Jobs, _before
 from served import TEXT, loaded
 from shared_web_jobs import client, finished, job, places, table, told, upload  # noqa: F401
 
@@ -68,8 +68,8 @@ def test_a_text_that_turns_out_too_long_is_left_out_or_ends_the_job(
 
 
 def test_texts_before_are_counted() -> None:
-    assert before(1) == "1 text before it is"
-    assert before(1200) == "1,200 texts before it are"
+    assert _before(1) == "1 text before it is"
+    assert _before(1200) == "1,200 texts before it are"
 
 
 def test_a_field_that_is_not_one_is_refused(client: TestClient) -> None:

@@ -21,7 +21,7 @@ from fresh.study.web.app import StudyServeConfig
 from fresh.web.assets import FOREVER, Assets, templates_of
 from fresh.web.errors import Problem
 from fresh.web.metrics import ServerMetrics
-from fresh.web.security import HEADERS, Guard, Rules, hosts_of, is_loopback, name_in
+from fresh.web.security import HEADERS, Guard, Rules, _name_in, hosts_of, is_loopback
 from fresh.web.server import PortError, address_of, bind, make_app
 from running import running
 
@@ -174,7 +174,7 @@ def test_no_other_name_passes_for_loopback(host: str, bound: str) -> None:
     rules = Rules(hosts_of(bound, frozenset()))
     headers = [(b"host", host.encode("latin-1", "replace"))]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
-    known = name_in(host.encode("latin-1", "replace").decode("latin-1")) in ("127.0.0.1", "localhost", "::1")
+    known = _name_in(host.encode("latin-1", "replace").decode("latin-1")) in ("127.0.0.1", "localhost", "::1")
     with nullcontext() if known else pytest.raises(Problem, match=r"^421: This server is not reached as"):
         Guard(app_with(rules), rules).check(scope)
 

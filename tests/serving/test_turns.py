@@ -22,10 +22,10 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.serving import batcher as module
 from fresh.serving import models
-from fresh.serving.batcher import Batcher, BatchLimits, Work
+from fresh.serving.batcher import Batcher, BatchLimits, _Work
 from fresh.serving.models import Served
 from fresh.serving.question import Question, answer
-from fresh.serving.routes import got
+from fresh.serving.routes import _got
 from fresh.web.errors import Problem, problem_response
 from fresh.web.metrics import ServerMetrics
 from shared_web_batcher import same
@@ -151,7 +151,7 @@ class Gone:
 def test_who_has_gone_is_not_counted_as_refused() -> None:
     waiting: Future[Any] = Future()
     with pytest.raises(Problem) as caught:
-        asyncio.run(got(Gone(), waiting, 5.0, lambda: 7))  # type: ignore[arg-type]
+        asyncio.run(_got(Gone(), waiting, 5.0, lambda: 7))  # type: ignore[arg-type]
     assert (caught.value.status_code, waiting.cancelled()) == (499, True)
     told = problem_response(499, caught.value.detail)
     assert json.loads(bytes(told.body))["title"] == "Client Closed Request"
@@ -161,14 +161,14 @@ def test_who_waits_when_a_server_ends_is_told_so() -> None:
     given_up: Future[Any] = Future()
     given_up.cancel()
     with pytest.raises(Problem) as caught:
-        asyncio.run(got(Staying(), given_up, 5.0, lambda: 7))  # type: ignore[arg-type]
+        asyncio.run(_got(Staying(), given_up, 5.0, lambda: 7))  # type: ignore[arg-type]
     told = "This server is about to end. Ask again when it is back."
     assert (caught.value.status_code, caught.value.detail) == (503, told)
 
 
 def test_who_waited_too_long_is_told_how_long_what_waits_will_take() -> None:
     with pytest.raises(Problem) as caught:
-        asyncio.run(got(Staying(), Future(), 0.01, lambda: 7))  # type: ignore[arg-type]
+        asyncio.run(_got(Staying(), Future(), 0.01, lambda: 7))  # type: ignore[arg-type]
     assert caught.value.headers == {"Retry-After": "7"}
 
 
@@ -215,9 +215,9 @@ def test_a_long_reading_does_not_make_the_next_one_wait_long(model: Rationalizer
 
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8), most=st.integers(1, 30))
 def test_turns_hold_all_questions_in_their_order(sizes: list[int], most: int) -> None:
-    work = Work([question(str(number), 4 * size) for number, size in enumerate(sizes)])
+    work = _Work([question(str(number), 4 * size) for number, size in enumerate(sizes)])
     seen: list[Question] = []
-    rest: Work | None = work
+    rest: _Work | None = work
     while rest is not None:
         part = rest.first_turn(most)
         assert part.questions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from elsewhere import write
-from fresh.study.annotators import consent, enrol, exclude, leave, release_stale
+from fresh.study.annotators import _enrol, consent, exclude, leave, release_stale
 from fresh.study.answer import Answer, NotGivenError
 from fresh.study.importing.apply import import_study
 from fresh.study.overview import counted, overview
@@ -33,7 +33,7 @@ def store(database: str) -> Iterator[Store]:
 
 
 def person(store: Store, name: str) -> int:
-    who = enrol(store, name).id
+    who = _enrol(store, name).id
     consent(store, who)
     return who
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from fresh.cli.main import main
 from fresh.errors import StudyError
 from fresh.study import annotators as people
-from fresh.study.annotators import Annotator, add_annotators, consent, enrol, exclude, leave, named, pause
+from fresh.study.annotators import _Annotator, _enrol, add_annotators, consent, exclude, leave, named, pause
 from fresh.study.answer import Answer
 from fresh.study.overview import counted, overview
 from fresh.study.schema import AssignmentRow
@@ -28,7 +28,7 @@ def store(database: str) -> Iterator[Store]:
 
 def take_part(store: Store, name: str, n_answers: int = 9) -> int:
     """Take somebody in, who answers so many items."""
-    who = enrol(store, name).id
+    who = _enrol(store, name).id
     consent(store, who)
     for _ in range(n_answers):
         task = next_task(store, who)
@@ -82,9 +82,9 @@ def test_what_lies_too_long_is_given_back_in_the_order_of_items(store: Store, mo
 
 
 def test_people_are_found_by_number_or_name(store: Store) -> None:
-    first, second = enrol(store, "2").id, enrol(store, "W2").id
+    first, second = _enrol(store, "2").id, _enrol(store, "W2").id
     assert named(store, str(first)).outside == "2"
-    assert named(store, "2") == named(store, "W2") == Annotator(second, "active", False, "W2")
+    assert named(store, "2") == named(store, "W2") == _Annotator(second, "active", False, "W2")
     for wrong in ("W", "99", "9" * 30, "²", ""):
         with pytest.raises(StudyError) as caught:
             named(store, wrong)
@@ -100,7 +100,7 @@ def test_a_pause_says_whether_it_changed_anything(store: Store) -> None:
 
 def test_how_people_stand_is_told_as_they_see_it_themselves(store: Store) -> None:
     """Two people can complete it: who has read all documents has finished, and who waits for others has not."""
-    enrol(store, "p0")
+    _enrol(store, "p0")
     first, second = take_part(store, "p1"), take_part(store, "p2", 3)
     assert [one.standing for one in overview(store).people] == ["not begun", "finished", "active"]
     assert next_task(store, second) is not None

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from fresh.study.annotators import consent, enrol
+from fresh.study.annotators import _enrol, consent
 from fresh.study.answer import Answer
-from fresh.study.assignment import Free, Reader, Shape, checks_due, choose, latin_row, more_people, reading_order
+from fresh.study.assignment import Free, Reader, Shape, _reading_order, checks_due, choose, latin_row, more_people
 from fresh.study.schema import AssignmentRow
 from fresh.study.service import next_task, save
 from fresh.study.store import Store, create_study, open_study
@@ -162,14 +162,14 @@ def test_sizes() -> None:
 def test_everybody_has_an_order_of_their_own() -> None:
     """Pinned, since people go on in it after an update of this package."""
     shape = Shape(6, 2, 2, seed=7)
-    assert [reading_order(shape, arrival) for arrival in range(4)] == [
+    assert [_reading_order(shape, arrival) for arrival in range(4)] == [
         (0, 2, 4, 3, 1, 5),
         (1, 5, 0, 2, 4, 3),
         (0, 2, 5, 1, 4, 3),
         (5, 2, 0, 1, 4, 3),
     ]
-    assert len({reading_order(Shape(100, 6, 3, seed=0), arrival) for arrival in range(18)}) == 18
-    assert reading_order(Shape(6, 2, 2, seed=8), 0) != reading_order(shape, 0)
+    assert len({_reading_order(Shape(100, 6, 3, seed=0), arrival) for arrival in range(18)}) == 18
+    assert _reading_order(Shape(6, 2, 2, seed=8), 0) != _reading_order(shape, 0)
 
 
 @given(SHAPES, st.integers(0, 4), st.integers(0, 9))
@@ -178,7 +178,7 @@ def test_a_group_reads_its_documents_in_all_conditions(shape: Shape, most: int, 
     n = shape.n_conditions
     read: Counter[tuple[int, int]] = Counter()
     for arrival in range(group * n, group * n + n):
-        order = reading_order(shape, arrival)
+        order = _reading_order(shape, arrival)
         assert sorted(order) == list(range(shape.n_documents))
         read.update((d, latin_row(n, arrival)[place % n]) for place, d in enumerate(order[: shape.share]))
     assert set(read.values()) == {1}
@@ -188,14 +188,14 @@ def test_a_group_reads_its_documents_in_all_conditions(shape: Shape, most: int, 
 @given(SHAPES, st.integers(1, 7), st.integers(1, 9))
 def test_groups_take_all_documents_equally_often(shape: Shape, most: int, n_groups: int) -> None:
     shape = replace(shape, most=most, seed=shape.seed or 0)
-    firsts = [reading_order(shape, group * shape.n_conditions)[: shape.share] for group in range(n_groups)]
+    firsts = [_reading_order(shape, group * shape.n_conditions)[: shape.share] for group in range(n_groups)]
     counts = Counter(document for first in firsts for document in first)
     assert max(counts.values()) - min(counts[document] for document in range(shape.n_documents)) <= 1
 
 
 def documents_read(store: Store, name: str, n: int) -> list[int]:
     """Let somebody answer so many items, and say which documents they were given."""
-    who = enrol(store, name).id
+    who = _enrol(store, name).id
     consent(store, who)
     for _ in range(n):
         task = next_task(store, who)
@@ -209,7 +209,7 @@ def documents_read(store: Store, name: str, n: int) -> list[int]:
 def test_people_read_in_their_order_and_go_on_in_it(tmp_path: Path) -> None:
     store = create_study(tmp_path, plan(two_ways(), n=30, sample=9, practice=0, checks=0, seed=3))
     assert store.shape == Shape(9, 2, 3, seed=3)
-    orders = [reading_order(store.shape, arrival) for arrival in range(2)]
+    orders = [_reading_order(store.shape, arrival) for arrival in range(2)]
     assert orders[0] != orders[1]
     assert documents_read(store, "p1", 4) == list(orders[0][:4])
     assert documents_read(store, "p2", 9) == list(orders[1])
@@ -227,7 +227,7 @@ def test_a_study_of_an_earlier_version_is_read_as_it_was_begun(tmp_path: Path) -
 
 def test_a_study_of_an_earlier_version_keeps_its_one_order() -> None:
     shape = Shape(6, 2, 3)
-    assert [reading_order(shape, arrival) for arrival in (0, 1, 2)] == [
+    assert [_reading_order(shape, arrival) for arrival in (0, 1, 2)] == [
         (0, 1, 2, 3, 4, 5),
         (0, 1, 2, 3, 4, 5),
         (2, 3, 4, 5, 0, 1),

@@ -12,10 +12,10 @@ import pytest
 from elsewhere import told, write
 from fresh.cli.main import main
 from fresh.errors import StudyError
-from fresh.study.annotators import add_annotators, consent, enrol, exclude, sign_in
+from fresh.study.annotators import _enrol, add_annotators, consent, exclude, sign_in
 from fresh.study.answer import Answer
-from fresh.study.export import export_study, to_jsonl
-from fresh.study.importing.apply import Imported, import_study
+from fresh.study.export import _to_jsonl, export_study
+from fresh.study.importing.apply import _Imported, import_study
 from fresh.study.overview import counted, overview, records, results_of
 from fresh.study.service import next_task, readmit, save
 from fresh.study.store import Store, create_study
@@ -33,7 +33,7 @@ def store(database: str) -> Iterator[Store]:
         [code] = add_annotators(store, 1)
         person = sign_in(store, code)
         assert person is not None
-        for who in (person.id, enrol(store, "p2").id, enrol(store, "p3").id):
+        for who in (person.id, _enrol(store, "p2").id, _enrol(store, "p3").id):
             consent(store, who)
             while (task := next_task(store, who)) is not None:
                 save(store, who, task.item, Answer("pos", 3, 4, 1000) if who == 1 else Answer("neg", 1, 5, 2000))
@@ -48,7 +48,7 @@ def copy(tmp_path: Path) -> Iterator[Store]:
 
 
 def rows_of(store: Store) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in to_jsonl(store).splitlines()]
+    return [json.loads(line) for line in _to_jsonl(store).splitlines()]
 
 
 def lines(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -82,7 +82,7 @@ def test_who_was_readmitted_too_late_is_not_excluded(store: Store, copy: Store, 
     exclude(store, 1)
     theirs = {one["item"] for one in records(store) if one["annotator"] == 1}
     for name in ("p4", "p5"):
-        who, item = enrol(store, name).id, 0
+        who, item = _enrol(store, name).id, 0
         consent(store, who)
         while item not in theirs and (task := next_task(store, who)) is not None:
             item = task.item if task.kind == "real" else 0
@@ -188,7 +188,7 @@ def test_a_check_is_no_real_item(store: Store, copy: Store, tmp_path: Path) -> N
 
 
 def test_nothing_is_said_where_all_counts() -> None:
-    assert Imported(n_new=3).notes == []
+    assert _Imported(n_new=3).notes == []
 
 
 def test_the_command_says_what_does_not_count(

@@ -11,9 +11,9 @@ import yaml  # type: ignore[import-untyped]
 
 from elsewhere import numbers
 from fresh.errors import DataError, StudyError
-from fresh.study.annotators import add_annotators, consent, enrol, exclude, sign_in
+from fresh.study.annotators import _enrol, add_annotators, consent, exclude, sign_in
 from fresh.study.answer import Answer
-from fresh.study.export import FORMS, export_study, to_csv, to_jsonl
+from fresh.study.export import FORMS, _to_csv, _to_jsonl, export_study
 from fresh.study.figure import draw_results
 from fresh.study.importing.apply import import_study
 from fresh.study.overview import counted, overview, records, results_of
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def answer_all(store: Store, n_people: int = 4) -> None:
     """Everybody finds everything positive; the first fails the check."""
     for number in range(n_people):
-        who = enrol(store, f"p{number}").id
+        who = _enrol(store, f"p{number}").id
         consent(store, who)
         while (task := next_task(store, who)) is not None:
             answer = (
@@ -83,8 +83,8 @@ def test_results_are_those_of_the_answers(store: Store) -> None:
 
 def test_answers_are_exported_and_imported_as_they_were(store: Store, tmp_path: Path) -> None:
     answer_all(store)
-    rows = list(csv.DictReader(io.StringIO(to_csv(store))))
-    lines = [json.loads(line) for line in to_jsonl(store).splitlines()]
+    rows = list(csv.DictReader(io.StringIO(_to_csv(store))))
+    lines = [json.loads(line) for line in _to_jsonl(store).splitlines()]
     known = [{**record, "milliseconds": record["milliseconds"] or None} for record in records(store)]
     assert [{key: line[key] for key in line if key not in ("study", "database")} for line in lines] == known
     assert {line["study"] for line in lines} == {study_name(store)} == {row["study"] for row in rows}

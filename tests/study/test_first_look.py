@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fresh.cli.main import main
-from fresh.cli.study_people import named_study
+from fresh.cli.study_people import _named_study
 from fresh.document import Document
 from fresh.study.annotators import add_annotators
-from fresh.study.config import Texts
+from fresh.study.config import _Texts
 from fresh.study.export import export_study
 from fresh.study.items import make_plan
 from fresh.study.ratings import Response
@@ -44,8 +44,8 @@ def test_the_example_with_potato_can_be_followed(tmp_path: Path, monkeypatch: py
 
 
 def test_the_usual_texts_are_true_of_all_conditions() -> None:
-    assert "short" not in Texts().consent
-    assert Texts().instructions.startswith("Each page shows a text, or only some words of one:")
+    assert "short" not in _Texts().consent
+    assert _Texts().instructions.startswith("Each page shows a text, or only some words of one:")
 
 
 def test_a_name_that_no_corpus_has_is_told(
@@ -88,7 +88,7 @@ def test_status_names_the_study_to_make_codes_for(
     create_study("my study", plan(two_ways(), per_item=2)).close()
     assert main(["study", "status", "my study"]) == 0
     assert "Make codes: fresh study codes 'my study' 4\n" in capsys.readouterr().out
-    url = named_study("postgresql://me:secret@db.example.org/films")
+    url = _named_study("postgresql://me:secret@db.example.org/films")
     assert url == "'postgresql://me:***@db.example.org/films'"
 
 

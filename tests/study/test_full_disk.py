@@ -21,7 +21,7 @@ from fresh.cli.main import main
 from fresh.study.annotators import add_annotators
 from fresh.study.overview import records
 from fresh.study.schema import StudyRow
-from fresh.study.store import Store, create_study, prepare
+from fresh.study.store import Store, _prepare, create_study
 from fresh.study.web.app import create_app
 from studies import plan, two_ways
 from visitors import Person, server_of, strip_practice, visitor
@@ -176,7 +176,7 @@ def test_a_study_that_finds_no_room_leaves_nothing_behind(
     Path("s.toml").write_text(settings, encoding="utf-8")
 
     def full(connection: Any, record: Any) -> None:
-        prepare(connection, record)
+        _prepare(connection, record)
         connection.execute(NO_ROOM)
 
     with monkeypatch.context() as patched:

@@ -15,7 +15,7 @@ from fresh.study.answer import typical_seconds
 from fresh.study.export import export_study
 from fresh.study.importing.apply import import_study
 from fresh.study.keys import make_admin_secret
-from fresh.study.overview import Person as Doing
+from fresh.study.overview import _Person as Doing
 from fresh.study.overview import overview, results_of
 from fresh.study.standing import standings
 from fresh.study.store import Store, create_study

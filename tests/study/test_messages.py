@@ -8,8 +8,8 @@ import pytest
 import fresh.study.store
 from fresh.cli.main import main
 from fresh.errors import StudyError
-from fresh.study.source import for_a_file
-from fresh.study.store import create_study, open_study, prepare
+from fresh.study.source import _for_a_file
+from fresh.study.store import _prepare, create_study, open_study
 from studies import plan, two_ways
 
 SETTINGS = "sample = 1\npractice = 0\n[conditions.all]\nkind = 'full_text'\n"
@@ -37,11 +37,11 @@ def test_settings_are_named_as_the_study_file_has_them(capsys: pytest.CaptureFix
         'Name the right one with text = "COLUMN" in s.toml.\n'
     )
     file = Path("s.toml")
-    assert for_a_file("leave such rows out with --skip-bad.", file) == (
+    assert _for_a_file("leave such rows out with --skip-bad.", file) == (
         "leave such rows out with skip_bad = true in s.toml."
     )
-    assert for_a_file("have ids made with --id ''.", file) == 'have ids made with id = "" in s.toml.'
-    assert for_a_file("see --help", file) == "see --help"
+    assert _for_a_file("have ids made with --id ''.", file) == 'have ids made with id = "" in s.toml.'
+    assert _for_a_file("see --help", file) == "see --help"
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_a_database_that_may_only_be_read_is_told(tmp_path: Path, monkeypatch: p
     create_study(tmp_path, plan(two_ways())).close()
 
     def only_read(connection: Any, record: Any) -> None:
-        prepare(connection, record)
+        _prepare(connection, record)
         connection.execute("PRAGMA query_only = ON")  # also for whoever may do everything, as in containers
 
     monkeypatch.setattr(fresh.study.store, "prepare", only_read)

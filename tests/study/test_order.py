@@ -21,7 +21,7 @@ from fresh.study.importing.moments import LATEST, moment
 from fresh.study.overview import counted, records
 from fresh.study.service import next_task
 from fresh.study.store import Store
-from fresh.study.tickets import LENGTH, ticket_of, tickets_of
+from fresh.study.tickets import LENGTH, _ticket_of, tickets_of
 
 FLAT = {"label": "pos", "confidence": "3", "readability": "4"}
 
@@ -185,7 +185,7 @@ def test_neither_names_nor_order_of_items_tell_anything(store: Store, tmp_path: 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_tickets_are_shuffled_by_the_key(key: bytes) -> None:
-    tickets = {item: ticket_of(key, item) for item in range(1, 201)}
+    tickets = {item: _ticket_of(key, item) for item in range(1, 201)}
     assert len(set(tickets.values())) == 200
     assert {len(ticket) for ticket in tickets.values()} == {LENGTH}
     order = sorted(tickets, key=tickets.__getitem__)

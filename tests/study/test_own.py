@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from elsewhere import numbers, text_of, told, write
 from fresh.errors import StudyError
-from fresh.study.annotators import consent, enrol
+from fresh.study.annotators import _enrol, consent
 from fresh.study.answer import Answer
 from fresh.study.export import export_study, for_mturk, table
 from fresh.study.importing import apply as importing
 from fresh.study.importing.apply import import_study
-from fresh.study.importing.match import at_once, is_same
+from fresh.study.importing.match import _is_same, at_once
 from fresh.study.items import Plan
 from fresh.study.overview import counted, overview, records
 from fresh.study.service import next_task, save
@@ -57,7 +57,7 @@ def refusal(store: Store, form: str, path: Path) -> list[str]:
 
 
 def answered(store: Store, n: int = 2) -> None:
-    who = enrol(store, "ann").id
+    who = _enrol(store, "ann").id
     consent(store, who)
     while (task := next_task(store, who)) is not None and len(counted(store)) < n:
         save(store, who, task.item, Answer("pos", 3, 4, 1000))
@@ -128,10 +128,10 @@ def test_another_text_is_of_another_study(store: Store, other: Store, tmp_path: 
 def test_a_text_is_known_again_however_it_travelled(words: list[str]) -> None:
     text = " ".join(words)
     guarded = next(csv.DictReader(io.StringIO(table([{"text": for_mturk(text)}], ["text"]))))["text"]
-    assert is_same(text, text)
-    assert is_same(for_mturk(text), text)
-    assert is_same(guarded, text)
-    assert not is_same(text + " more", text)
+    assert _is_same(text, text)
+    assert _is_same(for_mturk(text), text)
+    assert _is_same(guarded, text)
+    assert not _is_same(text + " more", text)
 
 
 AT = "at must be a whole number of milliseconds from 0 (1970) to 253402300799999 (the year 9999), got "
@@ -175,14 +175,14 @@ def test_a_name_of_200_characters_and_no_time_are_taken(store: Store, tmp_path: 
 
 def test_an_import_that_breaks_leaves_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the disk were full at the second answer."""
-    settle = importing.settle
+    settle = importing._settle
 
     def full(session: Any, person: Any, one: Any) -> str:
         if one.item == numbers(store)[2]:
             raise OSError("no space left")
         return settle(session, person, one)
 
-    monkeypatch.setattr(importing, "settle", full)
+    monkeypatch.setattr(importing, "_settle", full)
     first, _, third, *_ = numbers(store)
     with pytest.raises(OSError, match="no space left"):
         import_study(store, "jsonl", lines(tmp_path / "a.jsonl", row(first), row(third)))

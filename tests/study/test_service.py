@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from fresh.errors import StudyError
-from fresh.study.annotators import consent, enrol, leave
+from fresh.study.annotators import _enrol, consent, leave
 from fresh.study.answer import Answer
 from fresh.study.schema import ItemRow
 from fresh.study.service import may_get_more, next_task, save
@@ -30,7 +30,7 @@ def of_kind(store: Store, kind: str) -> list[int]:
 
 
 def test_checks_and_practice_cannot_be_answered_before_they_are_shown(store: Store) -> None:
-    who = enrol(store, "p1").id
+    who = _enrol(store, "p1").id
     first, second = of_kind(store, "practice")
     with pytest.raises(StudyError, match=r"^Agree to take part first\.$"):
         save(store, who, first, YES)
@@ -48,7 +48,7 @@ def test_checks_and_practice_cannot_be_answered_before_they_are_shown(store: Sto
 
 def test_who_gets_nothing_may_get_what_others_give_back(tmp_path: Path) -> None:
     store = create_study(tmp_path / "small", plan(two_ways(), sample=1, practice=0, checks=0, per_item=1))
-    first, second, third = people = [enrol(store, name).id for name in ("p1", "p2", "p3")]
+    first, second, third = people = [_enrol(store, name).id for name in ("p1", "p2", "p3")]
     for who in people:
         consent(store, who)
     held = [next_task(store, who) for who in people]
@@ -64,7 +64,7 @@ def test_who_gets_nothing_may_get_what_others_give_back(tmp_path: Path) -> None:
 
 
 def test_only_its_owner_reads_the_database(store: Store, tmp_path: Path) -> None:
-    consent(store, enrol(store, "p1").id)
+    consent(store, _enrol(store, "p1").id)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir() if path.name.startswith("study.db")}
     assert modes["study.db"] == 0o600
     assert set(modes.values()) == {0o600}

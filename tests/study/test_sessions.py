@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.study.web.rate_limit import MOST_ADDRESSES, WAITING, RateLimiter, network
+from fresh.study.web.rate_limit import MOST_ADDRESSES, WAITING, RateLimiter, _network
 from fresh.study.web.sessions import HOUR, Role, Session, Signer
 from fresh.web.errors import Problem
 
@@ -185,4 +185,4 @@ def test_many_addresses_do_not_fill_the_memory() -> None:
     ],
 )
 def test_one_person_has_many_addresses_in_ipv6(address: str, whose: str) -> None:
-    assert network(address) == whose
+    assert _network(address) == whose

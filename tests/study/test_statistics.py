@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fresh.errors import StudyError
 from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
-from fresh.study.differences import compare_conditions, swap_test
-from fresh.study.ratings import Response, majority_score
+from fresh.study.differences import _swap_test, compare_conditions
+from fresh.study.ratings import Response, _majority_score
 from fresh.study.results import make_results
 
 # The example of Krippendorff (2011): four observers, twelve units, some missing.
@@ -105,11 +105,11 @@ def test_chance_is_counted_over_all_throws(n_raters: int, weights: list[int]) ->
 
 
 def test_a_tie_is_worth_what_lots_get() -> None:
-    assert majority_score(["a", "a", "b"], "a") == 1
-    assert majority_score(["a", "a", "b"], "b") == 0
-    assert majority_score(["a", "b"], "b") == 0.5
-    assert majority_score(["a", "b", "c"], "c") == pytest.approx(1 / 3)
-    assert majority_score(["a", "b"], "c") == 0
+    assert _majority_score(["a", "a", "b"], "a") == 1
+    assert _majority_score(["a", "a", "b"], "b") == 0
+    assert _majority_score(["a", "b"], "b") == 0.5
+    assert _majority_score(["a", "b", "c"], "c") == pytest.approx(1 / 3)
+    assert _majority_score(["a", "b"], "c") == 0
 
 
 @given(st.lists(st.integers(-3, 3), max_size=8))
@@ -119,12 +119,12 @@ def test_swaps_are_all_tried(gaps: list[int]) -> None:
         for signs in product((1, -1), repeat=len(gaps))
     ]
     expected = sum(one >= abs(sum(gaps)) for one in sums) / len(sums)
-    assert swap_test([float(gap) for gap in gaps]) == pytest.approx(expected)
+    assert _swap_test([float(gap) for gap in gaps]) == pytest.approx(expected)
 
 
 def test_many_swaps_are_sampled() -> None:
-    assert swap_test([1.0] * 40) == 1 / 10_001
-    assert swap_test([1.0, -1.0] * 20) == 1
+    assert _swap_test([1.0] * 40) == 1 / 10_001
+    assert _swap_test([1.0, -1.0] * 20) == 1
 
 
 # A table by hand: two conditions, two documents, three annotators each; the votes of B on document 1 are tied.

@@ -10,12 +10,12 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import func, select, text
 
 from fresh.errors import StudyError
-from fresh.study.annotators import add_annotators, enrol, exclude, leave, pause, release_stale, sign_in
+from fresh.study.annotators import _enrol, add_annotators, exclude, leave, pause, release_stale, sign_in
 from fresh.study.answer import Answer
 from fresh.study.items import make_plan
 from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, Table
-from fresh.study.service import Progress, Saved, next_task, progress, save
-from fresh.study.store import Store, bring_up_to_date, connect, create_study, now, open_study
+from fresh.study.service import Saved, _Progress, next_task, progress, save
+from fresh.study.store import Store, _bring_up_to_date, _connect, create_study, now, open_study
 from shared_study_store import (
     YES,
     check,
@@ -41,7 +41,7 @@ def test_somebody_practises_answers_is_checked_and_is_done(store: Store) -> None
         kinds.append(task.kind)
         assert save(store, who, task.item, YES).label in (("neg", "pos") if task.kind == "practice" else (None,))
     assert kinds == ["practice", "real", "real", "real", "check", "real", "real", "real"]
-    assert progress(store, who) == Progress(1, 1, 7, 7)  # with the check
+    assert progress(store, who) == _Progress(1, 1, 7, 7)  # with the check
     assert (rows(store, AnswerRow), rows(store, AsideRow)) == (6, 2)
     check(store)
 
@@ -70,9 +70,9 @@ def test_what_cannot_be_saved_is_refused(store: Store) -> None:
     with pytest.raises(StudyError, match=r"^There is no annotator 77 in this study\.$"):
         next_task(store, 77)
     with pytest.raises(StudyError, match=r"^Agree to take part first\.$"):
-        next_task(store, enrol(store, "new").id)
+        next_task(store, _enrol(store, "new").id)
     with pytest.raises(StudyError, match=r"^Somebody from a crowd platform needs the name that they have there"):
-        enrol(store, " ")
+        _enrol(store, " ")
 
 
 def test_a_paused_study_takes_answers_and_gives_nothing_out(store: Store) -> None:
@@ -192,7 +192,7 @@ def test_one_person_at_two_windows_gets_one_item_and_one_answer(store: Store) ->
 
 def test_somebody_from_outside_is_taken_in_once(store: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
-        assert len({one.id for one in pool.map(lambda _: enrol(store, "p1"), range(8))}) == 1
+        assert len({one.id for one in pool.map(lambda _: _enrol(store, "p1"), range(8))}) == 1
 
 
 def test_migrations_make_the_tables_that_the_code_knows(store: Store) -> None:
@@ -202,8 +202,8 @@ def test_migrations_make_the_tables_that_the_code_knows(store: Store) -> None:
 
 def test_an_older_study_is_migrated_and_a_newer_one_refused(database: str) -> None:
     Path(database).mkdir() if "://" not in database else None
-    engine = connect(database)
-    bring_up_to_date(engine, "a1")
+    engine = _connect(database)
+    _bring_up_to_date(engine, "a1")
     with engine.connect().execution_options(writes=True) as connection:
         connection.execute(text("INSERT INTO annotators (salt, code, state) VALUES ('00', '11', 'active')"))
         connection.commit()

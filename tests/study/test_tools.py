@@ -18,7 +18,7 @@ from fresh.study.answer import LONGEST, Answer
 from fresh.study.export import export_study
 from fresh.study.importing.apply import import_study
 from fresh.study.importing.claim import Claim
-from fresh.study.importing.match import milliseconds, whole
+from fresh.study.importing.match import _milliseconds, _whole
 from fresh.study.overview import counted, overview
 from fresh.study.store import Store
 from fresh.study.tickets import tickets_of
@@ -261,7 +261,7 @@ def test_labels_that_are_called_true_and_false_are_read(tmp_path: Path) -> None:
 
 @given(st.integers(0, 10**12))
 def test_whole_numbers_are_read_however_they_are_written(number: int) -> None:
-    assert whole(number) == whole(str(number)) == whole(f" {number} ") == whole(float(number)) == number
+    assert _whole(number) == _whole(str(number)) == _whole(f" {number} ") == _whole(float(number)) == number
 
 
 def took(spent: Any) -> Claim:
@@ -270,11 +270,11 @@ def took(spent: Any) -> Claim:
 
 @given(st.floats(min_value=0))
 def test_a_time_is_kept_within_a_week(seconds: float) -> None:
-    assert milliseconds(took(seconds)) == milliseconds(took(str(seconds))) == round(min(seconds * 1000, LONGEST))
+    assert _milliseconds(took(seconds)) == _milliseconds(took(str(seconds))) == round(min(seconds * 1000, LONGEST))
 
 
 @pytest.mark.parametrize("seconds", ["long", -1, "-0.5", float("nan"), [1]])
 def test_what_is_no_time_is_refused(seconds: Any) -> None:
     with pytest.raises(StudyError) as caught:
-        milliseconds(took(seconds))
+        _milliseconds(took(seconds))
     assert str(caught.value) == f"lead_time must be a number from 0, got {seconds!r}."

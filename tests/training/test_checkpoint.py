@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fresh.training import checkpoint as kept
 from fresh.training import loop as training
-from fresh.training.checkpoint import BestState, CheckpointWriter, TrainState, moving, restore, state_of
+from fresh.training.checkpoint import BestState, _CheckpointWriter, _moving, _state_of, _TrainState, restore
 from fresh.training.config import TrainConfig
 from fresh.training.loop import RunContext, TrainingJob, fit_side_by_side
 from fresh.training.step import TrainStep
@@ -174,7 +174,7 @@ def test_what_moves_survives_a_break(tmp_path: Path) -> None:
 
 def test_only_buffers_called_moving_move() -> None:
     model = nn.Sequential(Baseline(), nn.BatchNorm1d(3))
-    assert [name for name, _ in moving(model)] == ["0.moving"]
+    assert [name for name, _ in _moving(model)] == ["0.moving"]
 
 
 def test_what_moves_is_restored_into_the_network_itself(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_moves_is_restored_into_the_network_itself(tmp_path: Path) -> None:
     best = BestState()
     best.add(0.5, model)
     model.moving.copy_(torch.tensor([3.0, 4.0]))
-    state_of(model, torch.optim.AdamW(model.inner.parameters()), best).write(path)
+    _state_of(model, torch.optim.AdamW(model.inner.parameters()), best).write(path)
     held = fresh_one.moving
     restored = restore(path, fresh_one, torch.optim.AdamW(fresh_one.inner.parameters()))
     assert held.tolist() == [3.0, 4.0]
@@ -195,7 +195,7 @@ def test_a_state_without_what_moves_is_of_another_network(tmp_path: Path) -> Non
     best.add(0.5, model)
     optimizer = torch.optim.AdamW(model.inner.parameters())
     del model._buffers["moving"]
-    state_of(model, optimizer, best).write(path)
+    _state_of(model, optimizer, best).write(path)
     other = Baseline()
     with pytest.raises(ValueError, match="is of another network") as caught:
         restore(path, other, torch.optim.AdamW(other.inner.parameters()))
@@ -229,8 +229,8 @@ def test_states_in_between_are_not_written_more_often_than_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int] = []
-    monkeypatch.setattr(TrainState, "write", lambda state, _path: written.append(len(state.scores)))
-    keeper, model, best = CheckpointWriter(tmp_path / "state", every=1000), Baseline(), BestState()
+    monkeypatch.setattr(_TrainState, "write", lambda state, _path: written.append(len(state.scores)))
+    keeper, model, best = _CheckpointWriter(tmp_path / "state", every=1000), Baseline(), BestState()
     for done in (False, False, True):
         best.add(0.5, model)
         keeper.keep(model, torch.optim.AdamW(model.inner.parameters()), best, done)

@@ -61,7 +61,7 @@ def test_other_measures_have_their_states_also_where_only_the_best_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = [0.4, 0.3, 0.2, 0.1]
-    monkeypatch.setattr("fresh.training.loop.keep_others", lambda *_given: pytest.fail("killed before"))
+    monkeypatch.setattr("fresh.training.loop._keep_others", lambda *_given: pytest.fail("killed before"))
     with pytest.raises(pytest.fail.Exception):
         judged(tmp_path, {"own": OWN, "other": other}, over="best")
     monkeypatch.undo()

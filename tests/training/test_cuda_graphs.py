@@ -23,8 +23,8 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
     for name in ("Stream", "graph_pool_handle", "synchronize", "current_stream", "stream"):
         monkeypatch.setattr(torch.cuda, name, MagicMock())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
-    monkeypatch.setattr(recording, "own_numbers", lambda _generator, _device: nullcontext())
-    monkeypatch.setattr(gpu, "MEMORY_BUDGET", gpu.MemoryBudget())
+    monkeypatch.setattr(recording, "_own_numbers", lambda _generator, _device: nullcontext())
+    monkeypatch.setattr(gpu, "MEMORY_BUDGET", gpu._MemoryBudget())
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Out of GPU memory")
         yield graph

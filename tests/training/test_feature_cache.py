@@ -21,7 +21,7 @@ from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.training.feature_cache import CachedInputs, FrozenFeatures
-from fresh.training.feature_store import FeatureStore, StoreError
+from fresh.training.feature_store import FeatureStore, _StoreError
 from fresh.training.fit import FitRequest, train_classifiers
 from fresh.training.loop import RunContext
 from shared_frozen import (
@@ -246,7 +246,7 @@ def test_without_room_on_the_disk_nothing_is_begun(
     monkeypatch.setattr(fresh.training.loop, "run_epoch", lambda *_given: pytest.fail("Training began."))
     splits = small.some(toy)
     n_pieces = sum(len(example.document.words) + 2 for example in splits.train)
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(_StoreError) as caught:
         train(splits, frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "model", **settings)
     folder = tmp_path / "frozen"
     assert str(caught.value) == cannot_keep(folder, f"{n_pieces * 64 / 1000:.3g} kB", "1 kB are free there")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fresh.training.feature_store import CacheKey, FeatureStore, StoreError, digest, readable
+from fresh.training.feature_store import CacheKey, FeatureStore, _StoreError, digest, readable
 from shared_recipe_resume import Saying
 from shared_store import Usage, cannot_keep
 
@@ -79,9 +79,9 @@ def test_a_shelf_keeps_things_where_it_is_told(place: Any, gigabytes: float | No
 
 
 def test_half_of_what_is_free_is_used_if_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fresh.training.feature_store.free_memory", lambda: 1600)
+    monkeypatch.setattr("fresh.training.feature_store._free_memory", lambda: 1600)
     assert FeatureStore("auto").choose(wanted(), CPU) == CPU
-    monkeypatch.setattr("fresh.training.feature_store.free_memory", lambda: 1599)
+    monkeypatch.setattr("fresh.training.feature_store._free_memory", lambda: 1599)
     assert FeatureStore("auto").choose(wanted(), CPU) is None
 
 
@@ -198,14 +198,14 @@ def test_a_file_that_is_gone_is_no_damage(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(_StoreError) as caught:
         FeatureStore("file", folder=tmp_path / "file").fetch(wanted(), CPU, no_fill)
     assert str(caught.value) == cannot_keep(tmp_path / "file", "800 bytes", "it is a file")
 
 
 def test_what_a_disk_cannot_hold_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(5000, 4201, 799))
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(_StoreError) as caught:
         FeatureStore("file", folder=tmp_path).fetch(wanted(), CPU, no_fill)
     assert str(caught.value) == cannot_keep(tmp_path, "800 bytes", "799 bytes are free there")
     assert list(tmp_path.iterdir()) == []
@@ -218,7 +218,7 @@ def test_a_disk_that_becomes_full_meanwhile_is_named(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(_StoreError) as caught:
         FeatureStore("file", folder=tmp_path).fetch(wanted(n_pieces=500_000), CPU, no_fill)
     assert str(caught.value) == cannot_keep(tmp_path, "8 MB", "No space left on device")
     assert list(tmp_path.iterdir()) == []

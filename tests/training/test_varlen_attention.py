@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from fresh.nn.encoder import load_encoder
 from fresh.training import varlen_attention as ragged
-from fresh.training.varlen_attention import KNOWN, NAME, attend, ends, mask_of, without_padding
+from fresh.training.varlen_attention import KNOWN, NAME, _attend, _ends, _mask_of, without_padding
 from shared_ragged import filled_up
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -22,17 +22,17 @@ LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 def test_ends_cut_one_row_into_texts_and_what_fills_them_up(lengths: list[int], more: int) -> None:
     width = max(lengths) + more
     mask = filled_up(lengths, width)
-    borders = ends(attention_mask=mask)
+    borders = _ends(attention_mask=mask)
     assert borders is not None
     assert borders.dtype == torch.int32
     sizes = borders.diff().tolist()
     assert int(borders[0]) == 0
     assert sizes == [size for length in lengths for size in (length, width - length)]
-    assert torch.equal(mask_of(borders, width), mask.bool())
+    assert torch.equal(_mask_of(borders, width), mask.bool())
 
 
 def test_without_a_mask_nothing_ends() -> None:
-    assert ends(attention_mask=None) is None
+    assert _ends(attention_mask=None) is None
 
 
 def flash_by_hand(query: Tensor, key: Tensor, value: Tensor, *given: Any, scale: float | None = None) -> list[Tensor]:
@@ -54,10 +54,10 @@ def test_sequences_of_all_lengths_see_what_a_mask_lets_them_see(lengths: list[in
     query, key, value = (torch.randn(len(lengths), 2, width, 8, generator=generator) for _ in range(3))
     mask = filled_up(lengths, width)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ragged, "can_flash", lambda _query: True)
+        patch.setattr(ragged, "_can_flash", lambda _query: True)
         patch.setattr(torch.ops.aten, "_flash_attention_forward", flash_by_hand)
-        found, _ = attend(torch.nn.Identity(), query, key, value, ends(attention_mask=mask), scaling=0.3)
-    plain, _ = attend(torch.nn.Identity(), query, key, value, ends(attention_mask=mask), scaling=0.3)
+        found, _ = _attend(torch.nn.Identity(), query, key, value, _ends(attention_mask=mask), scaling=0.3)
+    plain, _ = _attend(torch.nn.Identity(), query, key, value, _ends(attention_mask=mask), scaling=0.3)
     expected = by_mask(query, key, value, mask)
     assert torch.equal(plain, expected)
     torch.testing.assert_close(found[mask.bool()], expected[mask.bool()])
@@ -76,11 +76,11 @@ def test_a_kernel_must_prove_itself(kernel: Any, expected: bool, monkeypatch: py
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", kernel)
     monkeypatch.setattr(ragged, "PROVEN", {})
     kind = torch.device("cpu"), torch.bfloat16, 8
-    assert ragged.is_proven(*kind) is expected
+    assert ragged._is_proven(*kind) is expected
     assert list(ragged.PROVEN.items()) == [(kind, expected)]
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", broken)
-    assert ragged.is_proven(*kind) is expected  # it is tried once
-    assert not ragged.is_proven(torch.device("cpu"), torch.bfloat16, 12)  # not of a size that there are kernels for
+    assert ragged._is_proven(*kind) is expected  # it is tried once
+    assert not ragged._is_proven(torch.device("cpu"), torch.bfloat16, 12)  # not of a size that there are kernels for
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
@@ -92,9 +92,9 @@ def test_a_full_card_says_nothing_of_its_kernels(
         raise error
 
     monkeypatch.setattr(ragged, "PROVEN", {})
-    monkeypatch.setattr(ragged, "flash", full)
+    monkeypatch.setattr(ragged, "_flash", full)
     model = load_encoder(str(encoders["bert"])).model
-    monkeypatch.setattr(ragged, "prove", lambda _body: ragged.is_proven(torch.device("cpu"), torch.float32, 8))
+    monkeypatch.setattr(ragged, "_prove", lambda _body: ragged._is_proven(torch.device("cpu"), torch.float32, 8))
     with pytest.raises(type(error), match=str(error)), without_padding(model):
         raise AssertionError("there was no room for it")
     assert ragged.PROVEN == {}
@@ -142,7 +142,7 @@ def test_the_kernel_is_tried_before_any_step_is_recorded(
 ) -> None:
     model = load_encoder(str(encoders["bert"])).model
     tried: list[tuple[torch.device, torch.dtype, int]] = []
-    monkeypatch.setattr(ragged, "is_proven", lambda *what: tried.append(what))
+    monkeypatch.setattr(ragged, "_is_proven", lambda *what: tried.append(what))
     with without_padding(model):
         assert tried == []
     device = torch.device("cuda", 0)
@@ -162,7 +162,7 @@ def test_a_gpu_finds_the_same_with_its_own_kernel() -> None:
     torch.manual_seed(0)
     parts = [torch.randn(4, 2, 64, 32, device="cuda").bfloat16().requires_grad_() for _ in range(3)]
     query, key, value = parts
-    flashed, _ = attend(torch.nn.Identity(), query, key, value, ends(attention_mask=mask), scaling=0.3)
+    flashed, _ = _attend(torch.nn.Identity(), query, key, value, _ends(attention_mask=mask), scaling=0.3)
     results: list[list[Tensor]] = []
     for out in (flashed, by_mask(query, key, value, mask)):
         kept = out * mask[:, :, None, None]

@@ -28,7 +28,7 @@ class AttentionGradient:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        return score_looks(self.support, self.layer, documents, torch.mul)
+        return _score_looks(self.support, self.layer, documents, torch.mul)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class AttentionShift:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        return score_looks(self.support, self.layer, documents, gained)
+        return _score_looks(self.support, self.layer, documents, _gained)
 
 
-def gained(look: Tensor, slope: Tensor) -> Tensor:
+def _gained(look: Tensor, slope: Tensor) -> Tensor:
     """Say what a look is worth beside looking as before. Shape: (batch, heads, rows, pieces), or (batch, words)."""
     worth = look * slope
     return worth - look * worth.sum(-1, keepdim=True)
 
 
-def score_looks(
+def _score_looks(
     support: SupportModel, layer: Layers, documents: Sequence[Document], value: Callable[[Tensor, Tensor], Tensor]
 ) -> list[Saliency]:
     """Score words by all that looks at them.

@@ -44,7 +44,7 @@ class IntegratedGradients:
         with torch.no_grad():
             targets = self.support.targets(classifier(batch).logits)  # (batch,)
             end = words(batch.ids)  # (batch, pieces, width)
-            way = end - words(masked(classifier, batch))
+            way = end - words(_masked(classifier, batch))
         total = torch.zeros(batch.ids.shape, dtype=torch.float64, device=way.device)
         room = int(PART * classifier.part * pieces_at_once(classifier.device))
         n_at_once = max(1, room // batch.ids.numel())
@@ -67,7 +67,7 @@ class IntegratedGradients:
         return (gradient.view(n_points, *way.shape).sum(0) * way).sum(-1)
 
 
-def masked(classifier: Classifier, batch: Batch) -> Tensor:
+def _masked(classifier: Classifier, batch: Batch) -> Tensor:
     """Put a mask (or, where an encoder has none, an unknown piece) in the place of each word; leave the query."""
     tokenizer = classifier.encoder.tokenizer
     nothing = tokenizer.unk_token_id if tokenizer.mask_token_id is None else tokenizer.mask_token_id

@@ -26,13 +26,13 @@ class Occlusion:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
-        return [saliency for group in grouped(documents) for saliency in self.score_group(group)]
+        return [saliency for group in _grouped(documents) for saliency in self.score_group(group)]
 
     def score_group(self, documents: Sequence[Document]) -> list[Saliency]:
         """Read some documents and all their variants together."""
         words = self.support.classifier.words
         texts = list(words([text_of(document) for document in documents]))
-        variants = [words.variants(text, whole_and_without_each(text.n_read)) for text in texts]
+        variants = [words.variants(text, _whole_and_without_each(text.n_read)) for text in texts]
         table = self.support.classifier.probabilities_of(join_tables(variants))
         ends = np.cumsum([len(part) for part in variants])
         saliencies: list[Saliency] = []
@@ -48,12 +48,12 @@ class Occlusion:
         return saliencies
 
 
-def whole_and_without_each(n_words: int) -> NDArray[np.bool_]:
+def _whole_and_without_each(n_words: int) -> NDArray[np.bool_]:
     """Keep all words, and then leave out one after the other. Shape: (words + 1, words)."""
     return np.concatenate([np.ones((1, n_words), dtype=np.bool_), ~np.eye(n_words, dtype=np.bool_)])
 
 
-def grouped(documents: Sequence[Document]) -> Iterator[list[Document]]:
+def _grouped(documents: Sequence[Document]) -> Iterator[list[Document]]:
     """Group documents so that their variants fit into memory."""
     group: list[Document] = []
     for document in documents:

@@ -49,7 +49,7 @@ class Lime:
         def method(forward: Callable[[Tensor], Tensor]) -> Any:
             return attribution.Lime(forward, models.SkLearnRidge(alpha=0.01), near)
 
-        return attribute_all(self.support, documents, method, self.samples, self.seed)
+        return _attribute_all(self.support, documents, method, self.samples, self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class KernelShap:
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, for the label the support model predicts."""
         method = optional_import("captum.attr", "captum", "The scorer kernel_shap").KernelShap
-        return attribute_all(self.support, documents, method, self.samples, self.seed)
+        return _attribute_all(self.support, documents, method, self.samples, self.seed)
 
 
-def attribute_all(
+def _attribute_all(
     support: SupportModel,
     documents: Sequence[Document],
     method: Callable[[Callable[[Tensor], Tensor]], Any],
@@ -85,12 +85,12 @@ def attribute_all(
     """Ask one of captum's perturbation methods about document after document."""
     saliencies: list[Saliency] = []
     for document in documents:
-        saliencies.append(attribute(support, document, method, samples, seed))
+        saliencies.append(_attribute(support, document, method, samples, seed))
         support.tell(1)
     return saliencies
 
 
-def attribute(
+def _attribute(
     support: SupportModel,
     document: Document,
     method: Callable[[Callable[[Tensor], Tensor]], Any],

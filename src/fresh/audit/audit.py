@@ -80,16 +80,16 @@ class Audit:
         """Lay it out as a table, with the evidence below."""
         head = ["| check | verdict | finding |", "| --- | --- | --- |"]
         body = [f"| {item.name} | {item.found} | {in_cell(item.says)} |" for item in self.verdicts]
-        proof = [line for item in self.verdicts if item.evidence for line in ("", f"## {item.name}", "", *block(item))]
+        proof = [line for item in self.verdicts if item.evidence for line in ("", f"## {item.name}", "", *_block(item))]
         return "\n".join((*head, *body, *proof, "", "## What the guarantee covers", "", self.guarantee)) + "\n"
 
 
-def block(verdict: Verdict) -> list[str]:
+def _block(verdict: Verdict) -> list[str]:
     """Set evidence apart as it is, since words of documents stand in it."""
-    return [f"    {on_one_line(line)}" for line in verdict.evidence]
+    return [f"    {_on_one_line(line)}" for line in verdict.evidence]
 
 
-def on_one_line(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """Show signs that would steer a page or end a line."""
     return text.translate(CONTROL_PICTURES).replace("\n", " ")
 
@@ -112,21 +112,21 @@ def audit(
     :param explained: What was reported for the examples, if that is to be checked, in the groups of ``explain_stream``;
         else the model explains them now.
     """
-    check(model, examples, others, explained)
+    _check(model, examples, others, explained)
     if explained is None:
         explained = explain_all(model, [example.document for example in examples], progress, "explaining")
     verdicts = (
         replay(model.predictor, explained, seed),
         try_to_break(model, explained, n_trials, seed, progress).verdict,
-        *leaking(examples, explained, seed, progress),
+        *_leaking(examples, explained, seed, progress),
         asked_class(model, examples, explained, seed, progress),
-        hygiene(examples, others, "" if model.report is None else model.report.measured_on),
-        degenerate(explained),
+        _hygiene(examples, others, "" if model.report is None else model.report.measured_on),
+        _degenerate(explained),
     )
     return Audit(verdicts)
 
 
-def check(
+def _check(
     model: Rationalizer,
     examples: Sequence[Example],
     others: Mapping[str, Sequence[Example]],
@@ -152,7 +152,7 @@ def check(
             )
 
 
-def leaking(
+def _leaking(
     examples: Sequence[Example], explained: Sequence[Explanation], seed: int, progress: Progress
 ) -> tuple[Verdict, Verdict, Verdict]:
     """See whether masks alone give labels and decisions away, and whether the number of words shown gives labels."""
@@ -161,36 +161,36 @@ def leaking(
     with progress.task("masks alone", len(targets) + 1) as advance:
         found: list[Verdict] = []
         for target, labels in targets.items():
-            found.append(leaks_of(explained, labels, target, seed))
+            found.append(_leaks_of(explained, labels, target, seed))
             advance(1, "")
-        length = length_and_labels(explained, gold, seed)
+        length = _length_and_labels(explained, gold, seed)
         advance(1, "")
     return found[0], found[1], length
 
 
-def leaks_of(explained: Sequence[Explanation], labels: Sequence[str], target: str, seed: int) -> Verdict:
+def _leaks_of(explained: Sequence[Explanation], labels: Sequence[str], target: str, seed: int) -> Verdict:
     """See whether masks alone give something away."""
     name, masks = f"masks and {target}s", [item.mask for item in explained]
     if all(mask.kept.all() for mask in masks):
         return Verdict(name, "not run", "Every mask keeps all words, so that there is no choice to give anything away.")
     try:
-        leaks = find_leaks(masks, labels, target, texts_of(explained), seed=seed)
+        leaks = find_leaks(masks, labels, target, _texts_of(explained), seed=seed)
     except MissingExtraError as error:
         return Verdict(name, "not run", str(error))
     if leaks.mask.n_labels < 2:
         return Verdict(name, "not run", leaks.mask.verdict)
-    worst = max((leaks.mask, leaks.length), key=lambda leak: (tells(leak, leaks), leak.score))
+    worst = max((leaks.mask, leaks.length), key=lambda leak: (_tells(leak, leaks), leak.score))
     evidence = (f"{leaks.mask.n_masks:,} masks of {leaks.mask.n_labels} {target}s.", *leaks.verdicts)
-    if worst.found and not tells(worst, leaks):
+    if worst.found and not _tells(worst, leaks):
         return Verdict(name, "holds", f"{worst.verdict} {NO_CHOICE}", evidence)
     return Verdict(name, "look here" if worst.found else "holds", worst.verdict, evidence)
 
 
-def length_and_labels(explained: Sequence[Explanation], labels: Sequence[str], seed: int) -> Verdict:
+def _length_and_labels(explained: Sequence[Explanation], labels: Sequence[str], seed: int) -> Verdict:
     """See whether the number of words shown predicts the label, also where it only follows the document's length."""
     name = "length and labels"
     try:
-        leak = find_length_leak([item.mask for item in explained], labels, texts=texts_of(explained), seed=seed)
+        leak = find_length_leak([item.mask for item in explained], labels, texts=_texts_of(explained), seed=seed)
     except MissingExtraError as error:
         return Verdict(name, "not run", str(error))
     if leak.n_labels < 2:
@@ -199,18 +199,18 @@ def length_and_labels(explained: Sequence[Explanation], labels: Sequence[str], s
     return Verdict(name, "look here" if leak.found else "holds", leak.verdict, evidence)
 
 
-def texts_of(explained: Sequence[Explanation]) -> list[str] | None:
+def _texts_of(explained: Sequence[Explanation]) -> list[str] | None:
     """Name the text of each rationale where several may belong to one, as with queries."""
     asks = any(item.document.query for item in explained)
     return [" ".join(item.document.words) for item in explained] if asks else None
 
 
-def tells(leak: Leak, leaks: Leaks) -> bool:
+def _tells(leak: Leak, leaks: Leaks) -> bool:
     """Say whether something gives labels away better than the length of the document does, which nobody chose."""
     return leak.found and not (leaks.document.found and leaks.document.score >= leak.score)
 
 
-def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]], left_out: str = "") -> Verdict:
+def _hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]], left_out: str = "") -> Verdict:
     """See whether splits have documents in common, and whether they are the splits of the model.
 
     :param left_out: Digest of the documents that training left out for test, if it is known.
@@ -241,7 +241,7 @@ def hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]]
     return Verdict("split hygiene", "look here", says, tuple(lines))
 
 
-def degenerate(explained: Sequence[Explanation]) -> Verdict:
+def _degenerate(explained: Sequence[Explanation]) -> Verdict:
     """See whether rationales say something to a reader."""
     if len(explained) < LEAST:
         says = f"There are {len(explained)} documents; at least {LEAST} are needed to say something of all of them."

@@ -50,12 +50,12 @@ class Drawing:
         return self.made_up(lengths[int(self.generator.integers(len(lengths)))])
 
 
-def replaced(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
+def _replaced(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
     """Put other words of other lengths in the place of all dropped words."""
     return [(word, True) if kept else (drawing.another(word), False) for word, kept in rows]
 
 
-def deleted(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
+def _deleted(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
     """Take dropped words out: all, or some; one word at least stays."""
     dropped = [place for place, (_, kept) in enumerate(rows) if not kept]
     n_most = min(len(dropped), len(rows) - 1)
@@ -64,7 +64,7 @@ def deleted(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
     return [row for place, row in enumerate(rows) if place not in out]
 
 
-def multiplied(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
+def _multiplied(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
     """Have each dropped word stand there several times."""
     found: list[Row] = []
     for word, kept in rows:
@@ -72,7 +72,7 @@ def multiplied(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
     return found
 
 
-def added(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
+def _added(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
     """Put further words, which are not kept, anywhere."""
     found = list(rows)
     for _ in range(int(drawing.generator.integers(1, len(rows) + 2))):
@@ -81,10 +81,10 @@ def added(rows: Sequence[Row], drawing: Drawing) -> list[Row]:
 
 
 CHANGES: dict[str, Callable[[Sequence[Row], Drawing], list[Row]]] = {
-    "replaced": replaced,
-    "deleted": deleted,
-    "multiplied": multiplied,
-    "added": added,
+    "replaced": _replaced,
+    "deleted": _deleted,
+    "multiplied": _multiplied,
+    "added": _added,
 }
 
 

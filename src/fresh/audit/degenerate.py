@@ -33,7 +33,7 @@ MOST_IDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class _Finding:
     """One way in which rationales can be worthless, and how many are."""
 
     check: str
@@ -48,7 +48,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class _Kept:
     """A document, what was kept of it, and what was decided."""
 
     document: Document
@@ -76,7 +76,7 @@ def find_degenerate(
     masks: Sequence[Mask],
     decisions: Sequence[str],
     stop_words: Collection[str] = STOP_WORDS,
-) -> list[Finding]:
+) -> list[_Finding]:
     """Look at rationales for signs that their words say nothing.
 
     :param decisions: The label that was predicted for each document.
@@ -88,48 +88,48 @@ def find_degenerate(
         )
     if not len(documents):
         raise ValueError("There are no rationales to look at. Give at least one.")
-    items = [Kept(*row) for row in zip(documents, masks, decisions, strict=True)]
+    items = [_Kept(*row) for row in zip(documents, masks, decisions, strict=True)]
     return [
-        find_empty(items),
-        find_stop_words(items, frozenset(word.casefold() for word in stop_words)),
-        find_at_edge(items, "first words", lambda item: bool(item.mask.kept[: item.n_kept].all())),
-        find_at_edge(items, "last words", lambda item: bool(item.mask.kept[len(item.mask) - item.n_kept :].all())),
-        find_same_length(items),
-        *find_class_words(items),
+        _find_empty(items),
+        _find_stop_words(items, frozenset(word.casefold() for word in stop_words)),
+        _find_at_edge(items, "first words", lambda item: bool(item.mask.kept[: item.n_kept].all())),
+        _find_at_edge(items, "last words", lambda item: bool(item.mask.kept[len(item.mask) - item.n_kept :].all())),
+        _find_same_length(items),
+        *_find_class_words(items),
     ]
 
 
-def find_empty(items: Sequence[Kept]) -> Finding:
+def _find_empty(items: Sequence[_Kept]) -> _Finding:
     """Find rationales without any word."""
     found = [item for item in items if not item.n_kept]
     sentence = f"{len(found)} of {len(items)} rationales have no words at all."
-    return Finding("no words", bool(found), len(found), len(items), ids(found), sentence)
+    return _Finding("no words", bool(found), len(found), len(items), _ids(found), sentence)
 
 
-def find_stop_words(items: Sequence[Kept], stop_words: Collection[str]) -> Finding:
+def _find_stop_words(items: Sequence[_Kept], stop_words: Collection[str]) -> _Finding:
     """Find rationales of punctuation and stop words only."""
     some = [item for item in items if item.n_kept]
-    found = [item for item in some if all(word in stop_words or is_punctuation(word) for word in item.words)]
+    found = [item for item in some if all(word in stop_words or _is_punctuation(word) for word in item.words)]
     sentence = f"{len(found)} of {len(some)} rationales are made of punctuation and stop words only."
-    return Finding("stop words", len(found) > SHARE * len(some), len(found), len(some), ids(found), sentence)
+    return _Finding("stop words", len(found) > SHARE * len(some), len(found), len(some), _ids(found), sentence)
 
 
-def is_punctuation(word: str) -> bool:
+def _is_punctuation(word: str) -> bool:
     """Say whether a word has signs only; emoji and currencies are no mere signs."""
     categories = {unicodedata.category(character) for character in word}
     return all(category[0] in "PCZM" or category in ("Sk", "Sm") for category in categories)
 
 
-def find_at_edge(items: Sequence[Kept], check: str, holds: Callable[[Kept], bool]) -> Finding:
+def _find_at_edge(items: Sequence[_Kept], check: str, holds: Callable[[_Kept], bool]) -> _Finding:
     """Find rationales that are a document's first, or last, words whatever these are."""
     some = [item for item in items if item.n_kept and not item.whole]
     found = [item for item in some if holds(item)]
     degenerate = len(some) >= LEAST and len(found) >= NEARLY_ALL * len(some)
     sentence = f"{len(found)} of {len(some)} rationales that leave words out are the {check} of their document."
-    return Finding(check, degenerate, len(found), len(some), ids(found), sentence)
+    return _Finding(check, degenerate, len(found), len(some), _ids(found), sentence)
 
 
-def find_same_length(items: Sequence[Kept]) -> Finding:
+def _find_same_length(items: Sequence[_Kept]) -> _Finding:
     """Find out whether all rationales have the same number of words though the documents differ in length."""
     some = [item for item in items if not item.whole]
     lengths = Counter(item.n_kept for item in some)
@@ -141,21 +141,21 @@ def find_same_length(items: Sequence[Kept]) -> Finding:
         f", and their documents {'differ in length' if differ else 'are all of one length'}."
     )
     degenerate = differ and count == len(some) >= LEAST
-    return Finding("same length", degenerate, count, len(some), ids(found), sentence)
+    return _Finding("same length", degenerate, count, len(some), _ids(found), sentence)
 
 
-def find_class_words(items: Sequence[Kept]) -> list[Finding]:
+def _find_class_words(items: Sequence[_Kept]) -> list[_Finding]:
     """Find, for each predicted class, a word that nearly all its rationales have and hardly any other has."""
-    by_class: dict[str, list[tuple[Kept, frozenset[str]]]] = {}
+    by_class: dict[str, list[tuple[_Kept, frozenset[str]]]] = {}
     for item in items:
         by_class.setdefault(item.decision, []).append((item, frozenset(item.words)))
     anywhere = Counter(word for own in by_class.values() for _, words in own for word in words)
-    return [find_class_word(decision, by_class[decision], anywhere, len(items)) for decision in sorted(by_class)]
+    return [_find_class_word(decision, by_class[decision], anywhere, len(items)) for decision in sorted(by_class)]
 
 
-def find_class_word(
-    decision: str, own: Sequence[tuple[Kept, frozenset[str]]], anywhere: Counter[str], n_items: int
-) -> Finding:
+def _find_class_word(
+    decision: str, own: Sequence[tuple[_Kept, frozenset[str]]], anywhere: Counter[str], n_items: int
+) -> _Finding:
     """Find the word that tells one class best from the others.
 
     :param own: The rationales of the class, each with its words.
@@ -165,7 +165,7 @@ def find_class_word(
     n_others = n_items - len(own)
     check = f"class word of {decision}"
     if not here or not n_others:
-        return Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
+        return _Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
     word = max(sorted(here), key=lambda word: here[word] / len(own) - (anywhere[word] - here[word]) / n_others)
     n_here, n_there = here[word], anywhere[word] - here[word]
     few = min(len(own), n_others) < LEAST
@@ -175,9 +175,9 @@ def find_class_word(
         f"and in {n_there} of {n_others} of the others."
     )
     found = [item for item, words in own if word in words]
-    return Finding(check, degenerate, len(found), len(own), ids(found), sentence)
+    return _Finding(check, degenerate, len(found), len(own), _ids(found), sentence)
 
 
-def ids(items: Sequence[Kept]) -> tuple[str, ...]:
+def _ids(items: Sequence[_Kept]) -> tuple[str, ...]:
     """Name a few documents."""
     return tuple(item.document.id for item in items[:MOST_IDS])

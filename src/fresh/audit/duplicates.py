@@ -18,7 +18,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class _Pair:
     """Two examples of different splits that say the same, or nearly."""
 
     first: str
@@ -33,7 +33,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class _Overlap:
     """How many examples of one split have a twin in an earlier one."""
 
     earlier: str
@@ -73,11 +73,11 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
-class Hygiene:
+class _Hygiene:
     """What the splits have in common."""
 
-    overlaps: tuple[Overlap, ...]
-    pairs: tuple[Pair, ...]
+    overlaps: tuple[_Overlap, ...]
+    pairs: tuple[_Pair, ...]
     """The most similar pairs, at most a thousand."""
 
     @property
@@ -92,7 +92,7 @@ class Hygiene:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class _Group:
     """The examples of one split that have the same text and query."""
 
     split: str
@@ -101,11 +101,11 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class _Match:
     """Two groups of different splits that are twins."""
 
-    earlier: Group
-    later: Group
+    earlier: _Group
+    later: _Group
     similarity: float
 
     @property
@@ -124,10 +124,10 @@ class Match:
         before = [example.label for example in self.earlier.examples]
         return sum(len(before) - before.count(example.label) for example in self.later.examples)
 
-    def pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[_Pair]:
         """List the pairs of their examples."""
         for one, two in product(self.earlier.examples, self.later.examples):
-            yield Pair(
+            yield _Pair(
                 one.document.id,
                 self.earlier.split,
                 two.document.id,
@@ -138,7 +138,7 @@ class Match:
             )
 
 
-def find_twins(splits: Splits, threshold: float = THRESHOLD) -> Hygiene:
+def find_twins(splits: Splits, threshold: float = THRESHOLD) -> _Hygiene:
     """Look for examples of dev and test that are in an earlier split already, word for word or nearly.
 
     The query counts as part of the text. Examples with the same document and another query are no pair; they are
@@ -149,17 +149,17 @@ def find_twins(splits: Splits, threshold: float = THRESHOLD) -> Hygiene:
     return find_twins_among({name: getattr(splits, name) for name in ("train", "dev", "test")}, threshold)
 
 
-def find_twins_among(parts: Mapping[str, Sequence[Example]], threshold: float = THRESHOLD) -> Hygiene:
+def find_twins_among(parts: Mapping[str, Sequence[Example]], threshold: float = THRESHOLD) -> _Hygiene:
     """Do the same for splits by any names, the earliest first."""
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold must be above 0 and at most 1, got {threshold}.")
-    groups = {name: grouped(name, examples) for name, examples in parts.items()}
-    matches = [*exact_matches(groups), *near_matches(groups, threshold)]
+    groups = {name: _grouped(name, examples) for name, examples in parts.items()}
+    matches = [*_exact_matches(groups), *_near_matches(groups, threshold)]
     matches.sort(key=lambda match: (-match.similarity, not match.exact))  # stable: then in the order of the corpus
     overlaps = tuple(
-        overlap(groups[earlier], groups[later], earlier, later, matches) for earlier, later in combinations(groups, 2)
+        _overlap(groups[earlier], groups[later], earlier, later, matches) for earlier, later in combinations(groups, 2)
     )
-    return Hygiene(overlaps, tuple(listed(matches)))
+    return _Hygiene(overlaps, tuple(_listed(matches)))
 
 
 def normal(document: Document) -> Key:
@@ -167,25 +167,25 @@ def normal(document: Document) -> Key:
     return " ".join(document.words).casefold(), " ".join(document.query).casefold()
 
 
-def grouped(split: str, examples: Sequence[Example]) -> list[Group]:
+def _grouped(split: str, examples: Sequence[Example]) -> list[_Group]:
     """Put examples with the same text and query together."""
     found: defaultdict[Key, list[Example]] = defaultdict(list)
     for example in examples:
         found[normal(example.document)].append(example)
-    return [Group(split, key, tuple(members)) for key, members in found.items()]
+    return [_Group(split, key, tuple(members)) for key, members in found.items()]
 
 
-def exact_matches(groups: Mapping[str, Sequence[Group]]) -> Iterator[Match]:
+def _exact_matches(groups: Mapping[str, Sequence[_Group]]) -> Iterator[_Match]:
     """Find groups of different splits with the same text and query."""
-    seen: dict[Key, list[Group]] = {}
+    seen: dict[Key, list[_Group]] = {}
     for split in groups.values():
         for group in split:
-            yield from (Match(earlier, group, 1.0) for earlier in seen.get(group.key, ()))
+            yield from (_Match(earlier, group, 1.0) for earlier in seen.get(group.key, ()))
         for group in split:
             seen.setdefault(group.key, []).append(group)
 
 
-def near_matches(groups: Mapping[str, Sequence[Group]], threshold: float) -> Iterator[Match]:
+def _near_matches(groups: Mapping[str, Sequence[_Group]], threshold: float) -> Iterator[_Match]:
     """Find groups of different splits with nearly the same text and query."""
     everything = [group for split in groups.values() for group in split]
     index = Index(Shingles.of(words(group.examples[0].document) for group in everything), threshold)
@@ -195,7 +195,7 @@ def near_matches(groups: Mapping[str, Sequence[Group]], threshold: float) -> Ite
             for before, similarity in index.similar(place, start):
                 earlier, later = everything[before], everything[place]
                 if earlier.key[0] != later.key[0]:  # else a duplicate, or the same document under another query
-                    yield Match(earlier, later, similarity)
+                    yield _Match(earlier, later, similarity)
         start += len(split)
 
 
@@ -205,33 +205,33 @@ def words(document: Document) -> list[str]:
     return [*text.split(" "), "", *query.split(" ")] if query else text.split(" ")
 
 
-def overlap(
-    before: Sequence[Group], after: Sequence[Group], earlier: str, later: str, matches: Sequence[Match]
-) -> Overlap:
+def _overlap(
+    before: Sequence[_Group], after: Sequence[_Group], earlier: str, later: str, matches: Sequence[_Match]
+) -> _Overlap:
     """Count what two splits have in common."""
     here = [match for match in matches if (match.earlier.split, match.later.split) == (earlier, later)]
     exact = {match.later.key for match in here if match.exact}
     near = {match.later.key for match in here if not match.exact} - exact
     texts, keys = {group.key[0] for group in before}, {group.key for group in before}
     repeated = {group.key for group in after if group.key[0] in texts and group.key not in keys}
-    return Overlap(
+    return _Overlap(
         earlier,
         later,
-        n_examples=n_examples(after),
-        n_exact=n_examples(group for group in after if group.key in exact),
-        n_near=n_examples(group for group in after if group.key in near),
-        n_repeated=n_examples(group for group in after if group.key in repeated),
+        n_examples=_n_examples(after),
+        n_exact=_n_examples(group for group in after if group.key in exact),
+        n_near=_n_examples(group for group in after if group.key in near),
+        n_repeated=_n_examples(group for group in after if group.key in repeated),
         n_pairs=sum(match.n_pairs for match in here),
         n_labels_differ=sum(match.n_labels_differ for match in here),
     )
 
 
-def n_examples(groups: Iterator[Group] | Sequence[Group]) -> int:
+def _n_examples(groups: Iterator[_Group] | Sequence[_Group]) -> int:
     """Count the examples of some groups."""
     return sum(len(group.examples) for group in groups)
 
 
-def listed(matches: Sequence[Match]) -> Iterator[Pair]:
+def _listed(matches: Sequence[_Match]) -> Iterator[_Pair]:
     """List pairs until there are enough."""
     room = MOST_PAIRS
     for match in matches:

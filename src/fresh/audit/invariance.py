@@ -20,7 +20,7 @@ ALONG = 32
 """How many trials, the first, have the model's own extractor read along; it may be slow."""
 
 
-class Held:
+class _Held:
     """An extractor that is told what to keep, in the place of the model's own."""
 
     def __init__(self, own: Extractor) -> None:
@@ -45,7 +45,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class _Trial:
     """A document with its mask, and a change of what the mask drops."""
 
     document: Document
@@ -54,10 +54,10 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Counterexample:
+class _Counterexample:
     """A change of dropped words that changed the rationale or the answer."""
 
-    trial: Trial
+    trial: _Trial
     before: Explanation
     after: Explanation
 
@@ -67,8 +67,8 @@ class Counterexample:
         about = f"document {trial.document.id!r}, dropped words {trial.change.kind}"
         return [
             f"{about}; kept words stand in brackets:",
-            f"  before: {bracketed(trial.document, trial.mask)}",
-            f"  after: {bracketed(trial.change.document, trial.change.mask)}",
+            f"  before: {_bracketed(trial.document, trial.mask)}",
+            f"  after: {_bracketed(trial.change.document, trial.change.mask)}",
             f"  mask before: {trial.mask.spans} of {len(trial.mask)} words",
             f"  mask after: {trial.change.mask.spans} of {len(trial.change.mask)} words",
             *([f"  query: {' '.join(trial.document.query)}"] if trial.document.query else []),
@@ -80,13 +80,13 @@ class Counterexample:
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class _Trials:
     """What came of many changes."""
 
     kinds: Counter[str]
     """How many changes there were of each kind."""
     n_documents: int
-    counterexamples: tuple[Counterexample, ...]
+    counterexamples: tuple[_Counterexample, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -115,7 +115,7 @@ def try_to_break(
     n_trials: int = 2000,
     seed: int = 0,
     progress: Progress = SILENT,
-) -> Trials:
+) -> _Trials:
     """Change dropped words in many ways, hold the mask, and see whether the model explains the same.
 
     :param explained: Documents and the masks that are held.
@@ -126,24 +126,24 @@ def try_to_break(
         raise ValueError(f"n_trials must be at least 1, got {n_trials}.")
     generator = np.random.default_rng(seed)
     drawing = Drawing(sorted({word for item in explained for word in item.document.words}), generator)
-    held = Held(model.extractor)
+    held = _Held(model.extractor)
     holding = replace(model, extractor=held)  # the model itself, whatever it does, with another extractor
     known: dict[tuple[int, ...], list[Explanation]] = {}
-    found: list[Counterexample] = []
+    found: list[_Counterexample] = []
     kinds: Counter[str] = Counter()
     with progress.task("invariance", n_trials) as advance:
-        for places in take_turns(len(explained), n_trials, generator):
+        for places in _take_turns(len(explained), n_trials, generator):
             held.reads_along = not kinds
             if places not in known:
-                known[places] = explain_held(holding, held, [explained[place] for place in places])
-            trials = [draw_trial(explained[place], drawing) for place in places]
-            found += compare(trials, known[places], explain_held(holding, held, [trial.change for trial in trials]))
+                known[places] = _explain_held(holding, held, [explained[place] for place in places])
+            trials = [_draw_trial(explained[place], drawing) for place in places]
+            found += _compare(trials, known[places], _explain_held(holding, held, [trial.change for trial in trials]))
             kinds.update(trial.change.kind for trial in trials)
             advance(len(trials), f"{len(found)} counterexamples")
-    return Trials(kinds, min(n_trials, len(explained)), tuple(found))
+    return _Trials(kinds, min(n_trials, len(explained)), tuple(found))
 
 
-def take_turns(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
+def _take_turns(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
     """Share trials out among documents: which documents are tried together, group after group, the same each round."""
     order = generator.permutation(n_documents).tolist() * max(1, AT_ONCE // n_documents)
     edges = (0, *range(ALONG, len(order), AT_ONCE), len(order))
@@ -156,14 +156,14 @@ def take_turns(n_documents: int, n_trials: int, generator: np.random.Generator) 
             n_left -= len(places)
 
 
-def draw_trial(item: Explanation, drawing: Drawing) -> Trial:
+def _draw_trial(item: Explanation, drawing: Drawing) -> _Trial:
     """Draw a change of what was dropped of a document."""
     kinds = kinds_for(item.mask)
     kind = kinds[int(drawing.generator.integers(len(kinds)))]
-    return Trial(item.document, item.mask, change(item.document, item.mask, kind, drawing))
+    return _Trial(item.document, item.mask, change(item.document, item.mask, kind, drawing))
 
 
-def explain_held(model: Rationalizer, held: Held, items: Sequence[Explanation | Change]) -> list[Explanation]:
+def _explain_held(model: Rationalizer, held: _Held, items: Sequence[Explanation | Change]) -> list[Explanation]:
     """Have the model explain documents with their masks held."""
     # Names of their own, so that the same text may stand there with two masks, and a name can tell nothing.
     documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
@@ -171,21 +171,21 @@ def explain_held(model: Rationalizer, held: Held, items: Sequence[Explanation | 
     return model.explain(documents)
 
 
-def compare(
-    trials: Sequence[Trial], before: Sequence[Explanation], after: Sequence[Explanation]
-) -> list[Counterexample]:
+def _compare(
+    trials: Sequence[_Trial], before: Sequence[Explanation], after: Sequence[Explanation]
+) -> list[_Counterexample]:
     """Find the trials that changed something."""
     rows = zip(trials, before, after, strict=True)
-    return [Counterexample(*row) for row in rows if not is_same(*row)]
+    return [_Counterexample(*row) for row in rows if not _is_same(*row)]
 
 
-def is_same(trial: Trial, before: Explanation, after: Explanation) -> bool:
+def _is_same(trial: _Trial, before: Explanation, after: Explanation) -> bool:
     """Say whether the masks were held, the rationales are equal, and the answers are, bit for bit."""
     held = before.mask == trial.mask and after.mask == trial.change.mask
     return held and before.rationale == after.rationale and before.prediction == after.prediction
 
 
-def bracketed(document: Document, mask: Mask) -> str:
+def _bracketed(document: Document, mask: Mask) -> str:
     """Write a document with its kept words in brackets."""
     pairs = zip(document.words, mask.kept.tolist(), strict=True)
     return " ".join(f"[{word}]" if kept else word for word, kept in pairs)

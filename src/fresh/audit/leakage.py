@@ -117,7 +117,7 @@ def find_leaks(
     :param n_shuffles: How often labels are shuffled to see what chance gives.
     :param seed: Draws masks where there are many, parts, and shufflings.
     """
-    data = Usable.of(masks, labels, target, texts, n_shuffles, seed)
+    data = _Usable.of(masks, labels, target, texts, n_shuffles, seed)
     if data.n_labels < 2:
         return Leaks(*(data.nothing(source) for source in SOURCES))
     counted, none = count_features(data.masks), np.zeros((len(data.masks), 0))
@@ -145,14 +145,14 @@ def find_length_leak(
     Whether the length of the document gives the label away as well does not matter here. Parameters are those of
     `find_leaks`.
     """
-    data = Usable.of(masks, labels, target, texts, n_shuffles, seed)
+    data = _Usable.of(masks, labels, target, texts, n_shuffles, seed)
     if data.n_labels < 2:
         return data.nothing(WORDS_SHOWN)
     return data.guess(WORDS_SHOWN, shown_features(data.masks), count_features(data.masks))
 
 
 @dataclass(frozen=True, slots=True)
-class Usable:
+class _Usable:
     """Masks whose labels are frequent enough, and how these are guessed."""
 
     masks: Sequence[Mask]
@@ -171,14 +171,14 @@ class Usable:
         texts: Sequence[str] | None,
         n_shuffles: int,
         seed: int,
-    ) -> "Usable":
+    ) -> "_Usable":
         """Leave out rare labels, and sample where there are many masks."""
-        check(masks, labels, texts, n_shuffles)
-        apart = one_of_each(texts, seed) if texts is not None else list(range(len(masks)))
+        _check(masks, labels, texts, n_shuffles)
+        apart = _one_of_each(texts, seed) if texts is not None else list(range(len(masks)))
         counts = Counter(labels[row] for row in apart)
         left_out = tuple(sorted(label for label in set(labels) if counts[label] < LEAST))
-        rows = drawn([row for row in apart if counts[labels[row]] >= LEAST], seed)
-        codes = encoded([labels[row] for row in rows])
+        rows = _drawn([row for row in apart if counts[labels[row]] >= LEAST], seed)
+        codes = _encoded([labels[row] for row in rows])
         return cls([masks[row] for row in rows], codes, target, left_out, n_shuffles, seed)
 
     @property
@@ -196,26 +196,26 @@ class Usable:
         return Leak(source, self.target, 1.0, 1.0, 1.0, 1.0, 1.0, len(self.masks), self.n_labels, self.left_out)
 
 
-def encoded(labels: Sequence[str]) -> Codes:
+def _encoded(labels: Sequence[str]) -> Codes:
     """Give each label that there is a number, from 0."""
     places = {label: place for place, label in enumerate(sorted(set(labels)))}
     return np.array([places[label] for label in labels], dtype=np.int64)
 
 
-def one_of_each(texts: Sequence[str], seed: int) -> list[int]:
+def _one_of_each(texts: Sequence[str], seed: int) -> list[int]:
     """Draw one row of each text."""
     order = np.random.default_rng(seed).permutation(len(texts)).tolist()
     return sorted({texts[row]: row for row in order}.values())
 
 
-def drawn(rows: list[int], seed: int) -> list[int]:
+def _drawn(rows: list[int], seed: int) -> list[int]:
     """Draw rows where there are too many."""
     if len(rows) <= MOST:
         return rows
     return sorted(np.random.default_rng(seed).choice(rows, size=MOST, replace=False).tolist())
 
 
-def check(masks: Sequence[Mask], labels: Sequence[str], texts: Sequence[str] | None, n_shuffles: int) -> None:
+def _check(masks: Sequence[Mask], labels: Sequence[str], texts: Sequence[str] | None, n_shuffles: int) -> None:
     """Refuse masks without a label or text, and too little shuffling."""
     if len(masks) != len(labels):
         raise ValueError(f"There are {len(masks)} masks but {len(labels)} labels. Give one each.")

@@ -26,7 +26,7 @@ def shape_features(masks: Sequence[Mask]) -> Features:
 
     :return: One row a mask. Shape: (masks, features).
     """
-    return np.hstack([length_features(masks), np.array([place_features(mask) for mask in masks], dtype=np.float64)])
+    return np.hstack([length_features(masks), np.array([_place_features(mask) for mask in masks], dtype=np.float64)])
 
 
 def length_features(masks: Sequence[Mask]) -> Features:
@@ -34,8 +34,8 @@ def length_features(masks: Sequence[Mask]) -> Features:
 
     :return: One row a mask. Shape: (masks, features).
     """
-    kept = kept_counts(masks)
-    return np.column_stack([kept, [mask.ratio for mask in masks], remainders(kept)])
+    kept = _kept_counts(masks)
+    return np.column_stack([kept, [mask.ratio for mask in masks], _remainders(kept)])
 
 
 def count_features(masks: Sequence[Mask]) -> Features:
@@ -43,14 +43,14 @@ def count_features(masks: Sequence[Mask]) -> Features:
 
     :return: One row a mask. Shape: (masks, frequent numbers).
     """
-    kept = kept_counts(masks)
+    kept = _kept_counts(masks)
     counts, frequencies = np.unique(kept, return_counts=True)
     order = np.argsort(-frequencies, kind="stable")
     frequent = counts[order][: min(MOST_COUNTS, int((frequencies >= LEAST).sum()))]
     return np.asarray(kept[:, None] == frequent, dtype=np.float64)
 
 
-def kept_counts(masks: Sequence[Mask]) -> NDArray[np.int64]:
+def _kept_counts(masks: Sequence[Mask]) -> NDArray[np.int64]:
     """Count the words that each mask keeps."""
     return np.array([mask.kept.sum() for mask in masks], dtype=np.int64)
 
@@ -60,7 +60,7 @@ def document_features(masks: Sequence[Mask]) -> Features:
 
     :return: One row a mask. Shape: (masks, features).
     """
-    return number_features(np.array([len(mask) for mask in masks], dtype=np.int64))
+    return _number_features(np.array([len(mask) for mask in masks], dtype=np.int64))
 
 
 def shown_features(masks: Sequence[Mask]) -> Features:
@@ -68,21 +68,21 @@ def shown_features(masks: Sequence[Mask]) -> Features:
 
     :return: One row a mask. Shape: (masks, features).
     """
-    return number_features(kept_counts(masks))
+    return _number_features(_kept_counts(masks))
 
 
-def number_features(counts: NDArray[np.int64]) -> Features:
+def _number_features(counts: NDArray[np.int64]) -> Features:
     """Describe numbers of words: themselves, their logarithms, their remainders."""
-    return np.column_stack([counts, np.log1p(counts), remainders(counts)])
+    return np.column_stack([counts, np.log1p(counts), _remainders(counts)])
 
 
-def remainders(counts: NDArray[np.int64]) -> Features:
+def _remainders(counts: NDArray[np.int64]) -> Features:
     """Divide by small numbers and mark what is left, one column for each remainder."""
     columns = [counts % modulus == rest for modulus in MODULI for rest in range(modulus - (modulus == 2))]
     return np.column_stack(columns).astype(np.float64)
 
 
-def place_features(mask: Mask) -> list[float]:
+def _place_features(mask: Mask) -> list[float]:
     """Describe where one mask keeps words; a mask that keeps none is all zeros."""
     kept = np.flatnonzero(mask.kept)
     if not len(kept):

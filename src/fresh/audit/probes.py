@@ -42,7 +42,7 @@ class Traces:
         return cls(plain.astype(np.float32), np.hstack([scaled, np.zeros((len(whole), 1))]))
 
 
-class Round(NamedTuple):
+class _Round(NamedTuple):
     """Labels, true or shuffled, and the part that each mask is in."""
 
     codes: Codes
@@ -62,20 +62,20 @@ def measure(traces: Traces, codes: Codes, n_shuffles: int, seed: int) -> tuple[f
     :return: Score of each classifier, mean and 95th percentile of the better score on shuffled labels, p.
     """
     generator = np.random.default_rng(seed)
-    rounds = [Round(codes, folds(codes, generator))]
+    rounds = [_Round(codes, folds(codes, generator))]
     for _ in range(n_shuffles):
         shuffled = generator.permutation(codes)
-        rounds.append(Round(shuffled, folds(shuffled, generator)))
+        rounds.append(_Round(shuffled, folds(shuffled, generator)))
     for module in ("sklearn.tree", "scipy.optimize"):
         optional_import(module, "sklearn", PURPOSE)  # before there are threads
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # trees grow outside of Python, at the same time
-        scores = list(pool.map(lambda one: (guess_linear(traces.scaled, one), guess_tree(traces.plain, one)), rounds))
+        scores = list(pool.map(lambda one: (_guess_linear(traces.scaled, one), _guess_tree(traces.plain, one)), rounds))
     best, *others = map(max, scores)
     p = (1 + sum(score >= best for score in others)) / (1 + n_shuffles)
     return *scores[0], float(np.mean(others)), float(np.percentile(others, 95)), p
 
 
-def guess_tree(seen: NDArray[np.float32], given: Round) -> float:
+def _guess_tree(seen: NDArray[np.float32], given: _Round) -> float:
     """Guess each part from the others with a small decision tree, and score all guesses together."""
     learn: Any = optional_import("sklearn", "sklearn", PURPOSE)
     trees: Any = optional_import("sklearn.tree", "sklearn", PURPOSE)
@@ -85,19 +85,19 @@ def guess_tree(seen: NDArray[np.float32], given: Round) -> float:
         for held, codes, weights in given.splits():
             model.fit(seen[~held], codes, weights, check_input=False)
             guesses[held] = model.predict(seen[held], check_input=False)
-    return balanced_accuracy(given.codes, guesses)
+    return _balanced_accuracy(given.codes, guesses)
 
 
-def guess_linear(seen: Features, given: Round) -> float:
+def _guess_linear(seen: Features, given: _Round) -> float:
     """Guess each part from the others with a logistic regression, and score all guesses together."""
     guesses = np.zeros_like(given.codes)
     for held, codes, weights in given.splits():
-        slopes, offsets = regress(seen[~held], codes, weights)
+        slopes, offsets = _regress(seen[~held], codes, weights)
         guesses[held] = np.argmax(slopes @ seen[held].T + offsets, axis=0)
-    return balanced_accuracy(given.codes, guesses)
+    return _balanced_accuracy(given.codes, guesses)
 
 
-def regress(seen: Features, codes: Codes, weights: Features) -> tuple[Features, Features]:
+def _regress(seen: Features, codes: Codes, weights: Features) -> tuple[Features, Features]:
     """Fit a logistic regression; of two labels, one needs no weights of its own.
 
     scikit-learn's gives the same, but takes several times as long to get ready as to fit something so small.
@@ -137,7 +137,7 @@ def folds(codes: Codes, generator: np.random.Generator) -> Codes:
     return parts
 
 
-def balanced_accuracy(gold: Codes, guesses: Codes) -> float:
+def _balanced_accuracy(gold: Codes, guesses: Codes) -> float:
     """Take the mean over labels of the share that was guessed right."""
     right = np.bincount(gold, weights=gold == guesses)
     return float((right / np.bincount(gold)).mean())

@@ -34,8 +34,8 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     pairs = list(zip(explained, again, strict=True))
     wrong = [(item, answer) for item, answer in pairs if item.prediction != answer]
     if wrong:
-        return differing(wrong, len(explained))
-    apart = in_other_company(predictor, rationales, again, seed)
+        return _differing(wrong, len(explained))
+    apart = _in_other_company(predictor, rationales, again, seed)
     evidence = (
         f"{len(explained):,} predictions computed again, 0 differ.",
         f"Read once more in another order: probabilities are at most {apart:.1e} apart.",
@@ -61,19 +61,19 @@ def read_back(line: str) -> Rationale:
     return Rationale(tuple(record["words"]), tuple(record["query"]))
 
 
-def in_other_company(
+def _in_other_company(
     predictor: Predictor, rationales: Sequence[Rationale], answers: Sequence[Prediction], seed: int
 ) -> float:
     """Say how far answers are apart from those to the same rationales in another order."""
     order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
     shuffled = predictor.predict([rationales[place] for place in order])
-    return max(distance(answers[place], answer) for place, answer in zip(order, shuffled, strict=True))
+    return max(_distance(answers[place], answer) for place, answer in zip(order, shuffled, strict=True))
 
 
-def differing(wrong: Sequence[tuple[Explanation, Prediction]], n_explained: int) -> Verdict:
+def _differing(wrong: Sequence[tuple[Explanation, Prediction]], n_explained: int) -> Verdict:
     """Say which predictions are not made from their rationales."""
     lines = [f"{n_explained:,} predictions computed again, {len(wrong):,} differ."]
-    apart = [distance(item.prediction, answer) for item, answer in wrong]
+    apart = [_distance(item.prediction, answer) for item, answer in wrong]
     lines.append(f"The largest difference of a probability is {max(apart):.1e}.")
     if max(apart) <= ROUNDING:
         lines.append(ANOTHER_GROUPING)
@@ -91,7 +91,7 @@ def differing(wrong: Sequence[tuple[Explanation, Prediction]], n_explained: int)
     return Verdict("replay", "broken", says, tuple(lines))
 
 
-def distance(first: Prediction, second: Prediction) -> float:
+def _distance(first: Prediction, second: Prediction) -> float:
     """Take the largest difference of a probability; 1 where other labels are answered."""
     if first.probabilities.keys() != second.probabilities.keys():
         return 1.0

@@ -30,7 +30,7 @@ ONLY_ROUNDING = (
 
 
 @dataclass(slots=True)
-class Tally:
+class _Tally:
     """What is found out while answers are computed again."""
 
     differences: list[str] = field(default_factory=list)
@@ -54,27 +54,27 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
     :param path: What ``fresh explain`` wrote.
     """
     saved = read_saved(path)
-    check_labels(saved, model.labels, path)
+    _check_labels(saved, model.labels, path)
     found = match(saved, documents)
     if not any(found):
         raise DataError(
             f"None of the {len(saved):,} documents of {path.name} is in the data: the first is {saved[0].id!r}, that "
             f"of the data {documents[0].id!r}. Give the file that was explained, with the same --id."
         )
-    tally = Tally()
+    tally = _Tally()
     known = {document.id for document in documents}
-    explained = [explanation_of(item, document, known, tally) for item, document in zip(saved, found, strict=True)]
+    explained = [_explanation_of(item, document, known, tally) for item, document in zip(saved, found, strict=True)]
     for start in range(0, len(saved), AT_ONCE):  # in the same company, so that sums are rounded the same way
         part = slice(start, start + AT_ONCE)
         together = explained[part]
         whole = [item is not None and item.document for item in together] == list(documents[part])
-        compare(model.predictor, list(zip(saved[part], together, strict=True)), whole, tally)
+        _compare(model.predictor, list(zip(saved[part], together, strict=True)), whole, tally)
     there = {id(document) for document in found}
     missing = [document.id for document in documents if id(document) not in there]
-    return verdict_of(tally, len(saved), missing, len(documents))
+    return _verdict_of(tally, len(saved), missing, len(documents))
 
 
-def check_labels(saved: Sequence[Saved], labels: Sequence[str], path: Path) -> None:
+def _check_labels(saved: Sequence[Saved], labels: Sequence[str], path: Path) -> None:
     """Refuse explanations of a model with other labels."""
     if all(item.probabilities.keys() != set(labels) for item in saved):
         raise DataError(
@@ -83,7 +83,9 @@ def check_labels(saved: Sequence[Saved], labels: Sequence[str], path: Path) -> N
         )
 
 
-def explanation_of(saved: Saved, document: Document | None, known: Collection[str], tally: Tally) -> Explanation | None:
+def _explanation_of(
+    saved: Saved, document: Document | None, known: Collection[str], tally: _Tally
+) -> Explanation | None:
     """Make the explanation that was saved; note what does not fit the document or itself.
 
     :param known: Ids of all documents.
@@ -110,7 +112,9 @@ def explanation_of(saved: Saved, document: Document | None, known: Collection[st
     return made
 
 
-def compare(predictor: Predictor, group: Sequence[tuple[Saved, Explanation | None]], whole: bool, tally: Tally) -> None:
+def _compare(
+    predictor: Predictor, group: Sequence[tuple[Saved, Explanation | None]], whole: bool, tally: _Tally
+) -> None:
     """Have the predictor answer to the rationales of a group, and note which answers are others.
 
     :param whole: The group is the one in which they were explained.
@@ -122,19 +126,19 @@ def compare(predictor: Predictor, group: Sequence[tuple[Saved, Explanation | Non
     readable = [item for number, item in enumerate(made) if number not in too_long]
     answers = predictor.predict([rationale for _, _, rationale in readable])
     pairs = [(saved, item.prediction, answer) for (saved, item, _), answer in zip(readable, answers, strict=True)]
-    far = any(any(differences(given, answer, TOLERANCE)) for _, given, answer in pairs)
+    far = any(any(_differences(given, answer, TOLERANCE)) for _, given, answer in pairs)
     allowed = 0.0 if whole and not too_long and not far else TOLERANCE  # one changed rationale moves all beside it
     for saved, given, answer in pairs:
-        reasons = list(differences(given, answer, allowed))
+        reasons = list(_differences(given, answer, allowed))
         for reason in reasons:
             tally.add(saved, reason, rounding=not far)
         tally.n_near += not reasons and given != answer
 
 
-def differences(saved: Prediction, answer: Prediction, allowed: float) -> Iterator[str]:
+def _differences(saved: Prediction, answer: Prediction, allowed: float) -> Iterator[str]:
     """Say in what a saved prediction differs from the answer to its rationale."""
     if saved.probabilities.keys() != answer.probabilities.keys():
-        yield f"the labels are {named(saved.probabilities)}, but the predictor knows {named(answer.probabilities)}."
+        yield f"the labels are {_named(saved.probabilities)}, but the predictor knows {_named(answer.probabilities)}."
         return
     if saved.label != answer.label:
         yield f"the label is {saved.label!r}, but from the rationale alone it is {answer.label!r}."
@@ -146,18 +150,18 @@ def differences(saved: Prediction, answer: Prediction, allowed: float) -> Iterat
             )
 
 
-def named(probabilities: Mapping[str, float]) -> str:
+def _named(probabilities: Mapping[str, float]) -> str:
     """List labels."""
     return ", ".join(map(repr, probabilities))
 
 
-def verdict_of(tally: Tally, n_saved: int, missing: Sequence[str], n_documents: int) -> Verdict:
+def _verdict_of(tally: _Tally, n_saved: int, missing: Sequence[str], n_documents: int) -> Verdict:
     """Put it in words.
 
     :param missing: Ids of documents of the data that the file says nothing about.
     """
     other_company = (OTHER_COMPANY.format(count=tally.n_near),) if tally.n_near else ()
-    left_out = tuple(without_answer(missing, n_documents))
+    left_out = tuple(_without_answer(missing, n_documents))
     counted = f"{n_saved:,} saved predictions computed again, {len(tally.lines):,} differ."
     if not tally.differences:
         equal = "bit for bit" if not tally.n_near else f"bit for bit or to within {TOLERANCE}"
@@ -179,7 +183,7 @@ def verdict_of(tally: Tally, n_saved: int, missing: Sequence[str], n_documents: 
     return Verdict("replay", "broken", says, (counted, *rounding, *shown, *more, *left_out, *other_company))
 
 
-def without_answer(missing: Sequence[str], n_documents: int) -> Iterator[str]:
+def _without_answer(missing: Sequence[str], n_documents: int) -> Iterator[str]:
     """Name the documents of the data that a file of answers leaves out, if any."""
     if missing:
         has = "has" if len(missing) == 1 else "have"

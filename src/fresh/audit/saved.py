@@ -20,7 +20,7 @@ WAY_OUT = "Name a file that `fresh explain --output` wrote."
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class _Piece:
     """Neighbouring words of a rationale, as they were saved."""
 
     start: int
@@ -38,7 +38,7 @@ class Saved:
     label: str
     probability: float
     probabilities: dict[str, float]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[_Piece, ...]
     ratio: float
     words: tuple[str, ...] | None
     """All words of the document, where they were saved too."""
@@ -51,13 +51,13 @@ def read_saved(path: Path) -> list[Saved]:
     if not path.is_file():
         raise DataError(f"There is no file {path}. {WAY_OUT}")
     with path.open("rb") as file:
-        saved = [saved_in(row) for row in parse_json_lines(file, path.name)]
+        saved = [_saved_in(row) for row in parse_json_lines(file, path.name)]
     if not saved:
         raise DataError(f"{path} holds no explanations. {WAY_OUT}")
     return saved
 
 
-def saved_in(row: Row) -> Saved:
+def _saved_in(row: Row) -> Saved:
     """Read one line."""
     values = row.values
     if row.error:
@@ -69,10 +69,10 @@ def saved_in(row: Row) -> Saved:
     sound = {
         "id": isinstance(values["id"], str),
         "label": isinstance(values["label"], str),
-        "probability": is_number(values["probability"]),
-        "probabilities": isinstance(table, dict) and bool(table) and all(map(is_number, table.values())),
-        "rationale": isinstance(pieces, list) and all(map(is_piece, pieces)),
-        "ratio": is_number(values["ratio"]),
+        "probability": _is_number(values["probability"]),
+        "probabilities": isinstance(table, dict) and bool(table) and all(map(_is_number, table.values())),
+        "rationale": isinstance(pieces, list) and all(map(_is_piece, pieces)),
+        "ratio": _is_number(values["ratio"]),
         "words": words is None or (isinstance(words, list) and all(isinstance(word, str) for word in words)),
     }
     for name, is_sound in sound.items():
@@ -84,18 +84,18 @@ def saved_in(row: Row) -> Saved:
         values["label"],
         float(values["probability"]),
         {label: float(value) for label, value in table.items()},
-        tuple(Piece(piece["start"], piece["end"], piece["text"]) for piece in pieces),
+        tuple(_Piece(piece["start"], piece["end"], piece["text"]) for piece in pieces),
         float(values["ratio"]),
         None if words is None else tuple(words),
     )
 
 
-def is_number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     """Say whether a value is a finite number."""
     return type(value) in (int, float) and math.isfinite(value)
 
 
-def is_piece(value: Any) -> bool:
+def _is_piece(value: Any) -> bool:
     """Say whether a value is a piece of a rationale."""
     return (
         isinstance(value, dict)
@@ -113,14 +113,16 @@ def match(saved: Sequence[Saved], documents: Iterable[Document]) -> list[Documen
     found: list[Document | None] = []
     for item in saved:
         rest = named.get(item.id, deque())
-        chosen = next((document for document in rest if wrong_piece(item, document) is None), rest[0] if rest else None)
+        chosen = next(
+            (document for document in rest if _wrong_piece(item, document) is None), rest[0] if rest else None
+        )
         if chosen is not None:
             rest.remove(chosen)
         found.append(chosen)
     return found
 
 
-def wrong_piece(saved: Saved, document: Document) -> Piece | None:
+def _wrong_piece(saved: Saved, document: Document) -> _Piece | None:
     """Find the first saved words that the text does not have at their place."""
     pieces = ((piece, document.text[max(0, piece.start) : max(0, piece.end)]) for piece in saved.pieces)
     return next((piece for piece, there in pieces if there != piece.text), None)
@@ -128,7 +130,7 @@ def wrong_piece(saved: Saved, document: Document) -> Piece | None:
 
 def restored(saved: Saved, document: Document) -> Explanation | str:
     """Make the explanation that was saved, or say why the document has no such rationale."""
-    wrong = wrong_piece(saved, document)
+    wrong = _wrong_piece(saved, document)
     if wrong is not None:
         there = document.text[max(0, wrong.start) : max(0, wrong.end)]
         return (

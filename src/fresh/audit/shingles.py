@@ -40,9 +40,9 @@ class Shingles:
         owners = np.repeat(np.arange(len(lengths)), lengths)
         runs = flat
         for step in range(1, RUN):
-            runs = joined(runs[: len(flat) - step], flat[step:])
+            runs = _joined(runs[: len(flat) - step], flat[step:])
         whole = owners[: len(runs)] == owners[len(flat) - len(runs) :]  # begins and ends in the same text
-        return cls.sorted(by_rarity(runs[whole]), owners[: len(runs)][whole], len(lengths))
+        return cls.sorted(_by_rarity(runs[whole]), owners[: len(runs)][whole], len(lengths))
 
     @classmethod
     def sorted(cls, runs: Ids, owners: Ids, n_texts: int) -> "Shingles":
@@ -61,7 +61,7 @@ class Shingles:
         return self.runs[self.starts[text] : self.starts[text + 1]]
 
 
-def joined(first: Ids, second: Ids) -> Ids:
+def _joined(first: Ids, second: Ids) -> Ids:
     """Give each different pair of numbers a number of its own."""
     pairs = first << 32 | second
     order = np.argsort(pairs)
@@ -70,7 +70,7 @@ def joined(first: Ids, second: Ids) -> Ids:
     return numbers
 
 
-def by_rarity(runs: Ids) -> Ids:
+def _by_rarity(runs: Ids) -> Ids:
     """Give runs other numbers, the rarest first."""
     counts = np.bincount(runs)
     order = np.argsort(counts, kind="stable")

@@ -21,7 +21,7 @@ PREDICTED, RUNNER_UP, RANDOM = "the class that the support model predicts", "its
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """How the predictor did with words that were chosen for some class of each document."""
 
     chosen_for: str
@@ -71,10 +71,10 @@ def asked_class(
 
     :param seed: Draws the random classes.
     """
-    reason = why_not(model)
+    reason = _why_not(model)
     if reason is not None:
         return Verdict("asked class", "not run", reason)
-    own, *others = compare_classes(model, examples, explained, seed, progress)
+    own, *others = _compare_classes(model, examples, explained, seed, progress)
     runner_up, random = others
     if runner_up.n_same == runner_up.n_documents or not all(item.n_other for item in others):
         says = "Words for another class are the same words, or none was asked about, so that nothing is shown."
@@ -95,7 +95,7 @@ def asked_class(
     return Verdict("asked class", "holds", f"{says}: at least half of the answers stay.", lines)
 
 
-def why_not(model: Rationalizer) -> str | None:
+def _why_not(model: Rationalizer) -> str | None:
     """Say why words cannot be chosen for another class, if they cannot."""
     extractor = model.extractor
     if not isinstance(extractor, SaliencyExtractor):
@@ -110,41 +110,41 @@ def why_not(model: Rationalizer) -> str | None:
     return f"Scores of {record['name']} are the same whatever class they are to explain."
 
 
-def compare_classes(
+def _compare_classes(
     model: Rationalizer,
     examples: Sequence[Example],
     explained: Sequence[Explanation],
     seed: int,
     progress: Progress = SILENT,
-) -> list[Asked]:
+) -> list[_Asked]:
     """Choose words for the runner-up of the support model, and for a random class, cut and read as always."""
     extractor = model.extractor
     assert isinstance(extractor, SaliencyExtractor)
     scorer = extractor.scorer
     assert isinstance(scorer, Targeted)
     documents = [example.document for example in examples]
-    runners_up = [runner_up(prediction) for prediction in scorer.support.predict(documents)]
+    runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
     generator = np.random.default_rng(seed)
     drawn = [model.labels[place] for place in generator.integers(len(model.labels), size=len(documents)).tolist()]
     answers = [item.prediction.label for item in explained]
     gold = [example.label for example in examples]
     right = accuracy(gold, answers), macro_f1(gold, answers, model.labels)
-    rows = [Asked(PREDICTED, *right, len(documents), len(documents), 0, 0, 0)]
+    rows = [_Asked(PREDICTED, *right, len(documents), len(documents), 0, 0, 0)]
     for name, classes in ((RUNNER_UP, runners_up), (RANDOM, drawn)):
-        masks = select_masks(extractor.discretizer, score_for(scorer, documents, classes, progress))
+        masks = select_masks(extractor.discretizer, _score_for(scorer, documents, classes, progress))
         rationales = [document.cut(mask) for document, mask in zip(documents, masks, strict=True)]
         found = [prediction.label for prediction in model.predictor.predict(rationales)]
-        rows.append(compared(name, model.labels, examples, explained, (classes, masks, found)))
+        rows.append(_compared(name, model.labels, examples, explained, (classes, masks, found)))
     return rows
 
 
-def runner_up(prediction: Prediction) -> str:
+def _runner_up(prediction: Prediction) -> str:
     """Take the second most probable label; the earlier one where they tie."""
     others = [label for label in prediction.probabilities if label != prediction.label]
     return max(others, key=lambda label: prediction.probabilities[label])
 
 
-def score_for(
+def _score_for(
     scorer: Targeted, documents: Sequence[Document], classes: Sequence[str], progress: Progress
 ) -> list[Saliency]:
     """Score each document for a class of its own; those of one class together."""
@@ -160,13 +160,13 @@ def score_for(
     return [found[place] for place in range(len(documents))]
 
 
-def compared(
+def _compared(
     name: str,
     labels: Sequence[str],
     examples: Sequence[Example],
     explained: Sequence[Explanation],
     asked: tuple[Sequence[str], Sequence[Mask], Sequence[str]],
-) -> Asked:
+) -> _Asked:
     """Count what changed.
 
     :param asked: The class that each document was asked about, the words that were kept, and the answer.
@@ -179,4 +179,4 @@ def compared(
     n_stayed = sum(answer == own for own, _, answer in others)
     n_followed = sum(answer == label for _, label, answer in others)
     right = accuracy(gold, answers), macro_f1(gold, answers, labels)
-    return Asked(name, *right, len(examples), same, len(others), n_stayed, n_followed)
+    return _Asked(name, *right, len(examples), same, len(others), n_stayed, n_followed)

@@ -86,27 +86,27 @@ def run(args: argparse.Namespace) -> int:
             check_output(name, source, args.overwrite)
     progress = Terminal()
     if args.explained is not None:
-        found = replay(args, progress)
-        show(Console(), found)
-        return finish(args, found)
+        found = _replay(args, progress)
+        _show(Console(), found)
+        return _finish(args, found)
     model = Rationalizer.from_pretrained(args.model, device=args.device)
     trained = model.settings.get("train", {}).get("seed", 0)
     if args.seed is None:
         args.seed = trained
     elif args.seed != trained and not getattr(args, "test", ""):
         progress.say(OTHER_SEED.format(trained=trained, given=args.seed))
-    examples, others = read(args, model, progress)
+    examples, others = _read(args, model, progress)
     n_trials = TRIALS if args.trials is None else args.trials
     measured = evaluate_whole(model, examples, progress) if args.html else None
     explained = None if measured is None else measured.explained
     found = audit(model, examples, others, n_trials, args.seed, progress, explained)
-    show(Console(), found)
+    _show(Console(), found)
     if measured is not None:
         write_page(Path(args.html), model, found.beside(measured), args.model, args.data[0])
-    return finish(args, found)
+    return _finish(args, found)
 
 
-def finish(args: argparse.Namespace, found: "Audit") -> int:
+def _finish(args: argparse.Namespace, found: "Audit") -> int:
     """Write the verdicts to the files that were asked for, and turn them into the exit status."""
     from fresh._io import write_text
 
@@ -116,7 +116,7 @@ def finish(args: argparse.Namespace, found: "Audit") -> int:
     return 0 if found.holds else BROKEN
 
 
-def replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
+def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     """Compute answers again that were saved, from the saved rationales alone."""
     from fresh.audit.audit import Audit
     from fresh.audit.replay_saved import replay_saved
@@ -142,7 +142,7 @@ def replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     return Audit((found,), REPLAYED)
 
 
-def read(
+def _read(
     args: argparse.Namespace, model: "Rationalizer", progress: "Progress"
 ) -> "tuple[Sequence[Example], dict[str, Sequence[Example]]]":
     """Read and divide the data as training does, or not at all; leave out what the model cannot read if asked to."""
@@ -171,7 +171,7 @@ def read(
     return examples, dict(others)
 
 
-def show(console: "Console", audit: "Audit") -> None:
+def _show(console: "Console", audit: "Audit") -> None:
     """Print the verdicts, each with its evidence, and what the guarantee covers."""
     from rich.padding import Padding
     from rich.text import Text

@@ -54,22 +54,22 @@ def run(args: argparse.Namespace) -> int:
     from fresh.evaluation.compare import compare, compare_groups
     from fresh.progress import Terminal
 
-    check_outputs(args)
-    named = find_models(args.models)
-    against = args.against and tidy(args.against)
-    groups = {name: Saved({place: place for place in places}, args.device) for name, places in named.items()}
+    _check_outputs(args)
+    named = _find_models(args.models)
+    against = args.against and _tidy(args.against)
+    groups = {name: _Saved({place: place for place in places}, args.device) for name, places in named.items()}
     examples = read_for(args, lambda: (model for models in groups.values() for model in models.values()))
     if all(len(places) == 1 for places in named.values()):
-        models = Saved({name: place for name, [place] in named.items()}, args.device)
+        models = _Saved({name: place for name, [place] in named.items()}, args.device)
         table = compare(models, examples, Terminal(), against)
     else:
         table = compare_groups(groups, examples, Terminal(), against)
-    show(Console(), table)
-    write(args, table)
+    _show(Console(), table)
+    _write(args, table)
     return 0
 
 
-class Saved(Mapping[str, "Rationalizer"]):
+class _Saved(Mapping[str, "Rationalizer"]):
     """Models by name, each loaded when it is asked for, so that there is room for one at a time only."""
 
     def __init__(self, places: Mapping[str, str], device: str) -> None:
@@ -88,7 +88,7 @@ class Saved(Mapping[str, "Rationalizer"]):
         return len(self.places)
 
 
-def check_outputs(args: argparse.Namespace) -> None:
+def _check_outputs(args: argparse.Namespace) -> None:
     """Refuse files that cannot be written, before any work is done."""
     named = {kind: getattr(args, kind) for kind in OUTPUTS if getattr(args, kind) is not None}
     for kind, name in named.items():
@@ -99,19 +99,19 @@ def check_outputs(args: argparse.Namespace) -> None:
         check_output(name, args.data, args.overwrite)
 
 
-def find_models(given: Sequence[str]) -> dict[str, list[str]]:
+def _find_models(given: Sequence[str]) -> dict[str, list[str]]:
     """Find the places of all models, by the names that the tables give them."""
     found: dict[str, list[str]] = {}
     owners: dict[Path, str] = {}
     for item in given:
         name, sign, pattern = item.partition("=")
         if not sign or Path(item).exists():
-            name = pattern = tidy(item)
+            name = pattern = _tidy(item)
         elif not name or not pattern:
             raise ValueError(f"{item} lacks a name or a model. Write NAME=MODEL, or NAME=PATTERN for several runs.")
         if name in found:
             raise ValueError(f"The name {name} is given twice. Give each model its own: NAME=MODEL.")
-        found[name] = places_of(item, pattern)
+        found[name] = _places_of(item, pattern)
         for place in found[name]:
             if Path(place).resolve() in owners:
                 raise ValueError(
@@ -121,19 +121,19 @@ def find_models(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def tidy(place: str) -> str:
+def _tidy(place: str) -> str:
     """Leave the slash out that a shell adds to a folder."""
     return place.rstrip("/") or place
 
 
-def places_of(item: str, pattern: str) -> list[str]:
+def _places_of(item: str, pattern: str) -> list[str]:
     """List the saved models that a pattern matches; what has no * is one model, here or on the hub."""
     from fresh.evaluation.html_report import report_of
     from fresh.persistence import MANIFEST
 
     if Path(pattern).exists() or not glob.has_magic(pattern):
         return [pattern]
-    matched = sorted(map(tidy, glob.glob(pattern)))  # noqa: PTH207  # patterns may be absolute
+    matched = sorted(map(_tidy, glob.glob(pattern)))  # noqa: PTH207  # patterns may be absolute
     places = [place for place in matched if (Path(place) / MANIFEST).is_file()]
     if not places:
         raise ValueError(f"{item}: no saved model matches {pattern}. Look at the folder, or name the models.")
@@ -144,19 +144,19 @@ def places_of(item: str, pattern: str) -> list[str]:
     return places
 
 
-def show(console: "Console", table: "SideBySide") -> None:
+def _show(console: "Console", table: "SideBySide") -> None:
     """Print both tables, and how they are to be read."""
     from fresh.evaluation.comparison_report import PAIR_HEADS
     from fresh.highlight import CONTROL_PICTURES
 
     title = "1 document" if table.n_documents == 1 else f"{table.n_documents:,} documents"
-    print_table(console, title, table.heads, table.cells())
-    print_table(console, "Differences", PAIR_HEADS, table.tested())
+    _print_table(console, title, table.heads, table.cells())
+    _print_table(console, "Differences", PAIR_HEADS, table.tested())
     for line in table.remarks:
         console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
 
-def print_table(console: "Console", title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _print_table(console: "Console", title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows of figures, whose ranges stand below them; long names are broken, figures never."""
     from rich.table import Table
     from rich.text import Text
@@ -172,7 +172,7 @@ def print_table(console: "Console", title: str, heads: Sequence[str], rows: Iter
     console.print(laid)
 
 
-def write(args: argparse.Namespace, table: "SideBySide") -> None:
+def _write(args: argparse.Namespace, table: "SideBySide") -> None:
     """Write the files that were asked for, each in one move."""
     from fresh._io import write_text
 

@@ -23,29 +23,29 @@ REMARKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class _Spread:
     """Mean and maximum."""
 
     mean: float
     most: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
+    def of(cls, values: Sequence[float]) -> "_Spread":
         """Take both of some numbers, of which there is at least one."""
         return cls(statistics.fmean(values), max(values))
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class _Description:
     """One split of a corpus in numbers."""
 
     corpus: str
     split: str
     n_documents: int
-    words: Spread
-    query_words: Spread | None
+    words: _Spread
+    query_words: _Spread | None
     """None where nothing is asked."""
-    marked: Spread | None
+    marked: _Spread | None
     """Share of the words that people marked, in the documents where they did; none where nobody did."""
     n_marked: int
     classes: Mapping[str, int]
@@ -56,10 +56,10 @@ class Description:
     def cells(self) -> tuple[str, ...]:
         """Write it as a row."""
         shares = " / ".join(short(count / self.n_documents) for count in self.classes.values())
-        asked = NOTHING if self.query_words is None else whole(self.query_words)
+        asked = NOTHING if self.query_words is None else _whole(self.query_words)
         marked = NOTHING if self.marked is None else f"{short(self.marked.mean)} / {short(self.marked.most)}"
         counts = (f"{self.n_marked:,}" if self.n_marked else NOTHING, shares, f"{self.n_seen:,}")
-        return (self.corpus, self.split, f"{self.n_documents:,}", whole(self.words), asked, marked, *counts)
+        return (self.corpus, self.split, f"{self.n_documents:,}", _whole(self.words), asked, marked, *counts)
 
     def record(self) -> dict[str, object]:
         """Write it in full, for machines."""
@@ -74,32 +74,32 @@ class Description:
         return {**about, **spreads, "with marks": self.n_marked, "classes": classes, "seen before": self.n_seen}
 
 
-def whole(spread: Spread) -> str:
+def _whole(spread: _Spread) -> str:
     """Write numbers of words."""
     return f"{spread.mean:,.0f} / {spread.most:,.0f}"
 
 
-def describe(corpus: str, parts: Mapping[str, Sequence[Example]]) -> list[Description]:
+def describe(corpus: str, parts: Mapping[str, Sequence[Example]]) -> list[_Description]:
     """Describe each split of a corpus.
 
     :param parts: Examples by split, the earliest first; each split has at least one.
     """
     labels = sorted({example.label for examples in parts.values() for example in examples})
     seen: set[tuple[str, str]] = set()
-    found: list[Description] = []
+    found: list[_Description] = []
     for split, examples in parts.items():
         keys = [normal(example.document) for example in examples]
         counts = Counter(example.label for example in examples)
         n_asked = [len(example.document.query) for example in examples]
         shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
         found.append(
-            Description(
+            _Description(
                 corpus,
                 split,
                 len(examples),
-                Spread.of([len(example.document.words) for example in examples]),
-                Spread.of(n_asked) if any(n_asked) else None,
-                Spread.of(shares) if shares else None,
+                _Spread.of([len(example.document.words) for example in examples]),
+                _Spread.of(n_asked) if any(n_asked) else None,
+                _Spread.of(shares) if shares else None,
                 len(shares),
                 {label: counts[label] for label in labels},
                 sum(key in seen for key in keys),
@@ -109,14 +109,14 @@ def describe(corpus: str, parts: Mapping[str, Sequence[Example]]) -> list[Descri
     return found
 
 
-def description_sheet(described: Sequence[Description]) -> Table:
+def description_sheet(described: Sequence[_Description]) -> Table:
     """Lay out all splits of all corpora."""
     rows = tuple(one.cells() for one in described)
     records = tuple(one.record() for one in described)
-    return Table(HEADS, rows, records, 2, remarks=(*REMARKS, *named_classes(described)))
+    return Table(HEADS, rows, records, 2, remarks=(*REMARKS, *_named_classes(described)))
 
 
-def named_classes(described: Sequence[Description]) -> Iterator[str]:
+def _named_classes(described: Sequence[_Description]) -> Iterator[str]:
     """Say which classes the shares are of."""
     for corpus in dict.fromkeys(one.corpus for one in described):
         labels = next(one.classes for one in described if one.corpus == corpus)

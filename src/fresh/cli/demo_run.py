@@ -39,21 +39,21 @@ def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
     if model.report is not None:
         show_report(console, model.report)
     console.print("\nUnderlined or in brackets: what the predictor read, and all that it read.\n", highlight=False)
-    for example, explanation in chosen(splits.test, model):
+    for example, explanation in _chosen(splits.test, model):
         show_explanation(console, explanation, example.label)
     console.print(
-        NEXT.format(out=out, page=report_of(out), fresh=command()), highlight=False, markup=False, soft_wrap=True
+        NEXT.format(out=out, page=report_of(out), fresh=_command()), highlight=False, markup=False, soft_wrap=True
     )  # commands stay in one line
     return model
 
 
-def command() -> str:
+def _command() -> str:
     """Spell the command as it can be called here."""
     called = Path(sys.argv[0])
     return str(called) if called.name == "fresh" and not shutil.which("fresh") else "fresh"
 
 
-def chosen(examples: Sequence[Example], model: Rationalizer) -> list[tuple[Example, Explanation]]:
+def _chosen(examples: Sequence[Example], model: Rationalizer) -> list[tuple[Example, Explanation]]:
     """Take the first right and the first wrong answers to test documents of each class."""
     some = [item for label in model.labels for item in [each for each in examples if each.label == label][:LOOKED_AT]]
     pairs = list(zip(some, model.explain([example.document for example in some]), strict=True))

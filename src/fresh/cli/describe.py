@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from fresh.cli.dataset_summary import describe, description_sheet
 
     check_output(args.output, args.data[0], args.overwrite)
-    sheet = description_sheet([one for name in args.data for one in describe(called(name), read(name, args))])
+    sheet = description_sheet([one for name in args.data for one in describe(_called(name), _read(name, args))])
     if args.output == "-" and args.form is None and sys.stdout.isatty():
         show(sheet)
     else:
@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def called(name: str) -> str:
+def _called(name: str) -> str:
     """Name data by its file or folder."""
     return Path(name).name or name
 
 
-def read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
+def _read(name: str, args: argparse.Namespace) -> "Mapping[str, Sequence[Example]]":
     """Read the splits of a named corpus, or those that a file or folder has."""
     from fresh.data.corpora import CORPORA, find_corpus
     from fresh.data.splits import BadRows, read_parts

@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
     from fresh.document import Document
     from fresh.reporting.console import show_curve, show_explanation
 
-    check_options(args)
+    _check_options(args)
     if args.input is not None:
-        return (explain_on_ray.explain_file if args.engine == "ray" else explain_file)(args)
+        return (explain_on_ray.explain_file if args.engine == "ray" else _explain_file)(args)
     document = Document.from_text(args.text_given, args.query, "TEXT")
-    with loaded(args) as (model, explain):
+    with _loaded(args) as (model, explain):
         if args.curve:
             show_curve(Console(), model.curve(document))
         else:
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def check_options(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace) -> None:
     """Refuse options that do not go together, and places that must not be written to."""
     explain_on_ray.check_options(args)
     if (args.text_given is None) == (args.input is None):
@@ -94,7 +94,7 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]]:
+def _loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]]:
     """Load the model, with a function that explains and, if asked to, certifies."""
     from fresh.rationalizer import Rationalizer
 
@@ -111,7 +111,7 @@ def loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"
     print(f"{n_certificates} in {args.certify}. Final digest: {certifier.digest}", file=sys.stderr)
 
 
-def explain_file(args: argparse.Namespace) -> int:
+def _explain_file(args: argparse.Namespace) -> int:
     """Explain the texts of a file one after the other; each line that is written is whole."""
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows, read_documents
@@ -124,11 +124,11 @@ def explain_file(args: argparse.Namespace) -> int:
     progress = SILENT if args.output == "-" else Terminal()
     uncertified = "" if args.certify is None else " There are no certificates."
     try:
-        with loaded(args) as (model, explain):
-            fitting = begun(drop_too_long(documents, model, bad) if reads.skip_bad else documents)
+        with _loaded(args) as (model, explain):
+            fitting = _begun(drop_too_long(documents, model, bad) if reads.skip_bad else documents)
             total = None if progress is SILENT else count_rows(args.input, reads)
             with progress.task("explaining", total) as advance:
-                explanations = begun(explain(fitting))
+                explanations = _begun(explain(fitting))
                 with opened(args.output) as output:
                     for explanation in explanations:
                         output.write(json.dumps(to_record(explanation, args.scores), ensure_ascii=False) + "\n")
@@ -146,7 +146,7 @@ def explain_file(args: argparse.Namespace) -> int:
     return 0
 
 
-def begun(items: Iterator[Item]) -> Iterator[Item]:
+def _begun(items: Iterator[Item]) -> Iterator[Item]:
     """Make the first one now, so that an input that cannot be read leaves no output behind."""
     first = list(itertools.islice(items, 1))
     return itertools.chain(first, items)

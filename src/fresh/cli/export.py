@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     model = Rationalizer.from_pretrained(args.model, device=args.device)
     if reads.skip_bad:
         documents = drop_too_long(documents, model, bad)
-    explanations = watched(model.explain_stream(documents, ratio=args.ratio), Terminal())
+    explanations = _watched(model.explain_stream(documents, ratio=args.ratio), Terminal())
     try:
         written = export(explanations, args.output, args.tool)
     except KeyboardInterrupt:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def watched(explanations: Iterator["Explanation"], progress: "Progress") -> Iterator["Explanation"]:
+def _watched(explanations: Iterator["Explanation"], progress: "Progress") -> Iterator["Explanation"]:
     """Pass explanations on and show how many there were."""
     with progress.task("explaining", None) as advance:
         for explanation in explanations:

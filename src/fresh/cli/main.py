@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(CONTROL_PICTURES)
     try:
         with explain_missing_extra(name):
-            args = parse(build_parser(given), given)
+            args = _parse(_build_parser(given), given)
             return int(args.run(args))
     except BrokenPipeError:
         sys.stderr.close()
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
+def _build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """Describe the commands; settings are read only for the command that shows them."""
     parser = argparse.ArgumentParser("fresh", description=ABOUT, formatter_class=SHAPE)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -69,13 +69,13 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
+def _parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
     """Read the command line; the TEXT to explain may also stand behind options, which argparse does not see."""
     args, rest = parser.parse_known_args(given)
     if args.command == "explain" and args.text_given is None and len(rest) == 1 and not rest[0].startswith("-"):
         args.text_given = rest.pop()
     if rest:
-        wrong = [wrong_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
+        wrong = [_wrong_option(item.partition("=")[0], args) for item in rest if item.startswith("--")]
         told = "\n".join(wrong) or f"{' '.join(rest)} was not expected.{EXPECTED.get(args.command, '')}"
         print(
             f"fresh {args.command}: {told}\nSee: fresh {args.command} --help".translate(CONTROL_PICTURES),
@@ -85,7 +85,7 @@ def parse(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Nam
     return args
 
 
-def wrong_option(option: str, args: argparse.Namespace) -> str:
+def _wrong_option(option: str, args: argparse.Namespace) -> str:
     """Say that a command has no such option, and what may have been meant; a grid takes settings otherwise."""
     from fresh.config import suggest
 

@@ -117,7 +117,7 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", metavar="DIR", help=text)
 
 
-def read_labelled(args: argparse.Namespace, bad: "BadRows") -> "list[Example]":
+def _read_labelled(args: argparse.Namespace, bad: "BadRows") -> "list[Example]":
     """Read the labelled texts of a file, or the test part of a named corpus, of an ERASER folder or of its tar."""
     from fresh.data.corpora import find_corpus
     from fresh.data.eraser import is_eraser
@@ -143,7 +143,7 @@ def read_for(args: argparse.Namespace, models: "Callable[[], Iterable[Rationaliz
     from fresh.evaluation.length_check import drop_too_long_examples
 
     bad = BadRows()
-    examples = read_labelled(args, bad)
+    examples = _read_labelled(args, bad)
     for model in models() if reading(args).skip_bad else ():
         examples = drop_too_long_examples(examples, model, bad)
     if bad.count or bad.widened:

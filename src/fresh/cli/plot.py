@@ -68,11 +68,11 @@ def run(args: argparse.Namespace) -> int:
     if args.where:
         options["where"] = parse_assignments(args.where)
     if args.name:
-        options["names"] = dict(map(read_name, args.name))
+        options["names"] = dict(map(_read_name, args.name))
     names = [args.experiment] if args.experiment is not None else runs.plans()
     given = runs.plan(names[0])["figure"] if len(names) == 1 else {}
     found = drawing(read_results(runs, args.experiment), read_figure(given, options))
-    check_named(options.get("names", ()), found.all_names)
+    _check_named(options.get("names", ()), found.all_names)
     plot(found, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")
     for remark in found.remarks:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def read_name(given: str) -> tuple[str, str]:
+def _read_name(given: str) -> tuple[str, str]:
     """Read what is to be written for a name."""
     name, _, text = (part.strip() for part in given.partition("="))
     if not name or not text:
@@ -88,7 +88,7 @@ def read_name(given: str) -> tuple[str, str]:
     return name, text
 
 
-def check_named(names: Iterable[str], known: Sequence[str]) -> None:
+def _check_named(names: Iterable[str], known: Sequence[str]) -> None:
     """Refuse another name for what the figure does not have."""
     wrong = [suggest(name, "an axis, a panel or a line of this figure", known) for name in names if name not in known]
     if wrong:

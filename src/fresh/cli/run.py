@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:
-        with contextlib.closing(make_engine(args)) as engine:
+        with contextlib.closing(_make_engine(args)) as engine:
             ended = run_grids(grids, args.out, engine=engine, overrides=overrides, **how)
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def make_engine(args: argparse.Namespace) -> "Executor":
+def _make_engine(args: argparse.Namespace) -> "Executor":
     """Get workers: processes on this machine, or on the nodes of a cluster."""
     if args.engine == "ray":
         from fresh.experiments.ray_executor import RayExecutor

@@ -61,17 +61,17 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.timeout < math.inf:
         raise ValueError(f"--timeout must be more than 0 seconds, and a number, got {args.timeout:g}.")
     config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_host), args.timeout)
-    with listening(args) as taken:  # before the models, which take longer to load than to say so
+    with _listening(args) as taken:  # before the models, which take longer to load than to say so
         measures = ServerMetrics()
         models = load(args.models, args.device, measures)
         app = create_app(models, measures, config)
-        print(told(list(models.served), addresses_of(taken, config.allow_hosts)), flush=True)
-        warn(taken)
+        print(_told(list(models.served), addresses_of(taken, config.allow_hosts)), flush=True)
+        _warn(taken)
         serve(app, taken)
     return 0
 
 
-def listening(args: argparse.Namespace) -> "socket.socket":
+def _listening(args: argparse.Namespace) -> "socket.socket":
     """Take the port; if it cannot be had, say also what can be seen to be wrong with the models."""
     from fresh.serving.models import check
     from fresh.web.server import PortError, bind
@@ -86,14 +86,14 @@ def listening(args: argparse.Namespace) -> "socket.socket":
         raise
 
 
-def told(names: "Sequence[str]", addresses: "Sequence[str]") -> str:
+def _told(names: "Sequence[str]", addresses: "Sequence[str]") -> str:
     """Say what is served, and where."""
     first, *others = addresses
     elsewhere = f"\nFrom other machines: {' or '.join(others)}" if others else ""
     return f"Serving {', '.join(names)} at {first} (Ctrl-C ends it){elsewhere}"
 
 
-def warn(taken: "socket.socket") -> None:
+def _warn(taken: "socket.socket") -> None:
     """Say who can use what is reached from other machines."""
     from fresh.web.security import is_loopback
 

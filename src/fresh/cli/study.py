@@ -103,16 +103,16 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
             made_parser.add_argument("study", metavar="STUDY", help="folder of the study, or address of its database")
         return made_parser
 
-    add_new(action("new", "make a study", new))
+    _add_new(action("new", "make a study", _new))
     study_serve.add(action("serve", study_serve.SUMMARY, study_serve.run))
     add_people(action)
-    results = action("results", "tables, agreement and tests", show_results)
+    results = action("results", "tables, agreement and tests", _show_results)
     for name, about in (("json", "all figures"), ("markdown", "the tables"), ("csv", "the main table")):
         results.add_argument(f"--{name}", metavar="FILE", help=f"also write {about} to a file")
     results.add_argument("--figure", nargs="+", type=Path, default=[], metavar="FILE", help=".png, .svg or .pdf")
     for name, forms, made, about in (
-        ("export", FORMS, export, "answers as csv or jsonl; items for other tools"),
-        ("import", FORMS, import_file, "answers from elsewhere; what Prolific says of participants"),
+        ("export", FORMS, _export, "answers as csv or jsonl; items for other tools"),
+        ("import", FORMS, _import_file, "answers from elsewhere; what Prolific says of participants"),
     ):
         moved = action(name, about, made)
         moved.description = EXPORT if name == "export" else IMPORT
@@ -127,7 +127,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
         sub.set_defaults(options=[flag for one in sub._actions for flag in one.option_strings])
 
 
-def add_new(parser: argparse.ArgumentParser) -> None:
+def _add_new(parser: argparse.ArgumentParser) -> None:
     """Describe `fresh study new`."""
     parser.description = NEW
     parser.add_argument("file", type=Path, metavar="STUDY.toml", help="what is shown to whom")
@@ -155,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{place} cannot be read or written ({error.strerror}). {way_out}") from error
 
 
-def new(args: argparse.Namespace) -> int:
+def _new(args: argparse.Namespace) -> int:
     """Make a study."""
     from fresh.study.config import read_study
     from fresh.study.items import Model, make_plan
@@ -176,7 +176,7 @@ def new(args: argparse.Namespace) -> int:
 
     study = read_study(args.file)
     plan = make_plan(study, read_documents(study.config, args.file), load)
-    store, made = write_study(args, plan, codes)
+    store, made = _write_study(args, plan, codes)
     shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.conditions), 'condition')}"
     print(f"{shown}, {plural(store.shape.planned, 'answer')} wanted.")
     are, they_are = ("is", "it is") if len(made) == 1 else ("are", "they are")
@@ -190,7 +190,7 @@ def new(args: argparse.Namespace) -> int:
     return 0
 
 
-def write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[Store, list[str]]":
+def _write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[Store, list[str]]":
     """Write a study and its codes; if that fails, nothing stays of a folder that was made for it."""
     from fresh.study.annotators import add_annotators
     from fresh.study.store import claim_folder, create_study
@@ -208,7 +208,7 @@ def write_study(args: argparse.Namespace, plan: "Plan", codes: Path) -> "tuple[S
     return store, made
 
 
-def show_results(args: argparse.Namespace) -> int:
+def _show_results(args: argparse.Namespace) -> int:
     """Show all tables, and write them down."""
     from fresh._io import write_text
     from fresh.study.figure import draw_results
@@ -229,7 +229,7 @@ def show_results(args: argparse.Namespace) -> int:
     return 0
 
 
-def export(args: argparse.Namespace) -> int:
+def _export(args: argparse.Namespace) -> int:
     """Write answers, or items for other tools."""
     from fresh.study.export import export_study, places_of
     from fresh.study.store import open_study
@@ -242,7 +242,7 @@ def export(args: argparse.Namespace) -> int:
     return 0
 
 
-def import_file(args: argparse.Namespace) -> int:
+def _import_file(args: argparse.Namespace) -> int:
     """Bring in answers that were given elsewhere."""
     from fresh.study.importing.apply import import_study
     from fresh.study.store import open_study

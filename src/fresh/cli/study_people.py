@@ -37,7 +37,7 @@ others have been given the items meanwhile.
 """
 
 
-class Action(Protocol):
+class _Action(Protocol):
     """Adds a command to `fresh study`."""
 
     def __call__(self, name: str, about: str, made: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
@@ -45,18 +45,18 @@ class Action(Protocol):
         ...
 
 
-def add_people(action: Action) -> None:
+def add_people(action: _Action) -> None:
     """Describe the commands that are about people."""
     action("status", "how far it is, and whom to look at", status).description = STATUS
-    codes = action("codes", "sign-in codes for more annotators", more_codes)
+    codes = action("codes", "sign-in codes for more annotators", _more_codes)
     codes.add_argument("number", type=int, metavar="N", help="how many")
     codes.add_argument("--output", default="-", metavar="FILE", help="write them to a file")
-    action("pause", "give nothing out for a while", stop).description = PAUSE
-    action("resume", "give items out again", go_on)
+    action("pause", "give nothing out for a while", _stop).description = PAUSE
+    action("resume", "give items out again", _go_on)
     for name, about, told, made in (
-        ("leave", "let an annotator go; what they answered counts", LEAVE, let_go),
-        ("exclude", "set aside all that an annotator answered", EXCLUDE, set_aside),
-        ("readmit", "let an annotator take part again", READMIT, let_in),
+        ("leave", "let an annotator go; what they answered counts", LEAVE, _let_go),
+        ("exclude", "set aside all that an annotator answered", EXCLUDE, _set_aside),
+        ("readmit", "let an annotator take part again", READMIT, _let_in),
     ):
         parser = action(name, about, made)
         parser.description = told
@@ -76,7 +76,9 @@ def status(args: argparse.Namespace) -> int:
     people = plural(len(found.people), "annotator")
     print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.begun)} of {people}.")
     if found.n_more:
-        print(f"{cannot_complete(found.n_more)} Make codes: fresh study codes {named_study(args.study)} {found.n_more}")
+        print(
+            f"{cannot_complete(found.n_more)} Make codes: fresh study codes {_named_study(args.study)} {found.n_more}"
+        )
     for person in found.begun:
         name = f" ({person.outside})" if person.outside else ""
         time = "–" if person.seconds is None else f"{person.seconds:.1f}"
@@ -87,7 +89,7 @@ def status(args: argparse.Namespace) -> int:
     return 0
 
 
-def named_study(place: str) -> str:
+def _named_study(place: str) -> str:
     """Write the name of a study as a command takes it, without the password of its database."""
     from sqlalchemy import make_url
 
@@ -96,7 +98,7 @@ def named_study(place: str) -> str:
     return shlex.quote(hidden(make_url(place)) if "://" in place else place)
 
 
-def more_codes(args: argparse.Namespace) -> int:
+def _more_codes(args: argparse.Namespace) -> int:
     """Let more people take part."""
     from fresh.study.annotators import add_annotators
     from fresh.study.store import open_study
@@ -129,15 +131,17 @@ def write_codes(path: Path, codes: list[str]) -> None:
 
     with atomic_write(path) as partial:
         partial.touch(mode=0o600)
-        partial.write_text("".join(f"{line}\n" for line in ("annotator,code", *map(numbered, codes))), encoding="utf-8")
+        partial.write_text(
+            "".join(f"{line}\n" for line in ("annotator,code", *map(_numbered, codes))), encoding="utf-8"
+        )
 
 
-def numbered(code: str) -> str:
+def _numbered(code: str) -> str:
     """Write a code beside the number of its annotator."""
     return f"{code.partition('-')[0]},{code}"
 
 
-def stop(args: argparse.Namespace) -> int:
+def _stop(args: argparse.Namespace) -> int:
     """Give nothing out."""
     from fresh.study.annotators import pause
     from fresh.study.store import open_study
@@ -148,7 +152,7 @@ def stop(args: argparse.Namespace) -> int:
     return 0
 
 
-def go_on(args: argparse.Namespace) -> int:
+def _go_on(args: argparse.Namespace) -> int:
     """Give items out again."""
     from fresh.study.annotators import pause
     from fresh.study.store import open_study
@@ -159,7 +163,7 @@ def go_on(args: argparse.Namespace) -> int:
     return 0
 
 
-def let_go(args: argparse.Namespace) -> int:
+def _let_go(args: argparse.Namespace) -> int:
     """Let an annotator go."""
     from fresh.study.annotators import leave, named
     from fresh.study.store import open_study
@@ -173,7 +177,7 @@ def let_go(args: argparse.Namespace) -> int:
     return 0
 
 
-def set_aside(args: argparse.Namespace) -> int:
+def _set_aside(args: argparse.Namespace) -> int:
     """Exclude an annotator."""
     from fresh.study.annotators import exclude, named
     from fresh.study.store import open_study
@@ -185,7 +189,7 @@ def set_aside(args: argparse.Namespace) -> int:
     return 0
 
 
-def let_in(args: argparse.Namespace) -> int:
+def _let_in(args: argparse.Namespace) -> int:
     """Let an annotator take part again."""
     from fresh.study.annotators import named
     from fresh.study.service import readmit

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise ValueError(str(error).replace("session_hours", "--session-hours")) from error
     with bind(args.host, args.port) as taken, closing(open_study(args.study)) as store:
-        told = admin_secret(store, args)
+        told = _admin_secret(store, args)
         app = create_app(store, config)
         address = address_of(taken)
         print(f"Serving {store.about['title']!r} at {address} (Ctrl-C ends it)")
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def admin_secret(store: "Store", args: argparse.Namespace) -> str:
+def _admin_secret(store: "Store", args: argparse.Namespace) -> str:
     """See that the admin page has a secret, and say where it is."""
     from fresh.study.keys import make_admin_secret, set_admin_secret
 
@@ -101,11 +101,11 @@ def admin_secret(store: "Store", args: argparse.Namespace) -> str:
         return "Its secret was shown, or written to a file, before; a new one: --new-admin-secret."
     if path is None:
         return f"Its secret, shown this once: {made}"
-    write_secret(path, made)
+    _write_secret(path, made)
     return f"Its secret was written to {path}."
 
 
-def write_secret(path: Path, secret: str) -> None:
+def _write_secret(path: Path, secret: str) -> None:
     """Write a secret so that only its owner can read the file."""
     from fresh._io import atomic_write
 

@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
     """Make the table."""
     check_output(args.output, str(args.runs), args.overwrite)
     check_output(args.manifest or "-", str(args.runs), args.overwrite)
-    sheet = make(args)
+    sheet = _make(args)
     if args.manifest:
-        write_manifest(args)
+        _write_manifest(args)
     if args.output == "-" and args.format is None and sys.stdout.isatty():
         show(sheet)
         return 0
@@ -64,17 +64,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def write_manifest(args: argparse.Namespace) -> None:
+def _write_manifest(args: argparse.Namespace) -> None:
     """Write down what stands behind the table."""
     import json
 
     from fresh._io import write_text
     from fresh.experiments.manifest import manifest
 
-    write_text(Path(args.manifest), json.dumps(manifest(chosen_of(args)), indent=1, ensure_ascii=False) + "\n")
+    write_text(Path(args.manifest), json.dumps(manifest(_chosen_of(args)), indent=1, ensure_ascii=False) + "\n")
 
 
-def chosen_of(args: argparse.Namespace) -> "list[Result]":
+def _chosen_of(args: argparse.Namespace) -> "list[Result]":
     """Read the runs that are asked for."""
     from fresh.experiments.results import read_results, where
     from fresh.experiments.store import RunStore
@@ -85,24 +85,24 @@ def chosen_of(args: argparse.Namespace) -> "list[Result]":
     return results
 
 
-def make(args: argparse.Namespace) -> "Table":
+def _make(args: argparse.Namespace) -> "Table":
     """Read the runs and lay out what is asked for."""
     from fresh.experiments.results import read_results
     from fresh.experiments.significance import read_question, welch_table
     from fresh.experiments.store import RunStore
     from fresh.experiments.tables import pivot, relative
 
-    everything, results = read_results(RunStore(args.runs), args.experiment), chosen_of(args)
-    figures, marked = listed(args.figure), args.format != "csv"
+    everything, results = read_results(RunStore(args.runs), args.experiment), _chosen_of(args)
+    figures, marked = _listed(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure as it is. Leave out --relative, and name one --figure.")
         return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet(marked)
-    table = pivot(results, figures, None if args.rows is None else listed(args.rows), listed(args.columns))
+    table = pivot(results, figures, None if args.rows is None else _listed(args.rows), _listed(args.columns))
     return (relative(table, everything, args.relative) if args.relative else table).sheet(marked)
 
 
-def listed(text: str) -> list[str]:
+def _listed(text: str) -> list[str]:
     """Take names apart that are written with commas."""
     return [name.strip() for name in text.split(",")]
 

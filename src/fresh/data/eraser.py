@@ -30,7 +30,7 @@ WAY_OUT = "Keep the layout of the ERASER benchmark (DeYoung et al., 2020)."
 
 
 @dataclass(frozen=True, slots=True)
-class Eraser:
+class _Eraser:
     """The documents and the annotations of one corpus."""
 
     name: str
@@ -52,7 +52,7 @@ class Eraser:
     def join(self, row: Row) -> Row:
         """Put an annotation and its documents together."""
         try:
-            evidence = evidence_of(row)
+            evidence = _evidence_of(row)
             names = self.names_of(row, evidence or ())
             starts = dict(zip(names, self.starts_of(names), strict=True))
             spans = None if evidence is None else tuple(self.place(row, item, starts) for item in evidence)
@@ -72,7 +72,7 @@ class Eraser:
             "rationale": None if spans is None else list(with_words(spans)),
         }
 
-    def names_of(self, row: Row, evidence: Sequence["Evidence"]) -> list[str]:
+    def names_of(self, row: Row, evidence: Sequence["_Evidence"]) -> list[str]:
         """Find the documents it lists and those its evidence is in; if there are none, the one it is named for."""
         listed = row.values.get("docids") or []
         if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
@@ -93,7 +93,7 @@ class Eraser:
             yield start
             start += self.n_words[name]
 
-    def place(self, row: Row, item: "Evidence", starts: Mapping[str, int]) -> tuple[int, int]:
+    def place(self, row: Row, item: "_Evidence", starts: Mapping[str, int]) -> tuple[int, int]:
         """Find where a piece of evidence stands in the joined documents; one of no words is kept inside its own."""
         n_words, before = self.n_words[item.docid], starts[item.docid]
         if item.start == item.end:
@@ -104,7 +104,7 @@ class Eraser:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class _Evidence:
     """Some words of one document that speak for the label."""
 
     docid: str
@@ -112,13 +112,13 @@ class Evidence:
     end: int
 
 
-def evidence_of(row: Row) -> list[Evidence] | None:
+def _evidence_of(row: Row) -> list[_Evidence] | None:
     """Read the evidence of all groups; nothing if the annotation does not say."""
     groups = row.values.get("evidences")
     if groups is None:
         return None
     try:
-        return [Evidence(str(e["docid"]), int(e["start_token"]), int(e["end_token"])) for g in groups for e in g]
+        return [_Evidence(str(e["docid"]), int(e["start_token"]), int(e["end_token"])) for g in groups for e in g]
     except (KeyError, TypeError, ValueError) as error:
         problem = "the evidences are not groups of spans with docid, start_token and end_token."
         raise RowError(row.place, problem, WAY_OUT) from error
@@ -131,18 +131,18 @@ def is_eraser(path: Path) -> bool:
     return path.name.lower().endswith(TAR_ENDINGS)
 
 
-def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> Eraser:
+def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> _Eraser:
     """Read all files of an ERASER folder or tar."""
     documents: dict[str, str] = {}
     annotations: dict[str, tuple[str, bytes]] = {}
-    for name, content in read_folder(path) if path.is_dir() else read_tar(path, limits):
-        docid = docid_of(name)
+    for name, content in _read_folder(path) if path.is_dir() else _read_tar(path, limits):
+        docid = _docid_of(name)
         if docid:
             if len(content) > limits.row_bytes:
                 raise limits.row_too_large(f"{path.name}/{name}")
-            documents[docid] = decode(content, f"{path.name}/{name}")
+            documents[docid] = _decode(content, f"{path.name}/{name}")
         elif name.name == "docs.jsonl":
-            documents.update(parse_documents(content, f"{path.name}/{name}", limits))
+            documents.update(_parse_documents(content, f"{path.name}/{name}", limits))
         elif name.name in SPLIT_FILES:
             split = SPLIT_FILES[name.name]
             if split in annotations:
@@ -153,16 +153,16 @@ def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> Eraser:
     if "train" not in annotations or not documents:
         raise DataError(f"{path.name} is no ERASER corpus: it needs train.jsonl, and docs/ or docs.jsonl. {WAY_OUT}")
     n_words = {name: len(text.split()) for name, text in documents.items()}
-    return Eraser(path.name, documents, n_words, annotations, limits)
+    return _Eraser(path.name, documents, n_words, annotations, limits)
 
 
-def docid_of(name: PurePosixPath) -> str:
+def _docid_of(name: PurePosixPath) -> str:
     """Name the document that a file holds: its path below docs/; empty if it holds none."""
     folders = name.parts[:-1]
     return "/".join(name.parts[folders.index("docs") + 1 :]) if "docs" in folders else ""
 
 
-def parse_documents(content: bytes, name: str, limits: ReadLimits) -> Iterator[tuple[str, str]]:
+def _parse_documents(content: bytes, name: str, limits: ReadLimits) -> Iterator[tuple[str, str]]:
     """Read documents that stand together in one file."""
     for row in parse_json_lines(read_lines(io.BytesIO(content), name, limits), name):
         if row.error:
@@ -173,7 +173,7 @@ def parse_documents(content: bytes, name: str, limits: ReadLimits) -> Iterator[t
         yield docid, text
 
 
-def decode(content: bytes, name: str) -> str:
+def _decode(content: bytes, name: str) -> str:
     """Decode a document."""
     try:
         return content.decode("utf-8-sig")
@@ -181,7 +181,7 @@ def decode(content: bytes, name: str) -> str:
         raise DataError(f"{name}: not UTF-8 ({error.reason}). Save the file in the encoding UTF-8.") from error
 
 
-def read_folder(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _read_folder(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Read the files of a folder that matter, and their paths in it."""
     paths = [folder / name for name in (*SPLIT_FILES, "docs.jsonl")]
     for path in (*paths, *sorted((folder / "docs").rglob("*"))):
@@ -189,7 +189,7 @@ def read_folder(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
             yield PurePosixPath(path.relative_to(folder).as_posix()), path.read_bytes()
 
 
-def read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Read the plain files in a tar, packed with gzip or not. Nothing is written, and links in it are not followed."""
     if not path.exists():
         raise DataError(f"{path} does not exist. Look at the spelling and at the folder it is meant to be in.")

@@ -86,7 +86,7 @@ def count_rows(source: Source, config: DataConfig) -> int | None:
 def examples_in(tables: Iterable[Iterator[Row]], config: DataConfig, bad: BadRows | None) -> Iterator[Example]:
     """Read several tables as one: an id may stand in one place only."""
     bad = bad or BadRows()
-    make = functools.partial(example_in, places={}, bad=bad, splitter=Splitter())
+    make = functools.partial(_example_in, places={}, bad=bad, splitter=Splitter())
     for rows in tables:
         yield from usable(rows, config, ("text", "label"), make, bad)
 
@@ -107,7 +107,7 @@ def usable(
         try:
             if row.error:
                 raise row.error
-            columns = columns or find_columns(row, config, needed)
+            columns = columns or _find_columns(row, config, needed)
             made = make(row, columns)
         except RowError as error:
             if not config.skip_bad and not error.set_aside:
@@ -120,7 +120,7 @@ def usable(
         raise DataError(f"No row can be used. {bad.summary()}")
 
 
-def find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataConfig:
+def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataConfig:
     """Make sure that the columns are there which must be; the first row speaks for all."""
     default = DataConfig()
     if config.text == default.text and "text" not in row.values and "document" in row.values:
@@ -140,22 +140,22 @@ def find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataCon
 
 def document_in(row: Row, config: DataConfig, splitter: "Splitter") -> Document:
     """Make a document of a row."""
-    text, words, spans = splitter.split(text_in(row, config.text, config.limits), config.tokenised)
+    text, words, spans = splitter.split(_text_in(row, config.text, config.limits), config.tokenised)
     if not words:
         raise RowError(row.place, "the text has no words.", MEND)
     given = row.values.get(config.id)
-    id = row.made_id if is_null(given) else whole_characters(row, as_text(given), "id")
-    return Document(text, words, spans, query_in(row, config), id, row.joined)
+    id = row.made_id if is_null(given) else _whole_characters(row, _as_text(given), "id")
+    return Document(text, words, spans, _query_in(row, config), id, row.joined)
 
 
-def example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRows, splitter: "Splitter") -> Example:
+def _example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRows, splitter: "Splitter") -> Example:
     """Make an example of a row.
 
     :param places: Where each id was seen before; this one is added.
     :param bad: Counts the spans that were widened.
     """
     document = document_in(row, config, splitter)
-    example = Example(document, label_in(row, config.label), *human_in(row, config, document, bad))
+    example = Example(document, _label_in(row, config.label), *_human_in(row, config, document, bad))
     if document.id in places:
         problem = f"the id {document.id!r} stands in {places[document.id]} already."
         raise RowError(row.place, problem, "Give each row its own id, or have ids made with --id ''.")
@@ -180,7 +180,7 @@ class Splitter:
         return self.last
 
 
-def text_in(row: Row, column: str, limits: ReadLimits) -> str:
+def _text_in(row: Row, column: str, limits: ReadLimits) -> str:
     """Read a cell that must hold text, and is not too long to be split."""
     cell = row.values.get(column)
     if is_null(cell):
@@ -189,18 +189,18 @@ def text_in(row: Row, column: str, limits: ReadLimits) -> str:
         raise RowError(row.place, f"the text must be text, got {cell!r:.60}.", MEND)
     if len(cell) > limits.row_bytes:
         raise limits.row_too_large(row.place)
-    return whole_characters(row, cell, "text")
+    return _whole_characters(row, cell, "text")
 
 
-def query_in(row: Row, config: DataConfig) -> Words:
+def _query_in(row: Row, config: DataConfig) -> Words:
     """Read what is asked about the text, if anything is."""
     if is_null(row.values.get(config.query)):
         return ()
-    query = text_in(row, config.query, config.limits)
+    query = _text_in(row, config.query, config.limits)
     return tuple(query.split()) if config.tokenised else words_at(query, split_words(query))
 
 
-def label_in(row: Row, column: str) -> str:
+def _label_in(row: Row, column: str) -> str:
     """Read a label; numbers and truth values become text."""
     cell = row.values.get(column)
     if isinstance(cell, Unanswered):
@@ -209,10 +209,10 @@ def label_in(row: Row, column: str) -> str:
         raise RowError(row.place, "there is no label.", MEND)
     if not isinstance(cell, str | int | float | np.generic):
         raise RowError(row.place, f"a label must be text or a number, got {cell!r:.60}.", MEND)
-    return whole_characters(row, as_text(cell), "label")
+    return _whole_characters(row, _as_text(cell), "label")
 
 
-def whole_characters(row: Row, text: str, what: str) -> str:
+def _whole_characters(row: Row, text: str, what: str) -> str:
     """Refuse half characters, which cannot be written down."""
     try:
         text.encode()
@@ -221,20 +221,20 @@ def whole_characters(row: Row, text: str, what: str) -> str:
     return text
 
 
-def as_text(cell: object) -> str:
+def _as_text(cell: object) -> str:
     """Write a cell as text; a whole number that a table holds as 1.0 is "1"."""
     whole = isinstance(cell, float | np.floating) and float(cell).is_integer()
     return str(int(cell)) if whole else str(cell).strip()  # type: ignore[call-overload]
 
 
-def human_in(row: Row, config: DataConfig, document: Document, bad: BadRows) -> tuple[Mask | None, Spans | None]:
+def _human_in(row: Row, config: DataConfig, document: Document, bad: BadRows) -> tuple[Mask | None, Spans | None]:
     """Read what people marked, as a mask and as their own spans, each once; nothing if the row does not say."""
     marks = row.values.get(config.rationale)
     if isinstance(marks, Marks):
         mask, n_widened = vote(marks, document, config.agreement, row.place)
         bad.widened += n_widened
         return mask, None
-    spans = spans_in(row, config.rationale)
+    spans = _spans_in(row, config.rationale)
     if spans is None:
         return None, None
     unit, size = ("words", len(document.words)) if config.tokenised else ("characters", len(document.text))
@@ -245,7 +245,7 @@ def human_in(row: Row, config: DataConfig, document: Document, bad: BadRows) -> 
     return Mask.from_spans(in_words, len(document.words)), evidence
 
 
-def spans_in(row: Row, column: str) -> list[tuple[int, int]] | None:
+def _spans_in(row: Row, column: str) -> list[tuple[int, int]] | None:
     """Read a list of pairs, also where a table holds it as text."""
     cell = row.values.get(column)
     if is_null(cell):

@@ -24,7 +24,7 @@ class TrainingFingerprints:
     @classmethod
     def of(cls, documents: Iterable[Document]) -> Self:
         """Take note of documents."""
-        return cls(np.unique(digests_of(documents)))
+        return cls(np.unique(_digests_of(documents)))
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -37,15 +37,15 @@ class TrainingFingerprints:
 
     def count(self, documents: Iterable[Document]) -> int:
         """Count the documents whose words and query are those of one that was seen."""
-        return int(np.isin(digests_of(documents), self.digests).sum())
+        return int(np.isin(_digests_of(documents), self.digests).sum())
 
 
-def digests_of(documents: Iterable[Document]) -> NDArray[np.uint64]:
+def _digests_of(documents: Iterable[Document]) -> NDArray[np.uint64]:
     """Digest the words and the query of each document; neither white space nor the id matters."""
-    found = (hashlib.sha256(written(document)).digest()[:SIZE] for document in documents)
+    found = (hashlib.sha256(_written(document)).digest()[:SIZE] for document in documents)
     return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64)
 
 
-def written(document: Document) -> bytes:
+def _written(document: Document) -> bytes:
     """Write words and query down in one way."""
     return "\x00".join((*document.words, "", *document.query)).encode("utf-8", "surrogatepass")

@@ -90,7 +90,7 @@ class Row:
     @property
     def made_id(self) -> str:
         """An id for a row that brings none, such as "reviews-17"."""
-        return f"{self.name[: len(self.name) - len(ending_of(self.name))]}-{self.number}"
+        return f"{self.name[: len(self.name) - len(_ending_of(self.name))]}-{self.number}"
 
 
 LIMITS = ReadLimits()
@@ -101,8 +101,8 @@ def read_rows(source: Source, name: str = "", limits: ReadLimits = LIMITS) -> It
 
     :param name: What to call it in errors and ids, if not by the name of the file.
     """
-    name = name or name_of(source)
-    return refuse_empty(open_source(source, name, limits), name)
+    name = name or _name_of(source)
+    return refuse_empty(_open_source(source, name, limits), name)
 
 
 def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
@@ -115,7 +115,7 @@ def refuse_empty(rows: Iterable[Row], name: str) -> Iterator[Row]:
         raise DataError(f"{name} holds no rows. Give one row for each document.")
 
 
-def name_of(source: Source) -> str:
+def _name_of(source: Source) -> str:
     """Name a source in errors and ids."""
     if isinstance(source, str) and source == STANDARD_INPUT:
         return "standard input"
@@ -126,16 +126,16 @@ def name_of(source: Source) -> str:
     return "dataset" if hasattr(source, "column_names") else "list"
 
 
-def open_source(source: Source, name: str, limits: ReadLimits) -> Iterator[Row]:
+def _open_source(source: Source, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Choose the reader for a source; "-" is standard input, as JSON lines."""
     if isinstance(source, str) and source == STANDARD_INPUT:
         return parse_json_lines(read_lines(sys.stdin.buffer, name, limits), name)
     if isinstance(source, str | os.PathLike):
-        return read_file(Path(source), name, limits)
-    return read_records(records_of(source), name)
+        return _read_file(Path(source), name, limits)
+    return _read_records(records_of(source), name)
 
 
-def read_records(records: Iterable[Any], name: str) -> Iterator[Row]:
+def _read_records(records: Iterable[Any], name: str) -> Iterator[Row]:
     """Read dicts or (text, label) pairs."""
     for number, record in enumerate(records, start=1):
         if isinstance(record, Mapping):
@@ -147,9 +147,9 @@ def read_records(records: Iterable[Any], name: str) -> Iterator[Row]:
         yield Row(values, name, f"row {number}", number)
 
 
-def read_file(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
+def _read_file(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Choose the reader for a file by the end of its name."""
-    ending = ending_of(path.name)
+    ending = _ending_of(path.name)
     if path.is_dir():
         raise DataError(f"{path} is a folder. Name one of the files in it.")
     if not path.exists():
@@ -159,13 +159,13 @@ def read_file(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     return READERS[ending](path, name, limits)
 
 
-def ending_of(name: str) -> str:
+def _ending_of(name: str) -> str:
     """Find the end of a file name that says how to read the file; empty if there is none."""
     return next((ending for ending in READERS if name.lower().endswith(ending)), "")
 
 
 @contextmanager
-def open_bytes(path: Path, name: str, limits: ReadLimits) -> Iterator[IO[bytes]]:
+def _open_bytes(path: Path, name: str, limits: ReadLimits) -> Iterator[IO[bytes]]:
     """Open a file, packed or not, and say so when the packing is broken."""
     packed = path.suffix.lower() == ".gz"
     with gzip.open(path) if packed else path.open("rb") as file:
@@ -196,7 +196,7 @@ def read_lines(file: IO[bytes], name: str, limits: ReadLimits) -> Iterator[bytes
         yield line
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+def _decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Decode UTF-8 line by line, so that an error can name its line."""
     for number, line in enumerate(lines, start=1):
         try:
@@ -208,22 +208,22 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
             ) from error
 
 
-def read_json_lines(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
+def _read_json_lines(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Read a file with one JSON object a line."""
-    with open_bytes(path, name, limits) as file:
+    with _open_bytes(path, name, limits) as file:
         yield from parse_json_lines(read_lines(file, name, limits), name)
 
 
 def parse_json_lines(lines: Iterable[bytes], name: str) -> Iterator[Row]:
     """Read one JSON object a line; blank lines are passed over."""
     number = 0
-    for line_number, line in enumerate(decode_lines(lines, name), start=1):
+    for line_number, line in enumerate(_decode_lines(lines, name), start=1):
         if line.strip():
             number += 1
-            yield parse_json(line, name, f"line {line_number}", number)
+            yield _parse_json(line, name, f"line {line_number}", number)
 
 
-def parse_json(line: str, name: str, where: str, number: int) -> Row:
+def _parse_json(line: str, name: str, where: str, number: int) -> Row:
     """Read one JSON object."""
     try:
         values = json.loads(line)
@@ -237,12 +237,12 @@ def parse_json(line: str, name: str, where: str, number: int) -> Row:
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
 
 
-def read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[Row]:
+def _read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[Row]:
     """Read a file with one list of JSON objects; one that holds JSON lines is read as such."""
-    with open_bytes(path, name, limits) as file:
-        text = "".join(decode_lines(file, name))
+    with _open_bytes(path, name, limits) as file:
+        text = "".join(_decode_lines(file, name))
     if text.lstrip().startswith("["):
-        records = enumerate(parse_list(text), start=1)
+        records = enumerate(_parse_list(text), start=1)
         while True:
             try:
                 number, record = next(records)
@@ -250,16 +250,16 @@ def read_json(path: Path, name: str, limits: ReadLimits = LIMITS) -> Iterator[Ro
                 return
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{name}: broken JSON ({error}). Fetch or export the file again.") from error
-            yield json_row(record, name, number)
+            yield _json_row(record, name, number)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         yield from parse_json_lines(io.BytesIO(text.encode()), name)
     else:
-        yield json_row(found, name, 1)
+        yield _json_row(found, name, 1)
 
 
-def json_row(record: Any, name: str, number: int) -> Row:
+def _json_row(record: Any, name: str, number: int) -> Row:
     """Make a row of an element of a list."""
     where = f"row {number}"
     if isinstance(record, dict):
@@ -268,45 +268,45 @@ def json_row(record: Any, name: str, number: int) -> Row:
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, "Write a list of objects."))
 
 
-def parse_list(text: str) -> Iterator[Any]:
+def _parse_list(text: str) -> Iterator[Any]:
     """Decode the elements of a JSON list one by one: all at once, small objects take 30 times the size of the text."""
     decode = json.JSONDecoder().raw_decode
-    at = skip_space(text, skip_space(text, 0) + 1)
+    at = _skip_space(text, _skip_space(text, 0) + 1)
     if text[at : at + 1] != "]":
         while True:
             element, at = decode(text, at)
             yield element
-            at = skip_space(text, at)
+            at = _skip_space(text, at)
             if text[at : at + 1] != ",":
                 break
-            at = skip_space(text, at + 1)
+            at = _skip_space(text, at + 1)
     if text[at : at + 1] != "]":
         raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
-    end = skip_space(text, at + 1)
+    end = _skip_space(text, at + 1)
     if end != len(text):
         raise json.JSONDecodeError("Extra data", text, end)
 
 
-def skip_space(text: str, start: int) -> int:
+def _skip_space(text: str, start: int) -> int:
     """Find the next character that is no white space of JSON."""
     return WHITESPACE.match(text, start).end()  # type: ignore[union-attr]  # it matches nothing too
 
 
-def read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
+def _read_delimited(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Read a table whose first line names the columns; commas or tabs stand between them."""
     # The csv module has one limit for the whole process; reviews can be longer than its default.
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
-    delimiter = "\t" if ending_of(path.name).startswith(".tsv") else ","
-    with open_bytes(path, name, limits) as file:
-        records = parse_delimited(decode_lines(read_lines(file, name, limits), name), name, delimiter, limits)
+    delimiter = "\t" if _ending_of(path.name).startswith(".tsv") else ","
+    with _open_bytes(path, name, limits) as file:
+        records = _parse_delimited(_decode_lines(read_lines(file, name, limits), name), name, delimiter, limits)
         _, header = next(records, (0, []))
         columns = [column.strip() for column in header]
-        check_header(columns, name, delimiter)
+        _check_header(columns, name, delimiter)
         for number, (line_number, cells) in enumerate(records, start=1):
-            yield delimited_row(columns, cells, name, line_number, number)
+            yield _delimited_row(columns, cells, name, line_number, number)
 
 
-def parse_delimited(
+def _parse_delimited(
     lines: Iterable[str], name: str, delimiter: str, limits: ReadLimits = LIMITS
 ) -> Iterator[tuple[int, list[str]]]:
     """Read cells with the line they begin in; blank lines are passed over."""
@@ -333,7 +333,7 @@ def parse_delimited(
         ) from error
 
 
-def check_header(columns: list[str], name: str, delimiter: str) -> None:
+def _check_header(columns: list[str], name: str, delimiter: str) -> None:
     """Refuse columns that something else stands between, too many, and two of one name: it would be a guess."""
     if len(columns) > MOST_COLUMNS:
         raise DataError(
@@ -351,7 +351,7 @@ def check_header(columns: list[str], name: str, delimiter: str) -> None:
         raise DataError(f"{name}, line 1: two columns have the name {twice!r:.60}. Give each column a name of its own.")
 
 
-def delimited_row(columns: list[str], cells: list[str], name: str, line_number: int, number: int) -> Row:
+def _delimited_row(columns: list[str], cells: list[str], name: str, line_number: int, number: int) -> Row:
     """Give each cell the name of its column."""
     where = f"line {line_number}"
     if len(cells) == len(columns):
@@ -362,19 +362,19 @@ def delimited_row(columns: list[str], cells: list[str], name: str, line_number: 
     return Row({}, name, where, number, RowError(f"{name}, {where}", problem, way_out))
 
 
-def read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
+def _read_parquet(path: Path, name: str, limits: ReadLimits) -> Iterator[Row]:
     """Read a Parquet file, a few rows at a time."""
     pyarrow = optional_import("pyarrow", "data", "Reading Parquet")
     parquet = optional_import("pyarrow.parquet", "data", "Reading Parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            batches = check_batches(file.iter_batches(batch_size=BATCH), path.stat().st_size, name, limits)
-            yield from read_records(itertools.chain.from_iterable(batches), name)
+            batches = _check_batches(file.iter_batches(batch_size=BATCH), path.stat().st_size, name, limits)
+            yield from _read_records(itertools.chain.from_iterable(batches), name)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{name}: broken Parquet ({error}). Fetch or write the file again.") from error
 
 
-def check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLimits) -> Iterator[list[dict[str, Any]]]:
+def _check_batches(batches: Iterable[Any], size: int, name: str, limits: ReadLimits) -> Iterator[list[dict[str, Any]]]:
     """Refuse a row that is too large, and a file that unpacks to too much, before its rows become objects.
 
     :param size: Size of the file, in bytes.
@@ -400,13 +400,13 @@ def check_span(start: int, end: int, size: int, unit: str, place: str) -> None:
 
 
 READERS: dict[str, Callable[[Path, str, ReadLimits], Iterator[Row]]] = {
-    ".jsonl": read_json_lines,
-    ".jsonl.gz": read_json_lines,
-    ".json": read_json,
-    ".json.gz": read_json,
-    ".csv": read_delimited,
-    ".csv.gz": read_delimited,
-    ".tsv": read_delimited,
-    ".tsv.gz": read_delimited,
-    ".parquet": read_parquet,
+    ".jsonl": _read_json_lines,
+    ".jsonl.gz": _read_json_lines,
+    ".json": _read_json,
+    ".json.gz": _read_json,
+    ".csv": _read_delimited,
+    ".csv.gz": _read_delimited,
+    ".tsv": _read_delimited,
+    ".tsv.gz": _read_delimited,
+    ".parquet": _read_parquet,
 }

@@ -37,7 +37,7 @@ STEMS = (("train", "train"), ("dev", "dev"), ("dev", "val"), ("dev", "validation
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class _Part:
     """Where the rows of a split come from, and how to read them."""
 
     tables: Sequence[Iterator[Row]]
@@ -121,40 +121,40 @@ def load_splits(data: Any, config: DataConfig, seed: int, bad: BadRows | None = 
 
 def read_parts(data: Any, config: DataConfig, bad: BadRows | None = None) -> dict[str, Examples]:
     """Read the splits that the data itself has; train is always there."""
-    parts = find_parts(data, config)
+    parts = _find_parts(data, config)
     for split, path in (("dev", config.dev), ("test", config.test)):
         if path:
-            parts[split] = Part([read_rows(path, limits=config.limits)], config)
+            parts[split] = _Part([read_rows(path, limits=config.limits)], config)
     return {split: tuple(examples_in(part.tables, part.config, bad)) for split, part in parts.items()}
 
 
-def find_parts(data: Any, config: DataConfig) -> dict[str, Part]:
+def _find_parts(data: Any, config: DataConfig) -> dict[str, _Part]:
     """Find the tables of each split that the data has; train is always there."""
     if isinstance(data, str | os.PathLike):
-        return parts_at(Path(data), config)
+        return _parts_at(Path(data), config)
     if isinstance(data, Mapping):
-        return parts_in(data, config)
+        return _parts_in(data, config)
     if isinstance(data, Sequence) and data and all(isinstance(item, str | os.PathLike) for item in data):
-        return {"train": Part(read_files([Path(item) for item in data], config.limits), config)}
-    return {"train": Part([read_rows(data)], config)}
+        return {"train": _Part(_read_files([Path(item) for item in data], config.limits), config)}
+    return {"train": _Part([read_rows(data)], config)}
 
 
-def parts_in(tables: Mapping[str, Any], config: DataConfig) -> dict[str, Part]:
+def _parts_in(tables: Mapping[str, Any], config: DataConfig) -> dict[str, _Part]:
     """Find the splits among named tables."""
-    parts: dict[str, Part] = {}
+    parts: dict[str, _Part] = {}
     for split, name in STEMS:
         if name in tables and split in parts:
             raise DataError(f"Two tables are for {split}, among: {', '.join(tables)}. Keep one of them.")
         if name in tables:
             table = tables[name]
             called = "" if isinstance(table, str | os.PathLike) else split
-            parts[split] = Part([read_rows(table, called, config.limits)], config)
+            parts[split] = _Part([read_rows(table, called, config.limits)], config)
     if "train" not in parts:
         raise DataError(f"No table is named train, among: {', '.join(map(str, tables))}. Name the training data so.")
     return parts
 
 
-def parts_at(path: Path, config: DataConfig) -> dict[str, Part]:
+def _parts_at(path: Path, config: DataConfig) -> dict[str, _Part]:
     """Find what lies at a path: a file, or the splits in a folder or an ERASER corpus."""
     if is_eraser(path):
         if config.format not in ("auto", "eraser"):
@@ -166,19 +166,19 @@ def parts_at(path: Path, config: DataConfig) -> dict[str, Part]:
             max_row_mb=config.max_row_mb,
             max_unpacked=config.max_unpacked,
         )
-        return {split: Part([corpus.read_rows(split)], own) for split in corpus.annotations}
+        return {split: _Part([corpus.read_rows(split)], own) for split in corpus.annotations}
     if not path.is_dir():
-        return {"train": Part([read_rows(path, limits=config.limits)], config)}
-    files = find_split_files(path)
+        return {"train": _Part([read_rows(path, limits=config.limits)], config)}
+    files = _find_split_files(path)
     if "train" not in files:
         raise DataError(
             f"{path} holds no training data: looked for train with one of the endings {', '.join(READERS)}. "
             "Name a file, or a folder with such a file."
         )
-    return {split: Part([read_rows(file, limits=config.limits)], config) for split, file in files.items()}
+    return {split: _Part([read_rows(file, limits=config.limits)], config) for split, file in files.items()}
 
 
-def find_split_files(folder: Path) -> dict[str, Path]:
+def _find_split_files(folder: Path) -> dict[str, Path]:
     """Find the files that a folder holds for train, dev and test."""
     found: dict[str, Path] = {}
     for split, stem in STEMS:
@@ -192,7 +192,7 @@ def find_split_files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def read_files(paths: Sequence[Path], limits: ReadLimits) -> list[Iterator[Row]]:
+def _read_files(paths: Sequence[Path], limits: ReadLimits) -> list[Iterator[Row]]:
     """Read several files as one; files of one name in several folders are told apart by their folders."""
     twice = next((path for path, count in Counter(paths).items() if count > 1), None)
     if twice:

@@ -15,13 +15,13 @@ def is_frame(source: object) -> bool:
 def records_of(source: Iterable[Any]) -> Iterable[Any]:
     """Take the records of a table; classes that a datasets.Dataset numbers get their names."""
     if is_frame(source):
-        return frame_records(source)
+        return _frame_records(source)
     features = getattr(source, "features", None) or {}
     names = {column: kind.names for column, kind in features.items() if hasattr(kind, "int2str")}
-    return named_classes(source, names) if names else source
+    return _named_classes(source, names) if names else source
 
 
-def named_classes(records: Iterable[Any], names: Mapping[str, list[str]]) -> Iterator[dict[str, Any]]:
+def _named_classes(records: Iterable[Any], names: Mapping[str, list[str]]) -> Iterator[dict[str, Any]]:
     """Put the name of a class in the place of its number; a number below 0 stands for no label."""
     for record in records:
         yield {
@@ -30,7 +30,7 @@ def named_classes(records: Iterable[Any], names: Mapping[str, list[str]]) -> Ite
         }
 
 
-def frame_records(frame: Any) -> Iterator[dict[str, Any]]:
+def _frame_records(frame: Any) -> Iterator[dict[str, Any]]:
     """Read the rows of a pandas frame."""
     columns = [str(column) for column in frame.columns]
     for cells in frame.itertuples(index=False, name=None):

@@ -40,10 +40,10 @@ def compare(
         compared, and to answer.
     :param against: Name of the one that all others are tested against, instead of each pair.
     """
-    pairs = pairs_of(list(models), against)
+    pairs = _pairs_of(list(models), against)
     told: list[str] = []
-    labels = check_models(cautioned(models.items(), examples, told), examples)
-    measured, views = measure_all(models.items(), examples, progress)
+    labels = _check_models(_cautioned(models.items(), examples, told), examples)
+    measured, views = _measure_all(models.items(), examples, progress)
     found = dict(zip(models, measured, strict=True))
     key = GoldLabels.of(examples, labels)
     rows = tuple(model_row(name, key, one) for name, one in found.items())
@@ -52,7 +52,7 @@ def compare(
         for first, second in pairs:
             tests += paired_tests((first, second), key, found[first], found[second])
             advance(1, "")
-    n_marked = count_marked(examples)
+    n_marked = _count_marked(examples)
     return SideBySide(len(examples), n_marked, labels, rows, corrected(tests), views, key.n_texts, tuple(told))
 
 
@@ -67,31 +67,31 @@ def compare_groups(
     :param groups: At least two, by name; each at least two runs, by name.
     :param against: Name of the one that all others are tested against, instead of each pair.
     """
-    pairs = pairs_of(list(groups), against)
-    check_groups(groups)
+    pairs = _pairs_of(list(groups), against)
+    _check_groups(groups)
     optional_import("scipy.special", "sklearn", "Welch's t-test")  # before any work is done
     settings: list[dict[str, Any]] = []
 
     def noted() -> Iterator[tuple[str, Rationalizer]]:
-        for name, model in runs_of(groups):
+        for name, model in _runs_of(groups):
             settings.append(dict(flatten(model.settings)))
             yield name, model
 
     told: list[str] = []
-    labels = check_models(cautioned(noted(), examples, told), examples)
+    labels = _check_models(_cautioned(noted(), examples, told), examples)
     written = iter(settings)
     for name, runs in groups.items():
-        check_runs(name, dict(zip(runs, islice(written, len(runs)), strict=True)))
-    measured, views = measure_all(runs_of(groups), examples, progress)
+        _check_runs(name, dict(zip(runs, islice(written, len(runs)), strict=True)))
+    measured, views = _measure_all(_runs_of(groups), examples, progress)
     key, rest = GoldLabels.of(examples, labels), iter(measured)
     figures = {name: figures_of(key, list(islice(rest, len(runs)))) for name, runs in groups.items()}
     rows = tuple(group_row(name, tuple(groups[name]), one) for name, one in figures.items())
     tests = [test for pair in pairs for test in seed_tests(pair, figures)]
-    n_marked, said = count_marked(examples), tuple(told)
+    n_marked, said = _count_marked(examples), tuple(told)
     return SideBySide(len(examples), n_marked, labels, rows, corrected(tests), views, cautions=said)
 
 
-def cautioned(
+def _cautioned(
     models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], told: list[str]
 ) -> Iterator[tuple[str, Rationalizer]]:
     """Pass models on, and take note of those that know the documents from their training."""
@@ -100,12 +100,12 @@ def cautioned(
         yield name, model
 
 
-def runs_of(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
+def _runs_of(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
     """Go through the runs of all groups, each under a name that says both."""
     return ((f"{name} ({run})", model) for name, runs in groups.items() for run, model in runs.items())
 
 
-def pairs_of(names: Sequence[str], against: str | None) -> list[tuple[str, str]]:
+def _pairs_of(names: Sequence[str], against: str | None) -> list[tuple[str, str]]:
     """List what is compared with what."""
     if len(names) < 2:
         raise ValueError(f"Give at least two models to compare, got {len(names)}: {', '.join(names) or 'none'}.")
@@ -116,7 +116,7 @@ def pairs_of(names: Sequence[str], against: str | None) -> list[tuple[str, str]]
     return [(name, against) for name in names if name != against]
 
 
-def check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example]) -> tuple[str, ...]:
+def _check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example]) -> tuple[str, ...]:
     """Refuse models that cannot be held against each other, and documents that they cannot read.
 
     :return: The labels that all of them know.
@@ -144,7 +144,7 @@ def check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence[
     return first[1]
 
 
-def check_groups(groups: Mapping[str, Mapping[str, Rationalizer]]) -> None:
+def _check_groups(groups: Mapping[str, Mapping[str, Rationalizer]]) -> None:
     """Refuse a group of less than two runs."""
     for name, runs in groups.items():
         if len(runs) < 2:
@@ -154,7 +154,7 @@ def check_groups(groups: Mapping[str, Mapping[str, Rationalizer]]) -> None:
             )
 
 
-def check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse runs of a group that differ in more than the seed, or not even in that."""
     seeds: dict[tuple[Any, ...], str] = {}
     [first, *_] = settings
@@ -176,20 +176,20 @@ def check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
         seeds[seed] = run
 
 
-def measure_all(
+def _measure_all(
     models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], progress: Progress
 ) -> tuple[list[Measured], tuple[DocumentView, ...]]:
     """Have models answer, one after the other, and count what they did; also say what the first one read."""
     measured: list[Measured] = []
     views: tuple[DocumentView, ...] = ()
     for name, model in models:
-        explained = read(name, model, examples, progress)
+        explained = _read(name, model, examples, progress)
         views = views or shown(examples, explained)
         measured.append(measure(examples, explained))
     return measured, views
 
 
-def read(name: str, model: Rationalizer, examples: Sequence[Example], progress: Progress) -> list[Explanation]:
+def _read(name: str, model: Rationalizer, examples: Sequence[Example], progress: Progress) -> list[Explanation]:
     """Have a model answer; what it refuses is told with its name."""
     try:
         return explain_all(model, [example.document for example in examples], progress, f"explaining {name}")
@@ -197,6 +197,6 @@ def read(name: str, model: Rationalizer, examples: Sequence[Example], progress: 
         raise ValueError(f"{name}: {error}") from error
 
 
-def count_marked(examples: Sequence[Example]) -> int:
+def _count_marked(examples: Sequence[Example]) -> int:
     """Count the documents of which it is known what people marked."""
     return sum(example.marked is not None for example in examples)

@@ -107,10 +107,10 @@ def paired_tests(pair: tuple[str, str], key: GoldLabels, first: Measured, second
         compare_macro_f1(gold, one, two, len(key.labels), texts=key.texts),
         compare_accuracy(gold, one, two, texts=key.texts),
     )
-    return [Pair(*pair, test.measure, test.difference, test.p, how_tested(test)) for test in found]
+    return [Pair(*pair, test.measure, test.difference, test.p, _how_tested(test)) for test in found]
 
 
-def how_tested(comparison: Comparison) -> str:
+def _how_tested(comparison: Comparison) -> str:
     """Say on how many documents, or whole texts, a swap matters, and how many swaps were tried."""
     swaps = "all swaps were counted" if comparison.exact else f"{N_PERMUTATIONS:,} random swaps"
     units = "whole texts" if comparison.by_text else "documents"

@@ -127,9 +127,9 @@ class SideBySide:
     def to_markdown(self) -> str:
         """Lay it out as two tables."""
         lines = [
-            *laid_out(self.heads, map(one_line, self.cells())),
+            *_laid_out(self.heads, map(_one_line, self.cells())),
             "",
-            *laid_out(PAIR_HEADS, map(one_line, self.tested())),
+            *_laid_out(PAIR_HEADS, map(_one_line, self.tested())),
         ]
         return "\n".join((*lines, *(f"\n{remark}" for remark in self.remarks))) + "\n"
 
@@ -141,14 +141,14 @@ class SideBySide:
     def cells(self) -> Iterator[tuple[str, ...]]:
         """Write the figures of each model; a range stands on a line of its own."""
         for row in self.rows:
-            own = (cell(row.macro_f1, short), cell(row.accuracy, short), cell(row.kept, "{:.1%}".format))
-            yield (row.name, *own, *((cell(row.token_f1, short),) if self.n_marked and row.token_f1 else ()))
+            own = (_cell(row.macro_f1, short), _cell(row.accuracy, short), _cell(row.kept, "{:.1%}".format))
+            yield (row.name, *own, *((_cell(row.token_f1, short),) if self.n_marked and row.token_f1 else ()))
 
     def tested(self) -> Iterator[tuple[str, ...]]:
         """Write how each test went; a range stands on a line of its own."""
         for pair in self.pairs:
-            tests = (p_value(pair.p), p_value(pair.adjusted))
-            yield (f"{pair.first}\n− {pair.second}", pair.measure, cell(pair.difference, signed), *tests)
+            tests = (_p_value(pair.p), _p_value(pair.adjusted))
+            yield (f"{pair.first}\n− {pair.second}", pair.measure, _cell(pair.difference, _signed), *tests)
 
     def to_html(self, data: str = "") -> str:
         """Write it as a page that needs no other file.
@@ -161,7 +161,7 @@ class SideBySide:
         """Say what a page shows of it; its documents are those of the first model."""
         names = [row.name for row in self.rows]
         shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= FEW else f"{len(names)} models"
-        read = f"The documents are shown as {shown_run(self.rows[0])} read them."
+        read = f"The documents are shown as {_shown_run(self.rows[0])} read them."
         return View(
             f"{shown} side by side",
             tuple(HeadlineRow(row.name, row.macro_f1, row.accuracy, row.kept) for row in self.rows),
@@ -177,31 +177,31 @@ class SideBySide:
         )
 
 
-def shown_run(row: ModelRow) -> str:
+def _shown_run(row: ModelRow) -> str:
     """Name the model whose documents are shown."""
     return f"{row.name} ({row.runs[0]})" if row.runs else row.name
 
 
-def cell(estimate: Estimate, form: Callable[[float], str]) -> str:
+def _cell(estimate: Estimate, form: Callable[[float], str]) -> str:
     """Write a figure and, on a line below it, its range."""
     if estimate.low is None or estimate.high is None:
         return form(estimate.value)
-    between = " to " if form is signed else "–"
+    between = " to " if form is _signed else "–"
     return f"{form(estimate.value)}\n{form(estimate.low)}{between}{form(estimate.high)}"
 
 
-def signed(value: float) -> str:
+def _signed(value: float) -> str:
     """Write a difference with its sign."""
     text = short(value)
     return text if text.startswith("-") else f"+{text}"
 
 
-def p_value(p: float | None) -> str:
+def _p_value(p: float | None) -> str:
     """Write how often chance alone would do as much."""
     return "–" if p is None else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def one_line(cells: Sequence[str]) -> tuple[str, ...]:
+def _one_line(cells: Sequence[str]) -> tuple[str, ...]:
     """Put each cell on one line, for Markdown: the range of a figure in brackets."""
     name, *figures = (cell.replace("|", "\\|") for cell in cells)
     joined = (
@@ -210,7 +210,7 @@ def one_line(cells: Sequence[str]) -> tuple[str, ...]:
     return (name.replace("\n", " "), *joined)
 
 
-def laid_out(heads: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+def _laid_out(heads: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
     """Lay out a table in Markdown."""
     for cells in (heads, ["---"] * len(heads), *rows):
         yield f"| {' | '.join(cells)} |"

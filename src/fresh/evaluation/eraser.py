@@ -30,37 +30,37 @@ def write_results(
     :param readings: Predictions from rationales and from all but them, in the order of the explanations.
     :param by_ratio: The same at several lengths; the scorer wants ``readings`` too then.
     """
-    lines = [json.dumps(result) for result in results(explanations, readings, by_ratio or {})]
+    lines = [json.dumps(result) for result in _results(explanations, readings, by_ratio or {})]
     write_text(path, "\n".join([*lines, ""]))
 
 
-def results(
+def _results(
     explanations: Sequence[Explanation], readings: Readings | None, by_ratio: Mapping[float, Readings]
 ) -> Iterator[dict[str, Any]]:
     """Make the object that stands for each explanation."""
-    check(explanations, readings, by_ratio)
+    _check(explanations, readings, by_ratio)
     for number, explanation in enumerate(explanations):
         yield {
             "annotation_id": explanation.document.id,
-            "rationales": list(rationales_of(explanation)),
+            "rationales": list(_rationales_of(explanation)),
             "classification": explanation.prediction.label,
             "classification_scores": dict(explanation.prediction.probabilities),
-            **({} if readings is None else scores_of(readings, number)),
-            **({"thresholded_scores": list(at_ratios(by_ratio, number))} if by_ratio else {}),
+            **({} if readings is None else _scores_of(readings, number)),
+            **({"thresholded_scores": list(_at_ratios(by_ratio, number))} if by_ratio else {}),
         }
 
 
-def rationales_of(explanation: Explanation) -> Iterator[dict[str, Any]]:
+def _rationales_of(explanation: Explanation) -> Iterator[dict[str, Any]]:
     """Say what was kept in each text that a document was joined from; a run of words that spans two is cut in two."""
     document, saliency = explanation.document, explanation.saliency
-    for docid, (first, after) in zip(docids_of(document), document.ranges, strict=True):
+    for docid, (first, after) in zip(_docids_of(document), document.ranges, strict=True):
         spans = Mask(explanation.mask.kept[first:after]).spans
         soft = {} if saliency is None else {"soft_rationale_predictions": saliency.scores[first:after].tolist()}
         hard = [{"start_token": start, "end_token": end} for start, end in spans]
         yield {"docid": docid, "hard_rationale_predictions": hard, **soft}
 
 
-def docids_of(document: Document) -> list[str]:
+def _docids_of(document: Document) -> list[str]:
     """Name the texts that a document was joined from.
 
     Documents read from ERASER's own files know them. Any other is named by its id, less the numbers of question and
@@ -72,7 +72,7 @@ def docids_of(document: Document) -> list[str]:
     return [numbered["docid"] if numbered else document.id]
 
 
-def scores_of(readings: Readings, number: int) -> dict[str, dict[str, float]]:
+def _scores_of(readings: Readings, number: int) -> dict[str, dict[str, float]]:
     """Write what was predicted from the rationale of a document, and from all but it."""
     named: dict[str, Sequence[Prediction]] = {
         "sufficiency_classification_scores": readings.rationales,
@@ -81,13 +81,13 @@ def scores_of(readings: Readings, number: int) -> dict[str, dict[str, float]]:
     return {name: dict(predictions[number].probabilities) for name, predictions in named.items()}
 
 
-def at_ratios(by_ratio: Mapping[float, Readings], number: int) -> Iterator[dict[str, Any]]:
+def _at_ratios(by_ratio: Mapping[float, Readings], number: int) -> Iterator[dict[str, Any]]:
     """Write what was predicted for a document at each length."""
     for ratio in sorted(by_ratio):
-        yield {"threshold": ratio, **scores_of(by_ratio[ratio], number)}
+        yield {"threshold": ratio, **_scores_of(by_ratio[ratio], number)}
 
 
-def check(explanations: Sequence[Explanation], readings: Readings | None, by_ratio: Mapping[float, Readings]) -> None:
+def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ratio: Mapping[float, Readings]) -> None:
     """Refuse what the scorer would refuse."""
     if not explanations:
         raise ValueError("There are no explanations to write. Give at least one.")

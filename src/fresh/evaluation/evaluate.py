@@ -77,18 +77,18 @@ def evaluate_whole(
     check_labels(rationalizer.labels, examples)
     beside, labels = baselines or Baselines(), rationalizer.labels
     if beside.full_text is None:
-        beside = replace(beside, full_text=own_support(rationalizer))
+        beside = replace(beside, full_text=_own_support(rationalizer))
     documents = [example.document for example in examples]
     explained = explain_all(rationalizer, documents, progress, "explaining")
     read = read_masks(rationalizer, documents)
     full = beside.read_all(documents, read, progress)
-    others = read_others(rationalizer, beside, explained, read, progress)
+    others = _read_others(rationalizer, beside, explained, read, progress)
     key = GoldLabels.of(examples, labels)
-    rows = [] if full is None else [key.row(full_text_name(beside), full, 1.0)]
-    rows.append(own_row(rationalizer, key, explained))
-    rows += [row_at(rationalizer, key, explained, ratio) for ratio in rationalizer.ratios or ()]
+    rows = [] if full is None else [key.row(_full_text_name(beside), full, 1.0)]
+    rows.append(_own_row(rationalizer, key, explained))
+    rows += [_row_at(rationalizer, key, explained, ratio) for ratio in rationalizer.ratios or ()]
     rows += [key.row_of(item.name, item.answers, item.masks) for item in others]
-    rows.append(majority_row(key, beside.majority or most_frequent(examples)))
+    rows.append(_majority_row(key, beside.majority or most_frequent(examples)))
     dropped = {item.reader: item.answers for item in others if item.name.startswith(COMPLEMENT)}
     by_ratio = read_at_lengths(rationalizer, explained, read, progress)
     details = compute_measures(rationalizer, examples, explained, full, dropped, by_ratio)
@@ -98,7 +98,7 @@ def evaluate_whole(
     return Evaluation(report, examples, explained, next(iter(dropped.values()), None), by_ratio)
 
 
-class Other(NamedTuple):
+class _Other(NamedTuple):
     """Answers to something else than the rationales."""
 
     name: str
@@ -109,20 +109,20 @@ class Other(NamedTuple):
     answers: list[Prediction]
 
 
-def read_others(
+def _read_others(
     rationalizer: Rationalizer,
     beside: Baselines,
     explained: Sequence[Explanation],
     read: Sequence[Mask],
     progress: Progress,
-) -> list[Other]:
+) -> list[_Other]:
     """Have random words and what was dropped read, by predictors that were trained for it or by the one at hand."""
     if is_baseline(rationalizer):
         return []
     documents, masks = [item.document for item in explained], [item.mask for item in explained]
     drawn = drawn_masks(rationalizer, documents, masks)
     dropped = dropped_masks(read, masks)
-    found: list[Other] = []
+    found: list[_Other] = []
     for name, given, trained in ((RANDOM, drawn, beside.random), (COMPLEMENT, dropped, beside.complement)):
         rationales = [document.cut(mask) for document, mask in zip(documents, given, strict=True)]
         with progress.task(name, len(rationales)) as advance:
@@ -130,21 +130,21 @@ def read_others(
             advance(len(rationales), "")
         reader = SAME if trained is None else RETRAINED
         shown = f"{name}, {SAME}" if trained is None else name
-        found.append(Other(shown, reader, given, answers))
+        found.append(_Other(shown, reader, given, answers))
     return found
 
 
-def own_support(rationalizer: Rationalizer) -> SupportModel | None:
+def _own_support(rationalizer: Rationalizer) -> SupportModel | None:
     """Find the support model, if there is one."""
     return rationalizer.extractor.support if isinstance(rationalizer.extractor, SaliencyExtractor) else None
 
 
-def full_text_name(beside: Baselines) -> str:
+def _full_text_name(beside: Baselines) -> str:
     """Say who read the full text."""
     return "full text (support model)" if isinstance(beside.full_text, SupportModel) else "full text"
 
 
-def majority_row(key: GoldLabels, label: str) -> Row:
+def _majority_row(key: GoldLabels, label: str) -> Row:
     """Measure what always giving one label, without reading, is worth."""
     sure = Prediction(label, {name: float(name == label) for name in key.labels})
     return key.row(f"majority class ({label})", [sure] * len(key.gold), 0.0)
@@ -156,7 +156,7 @@ def share_unread(rationalizer: Rationalizer, documents: Sequence[Document]) -> f
     return 1 - float(n_read.sum()) / sum(len(document.words) for document in documents)
 
 
-def name_of(rationalizer: Rationalizer) -> str:
+def _name_of(rationalizer: Rationalizer) -> str:
     """Say in a few words how the words are chosen."""
     extractor = rationalizer.extractor
     if isinstance(extractor, FullText):
@@ -170,7 +170,7 @@ def name_of(rationalizer: Rationalizer) -> str:
     return f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
 
 
-def row_at(rationalizer: Rationalizer, key: GoldLabels, explained: Sequence[Explanation], ratio: float) -> Row:
+def _row_at(rationalizer: Rationalizer, key: GoldLabels, explained: Sequence[Explanation], ratio: float) -> Row:
     """Measure a rationalizer that serves many lengths at one of them, from the scores that are there."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
     masks = select_masks(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
@@ -194,7 +194,7 @@ def explain_all(
     return found
 
 
-def own_row(rationalizer: Rationalizer, key: GoldLabels, explained: Sequence[Explanation]) -> Row:
+def _own_row(rationalizer: Rationalizer, key: GoldLabels, explained: Sequence[Explanation]) -> Row:
     """Measure the rationalizer itself."""
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
-    return replace(key.row_of(name_of(rationalizer), answers, masks), own=True)
+    return replace(key.row_of(_name_of(rationalizer), answers, masks), own=True)

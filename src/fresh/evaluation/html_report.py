@@ -34,61 +34,61 @@ def page_of(
 ) -> View:
     """Lay out all that is known of a model."""
     report = found.report
-    chosen = choose(found, SHOWN)
+    chosen = _choose(found, SHOWN)
     return View(
         title=title,
-        headline=tuple(map(headline_row, report.rows)),
+        headline=tuple(map(_headline_row, report.rows)),
         documents=tuple(DocumentView.of(found.examples[number], found.explained[number]) for number in chosen),
         data=data,
         n_documents=report.n_documents,
         when=f"{datetime.datetime.now(tz=datetime.UTC):%d %B %Y}".lstrip("0"),
         settings=tuple((name, str(value)) for name, value in flatten(model.settings)),
-        versions=tuple((name, importlib.metadata.version(name)) for name in installed(PACKAGES)),
+        versions=tuple((name, importlib.metadata.version(name)) for name in _installed(PACKAGES)),
         classes=next(row.classes for row in report.rows if row.own),
-        curve=curve_of(report),
+        curve=_curve_of(report),
         confusion=None if report.figures is None else Confusion(report.figures.labels, report.figures.confusion),
         bins=() if report.figures is None else report.figures.bins,
         calibration=() if report.figures is None else report.figures.calibration,
         less_read=() if report.figures is None else report.figures.faithfulness,
-        agreement=() if report.figures is None else agreement_of(report.figures, own_name(report)),
+        agreement=() if report.figures is None else _agreement_of(report.figures, _own_name(report)),
         verdicts=report.verdicts,
         guarantee=report.guarantee or f"{GUARANTEE}\n\n{UNAUDITED}",
         notes=report.remarks,
     )
 
 
-def choose(found: Evaluation, most: int) -> list[int]:
+def _choose(found: Evaluation, most: int) -> list[int]:
     """Choose the documents to show: all, or the wrong answers and as many of the right ones as there is room for."""
     pairs = list(zip(found.examples, found.explained, strict=True))
     wrong = [number for number, (example, item) in enumerate(pairs) if example.label != item.prediction.label]
     right = sorted(set(range(len(pairs))) - set(wrong))
-    first = [wrong[place] for place in spread(len(wrong), most)]
-    return sorted([*first, *(right[place] for place in spread(len(right), most - len(first)))])
+    first = [wrong[place] for place in _spread(len(wrong), most)]
+    return sorted([*first, *(right[place] for place in _spread(len(right), most - len(first)))])
 
 
-def spread(n: int, most: int) -> list[int]:
+def _spread(n: int, most: int) -> list[int]:
     """Choose numbers below n, evenly, and at most so many."""
     return list(range(n)) if n <= most else [number * n // most for number in range(most)]
 
 
-def installed(names: Iterable[str]) -> Iterable[str]:
+def _installed(names: Iterable[str]) -> Iterable[str]:
     """Leave out packages that are not there."""
     known = {item.metadata["Name"] for item in importlib.metadata.distributions()}
     return (name for name in names if name in known)
 
 
-def own_name(report: Report) -> str:
+def _own_name(report: Report) -> str:
     """Find what the model is called in the table."""
     return next(row.name for row in report.rows if row.own)
 
 
-def headline_row(row: Row) -> HeadlineRow:
+def _headline_row(row: Row) -> HeadlineRow:
     """Show a row of the table."""
     f1, accuracy = Estimate.of(row.macro_f1, row.macro_f1_between), Estimate.of(row.accuracy, row.accuracy_between)
     return HeadlineRow(row.name, f1, accuracy, Estimate.of(row.kept, row.kept_between), own=row.own)
 
 
-def curve_of(report: Report) -> LengthCurve | None:
+def _curve_of(report: Report) -> LengthCurve | None:
     """Show what longer rationales bring."""
     if report.figures is None or not report.figures.lengths:
         return None
@@ -96,7 +96,7 @@ def curve_of(report: Report) -> LengthCurve | None:
     return LengthCurve(report.figures.lengths, full[0] if full else None)
 
 
-def agreement_of(figures: Figures, name: str) -> tuple[AgreementRow, ...]:
+def _agreement_of(figures: Figures, name: str) -> tuple[AgreementRow, ...]:
     """Show how far rationales are what people marked."""
     if not figures.agreement:
         return ()

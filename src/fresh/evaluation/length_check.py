@@ -23,7 +23,7 @@ def drop_too_long_splits(splits: Splits, config: NetworkConfig, skip_bad: bool, 
     parts: list[tuple[Example, ...]] = []
     for part in (splits.train, splits.dev, splits.test):
         read, problems = words.measure([text_of(example.document) for example in part])
-        note(problems.values(), bad)
+        _note(problems.values(), bad)
         parts.append(tuple(example for number, example in enumerate(part) if number not in problems))
         n_words += sum(len(example.document.words) for example in parts[-1])
         n_read += int(read.sum() - sum(read[number] for number in problems))
@@ -37,7 +37,7 @@ def drop_too_long_splits(splits: Splits, config: NetworkConfig, skip_bad: bool, 
     return Splits(*parts)
 
 
-def note(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
+def _note(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
     """Count documents that are too long, or refuse the first if none may be left out."""
     for problem in problems:
         if bad is None:
@@ -48,7 +48,7 @@ def note(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
 def drop_too_long_examples(examples: Sequence[Example], model: Rationalizer, bad: BadRows) -> list[Example]:
     """Take the examples that a model can read, and count the others."""
     _, problems = reader_of(model).measure([text_of(example.document) for example in examples])
-    note(problems.values(), bad)
+    _note(problems.values(), bad)
     return [example for number, example in enumerate(examples) if number not in problems]
 
 
@@ -57,7 +57,7 @@ def drop_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRo
     words = reader_of(model)
     for document in documents:
         _, problems = words.measure([text_of(document)])
-        note(problems.values(), bad)
+        _note(problems.values(), bad)
         if not problems:
             yield document
 

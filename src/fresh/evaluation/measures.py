@@ -48,15 +48,15 @@ def compute_measures(
         labels=model.labels,
         confusion=tuple(map(tuple, table.tolist())),
         calibration=(
-            Measure("expected calibration error", error_interval(gold, answers, texts)),
+            Measure("expected calibration error", _error_interval(gold, answers, texts)),
             Measure("Brier score", mean_interval(brier_scores(gold, answers), texts=texts)),
         ),
-        bins=tuple(bins_with_bounds(gold, answers, texts)),
-        agreement=agreement_measures(*unzipped(marked)) if marked else (),
+        bins=tuple(_bins_with_bounds(gold, answers, texts)),
+        agreement=_agreement_measures(*unzipped(marked)) if marked else (),
         n_marked=len(marked),
-        faithfulness=tuple(faithfulness_measures(answers, full, complements or {}, by_ratio, texts)),
+        faithfulness=tuple(_faithfulness_measures(answers, full, complements or {}, by_ratio, texts)),
         lengths=tuple(
-            length_score(ratio, gold, read.rationales, model.labels, texts) for ratio, read in by_ratio.items()
+            _length_score(ratio, gold, read.rationales, model.labels, texts) for ratio, read in by_ratio.items()
         ),
     )
 
@@ -66,7 +66,7 @@ def unzipped(pairs: Sequence[tuple[Example, Explanation]]) -> tuple[list[Example
     return [example for example, _ in pairs], [explanation for _, explanation in pairs]
 
 
-def error_interval(gold: Sequence[str], answers: Answers, texts: Numbers | None = None) -> Interval:
+def _error_interval(gold: Sequence[str], answers: Answers, texts: Numbers | None = None) -> Interval:
     """Compute the expected calibration error and how far it may be off.
 
     Errors of resamples are larger than the error itself, since gaps add up whatever their sign: the mean excess is
@@ -82,7 +82,7 @@ def error_interval(gold: Sequence[str], answers: Answers, texts: Numbers | None 
     return interval(value, np.maximum(0, draws - max(0, draws.mean() - value)))
 
 
-def bins_with_bounds(gold: Sequence[str], answers: Answers, texts: Numbers | None = None) -> Iterator[Bin]:
+def _bins_with_bounds(gold: Sequence[str], answers: Answers, texts: Numbers | None = None) -> Iterator[Bin]:
     """Sort answers by how sure the model was, and say how far the share of right ones in each bin may be off."""
     places, _, right = binned(gold, answers)
     bins = calibration(gold, answers).bins
@@ -99,7 +99,7 @@ def bins_with_bounds(gold: Sequence[str], answers: Answers, texts: Numbers | Non
         yield replace(one, accuracy_between=found[place].bounds) if place in found else one
 
 
-def agreement_measures(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[Measure, ...]:
+def _agreement_measures(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[Measure, ...]:
     """Name the figures of agreement, each with its interval; texts that were joined to one document stay together."""
     found = compare(examples, explained)
     texts = number_texts(example.document.words for example in examples)
@@ -148,7 +148,7 @@ def read_at_lengths(
     return found
 
 
-def length_score(
+def _length_score(
     ratio: float, gold: Sequence[str], answers: Answers, labels: Sequence[str], texts: Numbers | None
 ) -> LengthScore:
     """Measure the answers to rationales of one length."""
@@ -156,7 +156,7 @@ def length_score(
     return LengthScore(ratio, macro_f1_interval(*numbers, len(labels), texts=texts))
 
 
-def faithfulness_measures(
+def _faithfulness_measures(
     answers: Answers,
     full: Answers | None,
     complements: Mapping[str, Answers],

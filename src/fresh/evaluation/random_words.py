@@ -16,7 +16,7 @@ def is_contiguous(extractor: Extractor) -> bool:
     return isinstance(extractor, SaliencyExtractor) and isinstance(extractor.discretizer, runs)
 
 
-def random_mask(document: Document, mask: Mask, contiguous: bool, n_read: int | None = None) -> Mask:
+def _random_mask(document: Document, mask: Mask, contiguous: bool, n_read: int | None = None) -> Mask:
     """Draw as many words as a mask keeps, in one run if it keeps one; a document always gets the same.
 
     :param n_read: How many words, from the first, may be drawn; all if not given.
@@ -36,4 +36,4 @@ def random_masks(
 ) -> list[Mask]:
     """Draw as many words of each document as its mask keeps."""
     limits = [None] * len(masks) if n_read is None else list(n_read)
-    return [random_mask(*item[:2], contiguous, item[2]) for item in zip(documents, masks, limits, strict=True)]
+    return [_random_mask(*item[:2], contiguous, item[2]) for item in zip(documents, masks, limits, strict=True)]

@@ -11,7 +11,7 @@ FEW = 30
 
 def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:
     """Say what is wrong with documents to measure a model on: few, of one class, trained on, or without marks."""
-    return (*trained_on(model, examples), *of_one_class(examples), *few(examples), *unmarked(examples))
+    return (*trained_on(model, examples), *_of_one_class(examples), *_few(examples), *_unmarked(examples))
 
 
 def trained_on(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
@@ -24,7 +24,7 @@ def trained_on(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str
         )
 
 
-def of_one_class(examples: Sequence[Example]) -> Iterator[str]:
+def _of_one_class(examples: Sequence[Example]) -> Iterator[str]:
     """Warn of documents that all have one label."""
     labels = {example.label for example in examples}
     if len(labels) == 1:
@@ -34,7 +34,7 @@ def of_one_class(examples: Sequence[Example]) -> Iterator[str]:
         )
 
 
-def unmarked(examples: Sequence[Example]) -> Iterator[str]:
+def _unmarked(examples: Sequence[Example]) -> Iterator[str]:
     """Warn of human rationales that are empty, beside others that are not."""
     marked = [bool(example.human.kept.any()) for example in examples if example.human is not None]
     n_empty = len(marked) - sum(marked)
@@ -45,7 +45,7 @@ def unmarked(examples: Sequence[Example]) -> Iterator[str]:
         )
 
 
-def few(examples: Sequence[Example]) -> Iterator[str]:
+def _few(examples: Sequence[Example]) -> Iterator[str]:
     """Warn of too few documents."""
     if len(examples) < FEW:
         count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"

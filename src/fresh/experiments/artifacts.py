@@ -40,7 +40,7 @@ class Known:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return what is known of each document."""
-        return [self.scores[told_apart(document)] for document in documents]
+        return [self.scores[_told_apart(document)] for document in documents]
 
     def share_unread(self, documents: Sequence[Document]) -> float:
         """Compute the share of all words that the support model did not read."""
@@ -50,7 +50,7 @@ class Known:
         return 1 - n_read / sum(n_words)
 
 
-def told_apart(document: Document) -> tuple[str, Words, Words]:
+def _told_apart(document: Document) -> tuple[str, Words, Words]:
     """Take what tells a document from others."""
     return document.id, document.words, document.query
 
@@ -108,13 +108,13 @@ def read_scores(folder: Path, splits: Splits) -> Known | None:
     """Read the scores of all documents, if they are there and whole."""
     try:
         with np.load(folder / SCORES, allow_pickle=False) as arrays:
-            known = dict(itertools.chain.from_iterable(scores_in(arrays, part, splits) for part in PARTS))
+            known = dict(itertools.chain.from_iterable(_scores_in(arrays, part, splits) for part in PARTS))
             return Known(known, tuple(arrays["notes"].tolist()))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 
-def scores_in(
+def _scores_in(
     arrays: Mapping[str, np.ndarray], part: str, splits: Splits
 ) -> Iterator[tuple[tuple[str, Words, Words], Saliency]]:
     """Give each document of a part of the corpus its scores."""
@@ -125,7 +125,7 @@ def scores_in(
         raise ValueError(f"There are {len(scores)} scores for {ends[-1]} words.")
     others = (arrays[f"{part} targets"].tolist(), arrays[f"{part} read"].tolist())
     for document, own, target, n_read in zip(documents, np.split(scores, ends[:-1]), *others, strict=True):
-        yield told_apart(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)
+        yield _told_apart(document), Saliency(own, target, document.id, None if n_read < 0 else n_read)
 
 
 def drop_shared(runs: RunStore, key: str) -> None:

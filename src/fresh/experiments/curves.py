@@ -28,7 +28,7 @@ from fresh.experiments.standing import broken, counted
 TRIAL = re.compile(r", trial \d+$")
 
 
-class Point(NamedTuple):
+class _Point(NamedTuple):
     """A place in a panel, with the range over seeds."""
 
     x: float
@@ -39,7 +39,7 @@ class Point(NamedTuple):
     """Whether all runs that it stands for are done."""
 
 
-class Level(NamedTuple):
+class _Level(NamedTuple):
     """A flat line: the mean of a row."""
 
     name: str
@@ -55,7 +55,7 @@ class Line:
     """Points that belong together."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[_Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Panel:
 
     name: str
     lines: tuple[Line, ...]
-    levels: tuple[Level, ...] = ()
+    levels: tuple[_Level, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Drawing:
         return [self.config.x, self.config.y, *(panel.name for panel in self.panels), *self.names, *self.level_names]
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[_Point]:
         """The points of all lines."""
         return [point for panel in self.panels for line in panel.lines for point in line.points]
 
@@ -115,19 +115,19 @@ def drawing(results: Sequence[Result], config: FigureConfig) -> Drawing:
     chosen = each_once(where(results, config.where))
     if config.kind == "evp":
         chosen = trials(chosen)
-    made = {"lines": over_setting, "scatter": marks, "evp": searches}[config.kind]
+    made = {"lines": _over_setting, "scatter": _marks, "evp": _searches}[config.kind]
     panels: list[Panel] = []
     for name, runs in grouped(chosen, lambda run: written(run.about(config.panels))).items():
         lines = (Line(own, tuple(made(same, config))) for own, same in grouped(runs, by(config)).items())
         drawn = tuple(line for line in lines if line.points)
         if drawn:
-            panels.append(Panel(name, drawn, tuple(levels(results, config, name))))
+            panels.append(Panel(name, drawn, tuple(_levels(results, config, name))))
     if not panels:
         raise ConfigError(
             f"There is nothing to draw: no run that is done has {config.x} and {config.y}. "
             "Choose others with --x, --y and --where, or run more."
         )
-    return Drawing(config, tuple(panels), tuple(remarks(chosen, config)))
+    return Drawing(config, tuple(panels), tuple(_remarks(chosen, config)))
 
 
 def check(results: Sequence[Result], config: FigureConfig) -> None:
@@ -163,16 +163,16 @@ def by(config: FigureConfig) -> Callable[[Result], str]:
     return name_of
 
 
-def over_setting(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
+def _over_setting(runs: Sequence[Result], config: FigureConfig) -> Iterator[_Point]:
     """Take the mean over seeds of a figure, for each value of a setting."""
     by_x = grouped((run for run in runs if run.about(config.x) is not None), lambda run: number(run, config.x))
     for x in sorted(by_x):
         values = values_of(by_x[x], config.y)
         if values:
-            yield Point(x, statistics.fmean(values), min(values), max(values), all_done(by_x[x]))
+            yield _Point(x, statistics.fmean(values), min(values), max(values), _all_done(by_x[x]))
 
 
-def all_done(runs: Iterable[Result]) -> bool:
+def _all_done(runs: Iterable[Result]) -> bool:
     """Say whether nothing is missing of some runs."""
     return all(run.report for run in runs)
 
@@ -188,46 +188,46 @@ def number(run: Result, name: str) -> float:
         ) from None
 
 
-def marks(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
+def _marks(runs: Sequence[Result], config: FigureConfig) -> Iterator[_Point]:
     """Take two figures of each run; whole is one whose row has all its seeds."""
-    rows = {row: all_done(same) for row, same in grouped(runs, lambda run: run.row).items()}
+    rows = {row: _all_done(same) for row, same in grouped(runs, lambda run: run.row).items()}
     for run in runs:
         if config.x in run.figures and config.y in run.figures:
             y = run.figures[config.y]
-            yield Point(run.figures[config.x], y, y, y, rows[run.row])
+            yield _Point(run.figures[config.x], y, y, y, rows[run.row])
 
 
-def searches(runs: Sequence[Result], config: FigureConfig) -> Iterator[Point]:
+def _searches(runs: Sequence[Result], config: FigureConfig) -> Iterator[_Point]:
     """Compute how good the best of a search is after so many trials: the mean over seeds, each with its own search."""
     made = [values_of(same, config.y) for same in grouped(runs, lambda run: run.seed).values()]
     curves = [expected_curve(scores) for scores in made if scores]
     seconds = values_of(runs, SECONDS)
     step = statistics.fmean(seconds) if config.x == SECONDS and seconds else 1.0
     for n_before, values in enumerate(zip(*curves, strict=False)):  # up to the end of the shortest search
-        yield Point((n_before + 1) * step, statistics.fmean(values), min(values), max(values), all_done(runs))
+        yield _Point((n_before + 1) * step, statistics.fmean(values), min(values), max(values), _all_done(runs))
 
 
-def levels(results: Sequence[Result], config: FigureConfig, panel: str) -> Iterator[Level]:
+def _levels(results: Sequence[Result], config: FigureConfig, panel: str) -> Iterator[_Level]:
     """Take the means of the rows that are drawn as flat lines."""
     for row in config.against:
         runs = [run for run in results if run.row == row and written(run.about(config.panels)) == panel]
         values, seconds = values_of(each_once(runs), config.y), values_of(each_once(runs), SECONDS)
         timed = config.kind == "evp" and config.x == SECONDS and bool(seconds)
         if values:
-            yield Level(row, statistics.fmean(values), all_done(runs), statistics.fmean(seconds) if timed else None)
+            yield _Level(row, statistics.fmean(values), _all_done(runs), statistics.fmean(seconds) if timed else None)
 
 
-def remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:
+def _remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:
     """Say what is put together beside seeds, and what is missing."""
     if config.kind == "lines":
-        mixed = dict.fromkeys(mixed_in(runs, config))
+        mixed = dict.fromkeys(_mixed_in(runs, config))
         if mixed:
             yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with --where, or --by."
     yield counted(runs)
     yield from broken(runs)
 
 
-def mixed_in(runs: Sequence[Result], config: FigureConfig) -> Iterable[str]:
+def _mixed_in(runs: Sequence[Result], config: FigureConfig) -> Iterable[str]:
     """Name the settings, beside the seed, in which runs of one point differ."""
     name = by(config)
     points = grouped(runs, lambda run: (written(run.about(config.panels)), name(run), written(run.about(config.x))))

@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 
 
-def expected_best(scores: Sequence[float], n_trials: int) -> float:
+def _expected_best(scores: Sequence[float], n_trials: int) -> float:
     """Compute the mean of the best of so many trials, each drawn, with replacement, from those that were made.
 
     :param scores: The dev scores of all trials that were made.
     """
-    values, chances = best_chances(scores, n_trials)
+    values, chances = _best_chances(scores, n_trials)
     return float(values @ chances)
 
 
 def expected_curve(scores: Sequence[float]) -> list[float]:
     """Compute the same for one trial, for two, and so on, up to as many as were made."""
-    return [expected_best(scores, n_trials) for n_trials in range(1, len(scores) + 1)]
+    return [_expected_best(scores, n_trials) for n_trials in range(1, len(scores) + 1)]
 
 
-def best_chances(scores: Sequence[float], n_trials: int) -> tuple[Values, Values]:
+def _best_chances(scores: Sequence[float], n_trials: int) -> tuple[Values, Values]:
     """Compute how probable it is that each score is the best of so many that are drawn.
 
     The best of n draws is at most a score as often as all n are, which is the share of such scores to the power of n.

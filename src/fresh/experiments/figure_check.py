@@ -24,21 +24,21 @@ def wrong_figure(given: Mapping[str, Any], cells: Sequence[RunSpec]) -> Iterator
     """Say why a figure could not be drawn, even when all runs are done."""
     try:
         config = read_figure(given, {})
-        results = [to_be(cell) for cell in cells]
+        results = [_to_be(cell) for cell in cells]
         check(results, config)
-        check_runs(results, config)
+        _check_runs(results, config)
     except ConfigError as error:
         yield from (f"[figure]: {OPTION.sub('', problem)}" for problem in str(error).splitlines())
 
 
-def to_be(cell: RunSpec) -> Result:
+def _to_be(cell: RunSpec) -> Result:
     """Make what a run will come to, as far as it is known."""
     usual = {"ratio": None} if cell.method in CONFIGS and owns(CONFIGS[cell.method], "ratio") else {}
     settings = {"method": cell.method, "reads": cell.reads, **usual, **cell.settings}
     return Result(str(cell), cell.row, cell.corpus, cell.seed, settings)
 
 
-def check_called(results: Sequence[Result], config: FigureConfig) -> None:
+def _check_called(results: Sequence[Result], config: FigureConfig) -> None:
     """Refuse other names for what no figure has, of this kind or another."""
     settings = (name for run in results for name in run.settings)
     panels = (written(run.about(config.panels)) for run in results)
@@ -52,14 +52,14 @@ def check_called(results: Sequence[Result], config: FigureConfig) -> None:
         raise ConfigError("\n".join(wrong))
 
 
-def check_runs(results: Sequence[Result], config: FigureConfig) -> None:
+def _check_runs(results: Sequence[Result], config: FigureConfig) -> None:
     """Refuse figures that are never measured, and runs of which nothing can be drawn."""
     wanted = [config.y, *([config.x] if config.kind == "scatter" else [])]
     known = (*FIGURES, *TIMED)
     wrong = [suggest(name, "a figure of a run", known) for name in wanted if name not in known]
     if wrong:
         raise ConfigError("\n".join(wrong))
-    check_called(results, config)
+    _check_called(results, config)
     chosen = where(results, {name: values for name, values in config.where.items() if name in PLAIN})
     if config.kind == "evp":
         trials(chosen)

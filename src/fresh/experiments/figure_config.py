@@ -19,7 +19,7 @@ DEFAULTS: dict[Kind, dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class _Layout:
     """What goes where in a figure."""
 
     kind: Kind = "lines"
@@ -36,7 +36,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class FigureConfig(Layout):
+class FigureConfig(_Layout):
     """What is drawn, of which runs; what is left out of the layout is what suits the kind."""
 
     where: Mapping[str, str] = field(default_factory=dict)
@@ -70,14 +70,14 @@ def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureC
     wrong = [suggest(name, "a setting of a figure", names) for name in whole if name not in names]
     if wrong:
         raise ConfigError("\n".join(wrong))
-    own = [item.name for item in fields(Layout)]
-    layout = from_mapping(Layout, {name: value for name, value in whole.items() if name in own})
+    own = [item.name for item in fields(_Layout)]
+    layout = from_mapping(_Layout, {name: value for name, value in whole.items() if name in own})
     against = whole.get("against", ())
     where = table(whole.get("where", {}), "where", "{ method = 'lei' }")
     if not isinstance(against, str | Sequence):
         raise ConfigError(f"against must be the name of a row, or a list of them, got {against!r}.")
     rows = (against,) if isinstance(against, str) else tuple(map(str, against))
-    chosen = {name: joined(values) for name, values in where.items()}
+    chosen = {name: _joined(values) for name, values in where.items()}
     for name, text in whole["names"].items():
         if not isinstance(text, str):
             raise ConfigError(f"names must have a text for {name!r}, got {text!r}. Write a name with dots in quotes.")
@@ -91,7 +91,7 @@ def table(value: Any, name: str, example: str) -> Mapping[str, Any]:
     return value
 
 
-def joined(values: Any) -> str:
+def _joined(values: Any) -> str:
     """Write one value, or several with commas."""
     several = isinstance(values, Sequence) and not isinstance(values, str)
     return ",".join(map(str, values)) if several else str(values)

@@ -130,14 +130,14 @@ def checked(grid: Grid, data_dir: Path | None) -> Checked:
     for cell in grid.cells:
         try:
             run = cell.resolve(data_dir)
-            refuse_reads(cell, run)
+            _refuse_reads(cell, run)
             found.pairs.append((cell, run))
         except (ConfigError, DataError) as error:
             found.wrong.setdefault(str(error), []).append(cell.place)
     return found
 
 
-def refuse_reads(cell: RunSpec, run: Run) -> None:
+def _refuse_reads(cell: RunSpec, run: Run) -> None:
     """Refuse to read what was dropped where nothing is, or where it is not known beforehand."""
     plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.tags
     if cell.reads == "complement" and not plain:

@@ -52,23 +52,23 @@ def read_grid(path: Path, overrides: Mapping[str, Any] | None = None, documents:
     problems = problems or [*wrong_corpora(given, asked), *wrong_names(given, asked), *wrong_method(given, asked)]
     cells: list[RunSpec] = []
     if not problems:
-        cells, problems = expanded(given, asked, path.parent)
+        cells, problems = _expanded(given, asked, path.parent)
         problems = problems or list(of_no_run(asked, cells))
     if not problems and "figure" in given:
-        of_file, unfit = expanded(given, {}, path.parent) if asked else (cells, [])
+        of_file, unfit = _expanded(given, {}, path.parent) if asked else (cells, [])
         problems = [] if unfit else list(wrong_figure(given["figure"], of_file))  # settings may have mended the rest
     if problems:
         raise ConfigError("\n".join(f"In {path}: {problem}" for problem in dict.fromkeys(problems)))
     return Grid(str(given.get("name", path.stem)), str(given.get("about", "")), tuple(cells), given.get("figure", {}))
 
 
-def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path) -> tuple[list[RunSpec], list[str]]:
+def _expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path) -> tuple[list[RunSpec], list[str]]:
     """Expand all rows, and say what is wrong with them."""
     rows: list[Row] = []
     problems: list[str] = []
     for row in given["rows"]:
         try:
-            cells = tuple(cells_of(row, given, overrides, folder))
+            cells = tuple(_cells_of(row, given, overrides, folder))
             spans = {name: span for name, span in short_names(row.get("draw", {})).items() if name not in overrides}
             rows.append(Row(cells, spans))
         except ConfigError as error:
@@ -76,7 +76,7 @@ def expanded(given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Pat
     return [cell for row in rows for cell in row.cells], [*problems, *namesakes(rows)]
 
 
-def cells_of(
+def _cells_of(
     row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any], folder: Path
 ) -> Iterator[RunSpec]:
     """Expand one row: each of its lists, and of those of the grid, stands for as many trainings as it is long.
@@ -86,25 +86,25 @@ def cells_of(
     reads = row.get("reads", "rationale")
     if reads not in get_args(Reads):
         raise ConfigError(f"reads must be {' or '.join(map(repr, get_args(Reads)))}, got {reads!r}.")
-    lists, tables = lists_of(row, given, overrides), given.get("corpora", {})
+    lists, tables = _lists_of(row, given, overrides), given.get("corpora", {})
     common = short_names(given.get("settings", {}))
     asked = [name for name in overrides if name not in {**short_names(given.get("grid", {})), **short_names(row)}]
-    for chosen in choices(lists, asked, lambda corpus: {**common, **about_corpus(tables, corpus)}):
-        name, corpus = name_of(row, chosen, lists, reads), str(chosen.pop("corpus"))
-        about = about_corpus(tables, corpus)
+    for chosen in _choices(lists, asked, lambda corpus: {**common, **_about_corpus(tables, corpus)}):
+        name, corpus = _name_of(row, chosen, lists, reads), str(chosen.pop("corpus"))
+        about = _about_corpus(tables, corpus)
         method = str({**common, **about, **chosen}.get("method", "fresh"))
-        of_corpus = {key: value for key, value in about.items() if not of_others(key, method)}
+        of_corpus = {key: value for key, value in about.items() if not _of_others(key, method)}
         of_corpus |= {key: str(folder / of_corpus[key]) for key in PLACES if of_corpus.get(key)}
         settings = {"seed": 0, **common, **of_corpus, **chosen}
-        settings["seed"] = seed_of(settings)
-        data = files_of(tables.get(corpus, {}).get("data", []), folder)
+        settings["seed"] = _seed_of(settings)
+        data = _files_of(tables.get(corpus, {}).get("data", []), folder)
         for trial, drawn in draws(row, method, settings["seed"]):
             new = {key: value for key, value in drawn.items() if key not in overrides}
-            whole = scaled({**settings, **new}, ratio_of(corpus, about))
+            whole = _scaled({**settings, **new}, _ratio_of(corpus, about))
             yield RunSpec(name + trial, corpus, whole, reads, given.get("documents"), data)
 
 
-def choices(
+def _choices(
     lists: Mapping[str, Sequence[Any]], asked: Sequence[str], rest: Callable[[str], Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Choose one of each list, in all ways; what was asked for is left out where a run does not have it.
@@ -122,12 +122,12 @@ def choices(
         yield chosen
 
 
-def about_corpus(tables: Mapping[str, Any], corpus: str) -> dict[str, Any]:
+def _about_corpus(tables: Mapping[str, Any], corpus: str) -> dict[str, Any]:
     """List the settings that a grid gives one corpus."""
     return short_names({name: value for name, value in tables.get(corpus, {}).items() if name != "data"})
 
 
-def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, list[Any]]:
     """List the values of all that a row, the grid or the user gives; one value is a list of one."""
     own = short_names({name: value for name, value in row.items() if name not in OWN or name == "corpus"})
     values = {"corpus": corpora_of(row, given), **short_names(given.get("grid", {})), **own, **overrides}
@@ -144,13 +144,13 @@ def lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mappin
 
 
 @functools.cache
-def of_others(name: str, method: str) -> bool:
+def _of_others(name: str, method: str) -> bool:
     """Say whether a setting is one of other methods only, as the ratio of a corpus is for full text."""
     kinds = [kind for other, kind in CONFIGS.items() if owns(kind, name)]
     return method in CONFIGS and bool(kinds) and CONFIGS[method] not in kinds and not owns(RunConfig, name)
 
 
-def seed_of(settings: Mapping[str, Any]) -> int:
+def _seed_of(settings: Mapping[str, Any]) -> int:
     """Take the seed, which draws are made from before any other setting is looked at."""
     seed = try_convert(settings["seed"], int)
     if seed is MISSING or seed < 0:
@@ -158,12 +158,12 @@ def seed_of(settings: Mapping[str, Any]) -> int:
     return int(seed)
 
 
-def files_of(data: str | Sequence[str], folder: Path) -> tuple[str, ...]:
+def _files_of(data: str | Sequence[str], folder: Path) -> tuple[str, ...]:
     """Find the files of a corpus of one's own, which are named from where the grid file is."""
     return tuple(str(folder / name) for name in ([data] if isinstance(data, str) else data))
 
 
-def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[str, Sequence[Any]], reads: str) -> str:
+def _name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[str, Sequence[Any]], reads: str) -> str:
     """Name a row of the table: as the file does, or by its settings; with what varies beside corpus and seed."""
     shown = {name: value for name, value in chosen.items() if name not in ("corpus", "seed", "method")}
     varying = {name: value for name, value in chosen.items() if len(lists[name]) > 1 and name not in ("corpus", "seed")}
@@ -173,14 +173,14 @@ def name_of(row: Mapping[str, Any], chosen: Mapping[str, Any], lists: Mapping[st
     return ", ".join([str(chosen.get("method", "fresh")), *told(own), *([reads] if reads != "rationale" else [])])
 
 
-def ratio_of(corpus: str, about: Mapping[str, Any]) -> float | None:
+def _ratio_of(corpus: str, about: Mapping[str, Any]) -> float | None:
     """Find the ratio that a corpus is known for."""
     ratio = about.get("ratio")
     usual = CORPORA[corpus].ratio if corpus in CORPORA else None
     return float(ratio) if isinstance(ratio, int | float) else usual
 
 
-def scaled(settings: Mapping[str, Any], usual: float | None) -> dict[str, Any]:
+def _scaled(settings: Mapping[str, Any], usual: float | None) -> dict[str, Any]:
     """Turn a ratio such as ``0.5x`` into that many times the usual one."""
     ratio = settings.get("ratio")
     if not isinstance(ratio, str) or not ratio.endswith("x"):
@@ -213,14 +213,14 @@ def draws(row: Mapping[str, Any], method: str, seed: int) -> Iterator[tuple[str,
             raise ConfigError("trials are of no use without draw, which says what is drawn.")
         yield "", {}
         return
-    spans = [span_of(name, values, method) for name, values in short_names(wanted).items()]
+    spans = [_span_of(name, values, method) for name, values in short_names(wanted).items()]
     generators = [np.random.default_rng((seed, zlib.crc32(span.name.encode()))) for span in spans]
     for number in range(n_trials):
         pairs = zip(spans, generators, strict=True)
         yield f", trial {number}", {span.name: draw(span, generator) for span, generator in pairs}
 
 
-def span_of(name: str, values: Any, method: str) -> Span:
+def _span_of(name: str, values: Any, method: str) -> Span:
     """Read ``low:high``, ``low:high:log`` or ``one,two,three``."""
     span = read_span(f"{name}={values}", method)
     if not all(map(math.isfinite, (span.low, span.high, *span.choices))):

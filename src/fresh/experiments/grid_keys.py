@@ -33,7 +33,7 @@ def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in flatten(values):
-        short = short_name(name)
+        short = _short_name(name)
         if short in found:
             raise ConfigError(f"{short} is given twice, once as {name}. Leave one of them out.")
         found[short] = value
@@ -41,22 +41,22 @@ def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def short_name(name: str) -> str:
+def _short_name(name: str) -> str:
     """Take the end of a setting's path, or all of a name that is none."""
     kinds: list[type] = [RunConfig, *CONFIGS.values()]
     return name.rpartition(".")[2] if any(owns(kind, name) for kind in kinds) else name
 
 
 @functools.cache
-def paths() -> tuple[str, ...]:
+def _paths() -> tuple[str, ...]:
     """List the paths of all settings of all methods."""
     kinds: list[type] = [RunConfig, *CONFIGS.values()]
     return tuple(setting.path for kind in kinds for setting in settings_of(kind))
 
 
-def sections() -> list[str]:
+def _sections() -> list[str]:
     """List the tables that settings may stand in."""
-    return list(dict.fromkeys(part for path in paths() for part in path.split(".")[:-1]))
+    return list(dict.fromkeys(part for path in _paths() for part in path.split(".")[:-1]))
 
 
 def wrong_part(name: str, parts: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ def wrong_part(name: str, parts: Sequence[str]) -> str:
     meant = nearest_name(name, known()) if nearest_name(name, parts) is None else None
     if name in HOMES:
         home = HOMES[name]
-    elif name in sections():
+    elif name in _sections():
         home = f"Settings of all runs stand in [settings.{name}]."
     elif meant is not None:
         home = f"The setting {meant} stands in [settings], in [grid] or in a row."
@@ -79,15 +79,15 @@ def wrong_part(name: str, parts: Sequence[str]) -> str:
 def wrong_names(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
     """Name what is not a setting where one should be, and what does not belong there."""
     for number, row in enumerate(given["rows"], 1):
-        yield from wrong_in(f"row {row.get('name', number)}", row, OWN)
-    yield from wrong_in("[grid]", given.get("grid", {}), ("corpus",))
-    yield from wrong_in("[settings]", given.get("settings", {}), ())
+        yield from _wrong_in(f"row {row.get('name', number)}", row, OWN)
+    yield from _wrong_in("[grid]", given.get("grid", {}), ("corpus",))
+    yield from _wrong_in("[settings]", given.get("settings", {}), ())
     for name, about in given.get("corpora", {}).items():
-        yield from wrong_in(f"[corpora.{name}]", about, ("data",))
-    yield from wrong_in("--set", overrides, ("corpus",))
+        yield from _wrong_in(f"[corpora.{name}]", about, ("data",))
+    yield from _wrong_in("--set", overrides, ("corpus",))
 
 
-def wrong_in(place: str, table: Mapping[str, Any], own: Sequence[str]) -> Iterator[str]:
+def _wrong_in(place: str, table: Mapping[str, Any], own: Sequence[str]) -> Iterator[str]:
     """Name what is wrong in one place of a grid.
 
     :param own: Names that it may have beside settings.
@@ -95,19 +95,19 @@ def wrong_in(place: str, table: Mapping[str, Any], own: Sequence[str]) -> Iterat
     for name, value in table.items():
         if name in own:
             continue
-        if isinstance(value, Mapping) and name not in sections():
-            tables = [*(item for item in own if item == "draw"), *sections()]
+        if isinstance(value, Mapping) and name not in _sections():
+            tables = [*(item for item in own if item == "draw"), *_sections()]
             yield f"{place}: {suggest(name, 'a table of settings', tables)}"
         else:
             yield from (
-                f"{place}: {wrong_name(short, own)}" for short in short_names({name: value}) if short not in known()
+                f"{place}: {_wrong_name(short, own)}" for short in short_names({name: value}) if short not in known()
             )
 
 
-def wrong_name(name: str, own: Sequence[str]) -> str:
+def _wrong_name(name: str, own: Sequence[str]) -> str:
     """Say that a name is not one of a setting, and what is more like it, or where it belongs."""
     if name in HOMES:
         return f"{name} is not a setting. {HOMES[name]}"
     if "." in name or nearest_name(name, known()) is not None:
-        return suggest_setting(name, paths())
+        return suggest_setting(name, _paths())
     return suggest(name, "a setting", [*own, *known()])

@@ -25,17 +25,17 @@ def had(chosen: Mapping[str, Any], asked: Sequence[str], rest: Mapping[str, Any]
     :param rest: What else is known of the run.
     """
     whole = {**rest, **chosen}
-    return {name: value for name, value in chosen.items() if name not in asked or lacking(name, whole) is None}
+    return {name: value for name, value in chosen.items() if name not in asked or _lacking(name, whole) is None}
 
 
-def lacking(name: str, settings: Mapping[str, Any]) -> str | None:
+def _lacking(name: str, settings: Mapping[str, Any]) -> str | None:
     """Say why a run does not have a setting, with its method, scorer and discretizer; None if it does."""
     chosen = tuple((other, str(settings[other])) for other in SWITCHES if other in settings and other != name)
-    return why_lacking(name, str(settings.get("method", "fresh")), chosen)
+    return _why_lacking(name, str(settings.get("method", "fresh")), chosen)
 
 
 @functools.cache
-def why_lacking(name: str, method: str, chosen: tuple[tuple[str, str], ...]) -> str | None:
+def _why_lacking(name: str, method: str, chosen: tuple[tuple[str, str], ...]) -> str | None:
     """Say the same from what it depends on."""
     if method not in CONFIGS or name not in known():
         return None
@@ -48,7 +48,7 @@ def of_no_run(asked: Mapping[str, Any], cells: Sequence[RunSpec]) -> Iterator[st
     """Name what was asked for and no run has."""
     for name in asked:
         if name != "corpus" and cells and not any(name in cell.settings for cell in cells):
-            reasons = dict.fromkeys(filter(None, (lacking(name, cell.settings) for cell in cells)))
+            reasons = dict.fromkeys(filter(None, (_lacking(name, cell.settings) for cell in cells)))
             yield f"--set: no run has {name}. {' '.join(reasons)} Leave it out, or add a row that has it."
 
 

@@ -42,7 +42,7 @@ def wrong_tables(given: Mapping[str, Any]) -> Iterator[str]:
     for name, about in corpora.items() if isinstance(corpora, Mapping) else ():
         if not isinstance(about, Mapping):
             yield f"{name} must be a table, as in [corpora.{name}]."
-        elif not is_places(about.get("data", [])):
+        elif not _is_places(about.get("data", [])):
             yield f"data of the corpus {name} must name a file or several, got {about['data']!r}."
 
 
@@ -53,7 +53,7 @@ def wrong_rows(given: Mapping[str, Any]) -> Iterator[str]:
         yield f"there are no rows, so there is nothing to train. A row looks like this: {look}."
 
 
-def is_places(data: Any) -> bool:
+def _is_places(data: Any) -> bool:
     """Say whether a value names a file, or several."""
     return all(isinstance(name, str) for name in (data if isinstance(data, list) else [data]))
 
@@ -68,14 +68,14 @@ def wrong_values(given: Mapping[str, Any]) -> Iterator[str]:
         yield f"name must be one that a file can have, got {name!r}."
 
 
-def own_corpora(given: Mapping[str, Any]) -> list[str]:
+def _own_corpora(given: Mapping[str, Any]) -> list[str]:
     """List the corpora that a grid file itself declares."""
     return [name for name, about in given.get("corpora", {}).items() if "data" in about]
 
 
 def corpora_of(row: Mapping[str, Any], given: Mapping[str, Any]) -> list[Any]:
     """List the corpora of a row: as it says, as the grid says, all that the file declares, or all of the paper's."""
-    usual = given.get("grid", {}).get("corpus", own_corpora(given) or list(CORPORA))
+    usual = given.get("grid", {}).get("corpus", _own_corpora(given) or list(CORPORA))
     return as_list(row.get("corpus", usual))
 
 
@@ -86,7 +86,7 @@ def as_list(values: Any) -> list[Any]:
 
 def wrong_corpora(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
     """Name corpora that nobody knows, or, if there are none, tables that are of no use."""
-    tables, known = given.get("corpora", {}), (*own_corpora(given), *CORPORA)
+    tables, known = given.get("corpora", {}), (*_own_corpora(given), *CORPORA)
     asked = as_list(overrides.get("corpus", []))
     listed = [*(name for row in given["rows"] for name in corpora_of(row, given)), *asked]
     used = list(dict.fromkeys(map(str, listed)))
@@ -115,11 +115,11 @@ def namesakes(rows: Sequence[Row]) -> Iterator[str]:
             if own != others and place not in told:
                 told.add(place)
                 names = [name for name in dict.fromkeys((*others, *own)) if others.get(name) != own.get(name)]
-                values = "; ".join(f"{name} is {shown(name, others)} and {shown(name, own)}" for name in names)
+                values = "; ".join(f"{name} is {_shown(name, others)} and {_shown(name, own)}" for name in names)
                 whose = f"two runs are called {cell}" if cell.seed == other.seed else f"{other} and {cell} are one row"
                 yield f"{whose}, but differ: {values}. Give their rows names of their own."
 
 
-def shown(name: str, settings: Mapping[str, Any]) -> str:
+def _shown(name: str, settings: Mapping[str, Any]) -> str:
     """Write the value of a setting, or that there is none."""
     return repr(settings[name]) if name in settings else "not given"

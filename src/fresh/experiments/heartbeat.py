@@ -16,7 +16,7 @@ SLACK = 1.0
 """Seconds by which the clock of files may be behind."""
 
 
-class Heartbeat:
+class _Heartbeat:
     """A progress that is written to a file now and then."""
 
     def __init__(self, place: Path) -> None:
@@ -52,11 +52,11 @@ class Heartbeat:
 
 
 @contextmanager
-def heartbeat(place: Path) -> Iterator[Heartbeat]:
+def heartbeat(place: Path) -> Iterator[_Heartbeat]:
     """Have a task's progress in a file for as long as the task lasts."""
     drop_pulse(place)
     try:
-        yield Heartbeat(place)
+        yield _Heartbeat(place)
     finally:
         drop_pulse(place)
 

@@ -30,7 +30,7 @@ QUIET = 60.0
 
 
 @dataclass(slots=True)
-class Pace:
+class _Pace:
     """How long tasks take, and so how long the rest will."""
 
     n_workers: int
@@ -39,7 +39,7 @@ class Pace:
     def note(self, task: Task, seconds: float) -> None:
         """Learn from a task that is done, unless others had done it."""
         if seconds:
-            kind = kind_of(task)
+            kind = _kind_of(task)
             # Made anew each time: somebody who draws may be reading the old ones.
             self.seconds = {**self.seconds, kind: (*self.seconds.get(kind, ()), seconds)}
 
@@ -54,19 +54,19 @@ class Pace:
             return None
         usual = sum(known) / len(known)
         means = {kind: sum(values) / len(values) for kind, values in found.items()}
-        each = [means.get(kind_of(task), usual) - (spent or {}).get(task.key, 0.0) for task in tasks]
+        each = [means.get(_kind_of(task), usual) - (spent or {}).get(task.key, 0.0) for task in tasks]
         if any(rest < -LATE * usual for rest in each):
             return None
         each = [max(0.0, rest) for rest in each]
         return max(sum(each) / self.n_workers, max(each, default=0.0))
 
 
-def kind_of(task: Task) -> tuple[str, str, str]:
+def _kind_of(task: Task) -> tuple[str, str, str]:
     """Say which tasks take about as long."""
     return task.cell.corpus, task.kind, task.cell.method
 
 
-class Begun(NamedTuple):
+class _Begun(NamedTuple):
     """A task that is being done, and since when."""
 
     task: Task
@@ -81,7 +81,7 @@ class Begun(NamedTuple):
         return time.monotonic() - self.at
 
 
-class Patient(Console):
+class _Patient(Console):
     """A console that is silent when nobody listens any more; others end the program then."""
 
     def on_broken_pipe(self) -> None:
@@ -93,11 +93,11 @@ class LiveView:
     """Shows grids while they are done: a table that fills up, or a line for each run where there is no terminal."""
 
     def __init__(self, runs: RunStore, experiments: Sequence[str], n_tasks: int, n_workers: int) -> None:
-        self.console: Console = Patient(stderr=True)
+        self.console: Console = _Patient(stderr=True)
         self.runs, self.experiments = runs, experiments
         self.left: dict[str, Task] = {}
-        self.n_tasks, self.pace = n_tasks, Pace(n_workers)
-        self.begun: dict[str, Begun] = {}
+        self.n_tasks, self.pace = n_tasks, _Pace(n_workers)
+        self.begun: dict[str, _Begun] = {}
         self.elsewhere: dict[str, Task] = {}
         self.failures: list[str] = []
         self.results = {result.key: result for name in experiments for result in read_results(runs, name)}
@@ -130,7 +130,7 @@ class LiveView:
 
     def started(self, task: Task) -> None:
         """Take note that a worker has begun a task."""
-        self.begun[task.key] = Begun(task, time.monotonic(), time.time())
+        self.begun[task.key] = _Begun(task, time.monotonic(), time.time())
 
     def put_off(self, task: Task) -> None:
         """Take note that a task waits again, since somebody else is at it."""
@@ -190,13 +190,13 @@ class LiveView:
         """Say how much is done, and how long the rest may take."""
         spent = {begun.task.key: begun.spent for begun in list(self.begun.values())}
         seconds = self.pace.left(list(self.left.values()), spent)
-        left = "" if not seconds else f", about {duration(seconds)} left"
+        left = "" if not seconds else f", about {_duration(seconds)} left"
         return f"{', '.join(self.experiments)}: {self.counted()[1:-1]} tasks done{left}"
 
     def at_work(self) -> list[str]:
         """Say what is being done, for how long, and how far it has come; also by others who share the folder."""
         begun = list(self.begun.values())
-        told = [(one.task, duration(one.spent), read_pulse(self.runs.pulse(one.task.key), one.since)) for one in begun]
+        told = [(one.task, _duration(one.spent), read_pulse(self.runs.pulse(one.task.key), one.since)) for one in begun]
         others = [task for key, task in list(self.elsewhere.items()) if key not in self.begun]
         told += [(task, "somebody else", read_pulse(self.runs.pulse(task.key))) for task in others]
         return [f"  {task} ({', '.join(filter(None, about))})" for task, *about in told]
@@ -219,13 +219,13 @@ class LiveView:
         most = max(MOST_CUT, n_lines - 3)  # less the heads, the line on other rows, and the last of the screen
         for name, row in list(rows.items())[:most]:
             cells = grouped(row, lambda result: result.corpus)
-            drawn.add_row(name, *(so_far(cells.get(corpus, [])) for corpus in corpora))
+            drawn.add_row(name, *(_so_far(cells.get(corpus, [])) for corpus in corpora))
         if len(rows) > most:
             drawn.add_row(f"and {len(rows) - most} more rows")
         return drawn
 
 
-def so_far(results: Sequence[Result]) -> str:
+def _so_far(results: Sequence[Result]) -> str:
     """Write the mean of the runs that are done, and how many are if not all."""
     values = values_of(results, MAIN)
     if not results or not values:
@@ -234,7 +234,7 @@ def so_far(results: Sequence[Result]) -> str:
     return mean if len(values) == len(results) else f"{mean} {len(values)}/{len(results)}"
 
 
-def duration(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """Write a time for people."""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -27,7 +27,7 @@ WORKERS_A_CARD = 6
 
 
 @dataclass(slots=True)
-class Hand:
+class _Hand:
     """A process, the wire to it, and what it is at."""
 
     process: BaseProcess
@@ -38,9 +38,9 @@ class Hand:
     """The corpus that it was last at, which it need not read again."""
 
 
-def serve(wire: Connection, folder: Path, data_dir: Path | None, card: str | None, n_threads: int) -> None:
+def _serve(wire: Connection, folder: Path, data_dir: Path | None, card: str | None, n_threads: int) -> None:
     """Do the tasks that come over the wire until it is cut, or until who holds its other end is no more."""
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     if card is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = card  # in time: torch looks at the cards when it needs one
     torch.set_num_threads(n_threads)
@@ -53,7 +53,7 @@ def serve(wire: Connection, folder: Path, data_dir: Path | None, card: str | Non
             return
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """End this process, whatever it is at, when the one that began it ends."""
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -66,13 +66,13 @@ class LocalExecutor:
 
     def __init__(self, folder: Path, data_dir: Path | None, n_workers: int | None = None) -> None:
         memory, n_cores = card_memory(), os.cpu_count() or 1
-        self.cards = card_names(len(memory), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        self.cards = _card_names(len(memory), os.environ.get("CUDA_VISIBLE_DEVICES"))
         self.places = (folder, data_dir)
         self._n_workers = n_workers if n_workers is not None else usual_workers(memory, n_cores)
         if self._n_workers < 1:
             raise ConfigError(f"workers must be at least 1, got {n_workers}.")
         self.n_threads = min(torch.get_num_threads(), max(1, n_cores // self._n_workers))
-        self.hands: list[Hand] = []
+        self.hands: list[_Hand] = []
         self.lost: deque[Task] = deque()
 
     @property
@@ -95,21 +95,21 @@ class LocalExecutor:
         except OSError:  # it died while it had nothing to do
             self.lost.append(self.dismiss(hand))
 
-    def hire(self) -> Hand:
+    def hire(self) -> _Hand:
         """Begin another process, on the card that the fewest are on."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         taken = [hand.card for hand in self.hands]
         card = min(self.cards, key=taken.count) if self.cards else None
-        process = context.Process(target=serve, args=(theirs, *self.places, card, self.n_threads), daemon=True)
-        with deaf_to_interrupts():
+        process = context.Process(target=_serve, args=(theirs, *self.places, card, self.n_threads), daemon=True)
+        with _deaf_to_interrupts():
             process.start()
         theirs.close()
-        hand = Hand(process, ours, card)
+        hand = _Hand(process, ours, card)
         self.hands.append(hand)
         return hand
 
-    def dismiss(self, hand: Hand) -> Task:
+    def dismiss(self, hand: _Hand) -> Task:
         """Let go of a process that died, and say what it was at."""
         self.hands.remove(hand)
         hand.wire.close()
@@ -139,7 +139,7 @@ class LocalExecutor:
         """End all processes; what they are at is broken off and goes on next time."""
         self.end(list(self.hands))
 
-    def end(self, hands: Sequence[Hand]) -> None:
+    def end(self, hands: Sequence[_Hand]) -> None:
         """End some processes."""
         for hand in hands:
             hand.process.terminate()
@@ -150,7 +150,7 @@ class LocalExecutor:
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
+def _deaf_to_interrupts() -> Iterator[None]:
     """Have processes that are begun in the block not hear Ctrl-C: who began them does, and ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -162,7 +162,7 @@ def deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def card_names(n_cards: int, visible: str | None) -> list[str]:
+def _card_names(n_cards: int, visible: str | None) -> list[str]:
     """Name the cards as CUDA does, some of which may be hidden."""
     return visible.split(",")[:n_cards] if visible else [str(number) for number in range(n_cards)]
 

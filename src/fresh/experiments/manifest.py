@@ -32,21 +32,21 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
     """Put together what is known of runs; what is the same for all of them stands in one place."""
     done = [result for result in results if result.report]
     for result in done:
-        check_report(result)
+        _check_report(result)
     reports = [result.report for result in done]
     failures = {f"{item.corpus}, {item.row}, seed {item.seed}": item.failure for item in results if item.failure}
     settings = {result.key: {**LATER, **result.report["all settings"]} for result in done}
-    common = shared_by_all(list(settings.values()))
+    common = _shared_by_all(list(settings.values()))
     return {
         "fresh": fresh.__version__,
         "runs": {"done": len(done), "failed": len(failures), "all": len(results)},
-        "data": data_of(done),
+        "data": _data_of(done),
         "machines": counted(report["machine"] for report in reports),
         "finished": [
             min((report[TIMES]["finished"] for report in reports), default=""),
             max((report[TIMES]["finished"] for report in reports), default=""),
         ],
-        **seconds_of(each_once(done)),
+        **_seconds_of(each_once(done)),
         "settings of all": common,
         "each": [
             {
@@ -65,7 +65,7 @@ def manifest(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
+def _data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
     """List all documents that each corpus had, by seeds: these may draw the split, and methods leave some out."""
     found: dict[str, dict[tuple[Any, ...], set[int]]] = {}
     for result in done:
@@ -80,14 +80,14 @@ def data_of(done: Iterable[Result]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def seconds_of(done: Sequence[Result]) -> dict[str, float]:
+def _seconds_of(done: Sequence[Result]) -> dict[str, float]:
     """Add up how long runs took, and how long they would have taken one by one, with nothing shared."""
     alone = sum(result.report[TIMES]["seconds"] for result in done)
     shared = sum(result.report[TIMES].get("shared seconds", 0.0) for result in done)
     return {ALONE: round(alone, 1), ALL: round(alone + shared, 1)}
 
 
-def check_report(result: Result) -> None:
+def _check_report(result: Result) -> None:
     """Refuse a report that does not say what stands behind its figures."""
     said = {**result.report, **result.report.get(TIMES, {})}
     wrong = [name for name, kind in TOLD.items() if not isinstance(said.get(name), kind)]
@@ -98,7 +98,7 @@ def check_report(result: Result) -> None:
         )
 
 
-def shared_by_all(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _shared_by_all(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Take the settings that have one value in all runs."""
     if not settings:
         return {}

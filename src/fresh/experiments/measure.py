@@ -53,12 +53,12 @@ def train(splits: Splits, cell: RunSpec, run: Run, known: Known | None, context:
 def measure(splits: Splits, trained: MethodResult, config: TrainConfig) -> Measured:
     """Measure a model on test, and on dev, with the numbers that it was trained with."""
     with contextlib.ExitStack() as stack:
-        for network in networks_of(trained.model):
+        for network in _networks_of(trained.model):
             stack.enter_context(inference_precision(network, config))
-        return measure_trained(splits, trained)
+        return _measure_trained(splits, trained)
 
 
-def networks_of(model: Rationalizer) -> Iterator[nn.Module]:
+def _networks_of(model: Rationalizer) -> Iterator[nn.Module]:
     """List the networks of a model, of those that are at hand."""
     yield model.predictor.classifier
     scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
@@ -66,7 +66,7 @@ def networks_of(model: Rationalizer) -> Iterator[nn.Module]:
         yield scorer.network
 
 
-def measure_trained(splits: Splits, trained: MethodResult) -> Measured:
+def _measure_trained(splits: Splits, trained: MethodResult) -> Measured:
     """Measure a model."""
     model = trained.model
     documents = [example.document for example in splits.test]
@@ -76,15 +76,15 @@ def measure_trained(splits: Splits, trained: MethodResult) -> Measured:
     on_dev = model.predictor.predict([rationale for rationale, _ in cut_examples(splits.dev, trained.dev_masks)])
     answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
     figures = {
-        **figures_of(splits, answers, masks, on_dev),
+        **_figures_of(splits, answers, masks, on_dev),
         **agreed(splits.test, explained),
         **({} if trained.kept_by_gate is None else {"kept by gate": trained.kept_by_gate}),
-        "unread": unread_by(model, documents),
+        "unread": _unread_by(model, documents),
     }
     return figures, {EXPLAIN_SECONDS: seconds}
 
 
-def unread_by(model: Rationalizer, documents: Sequence[Document]) -> float:
+def _unread_by(model: Rationalizer, documents: Sequence[Document]) -> float:
     """Compute the share of all words that truncating leaves unread, also where only scores are left of who reads."""
     scorer = model.extractor.scorer if isinstance(model.extractor, SaliencyExtractor) else None
     return scorer.share_unread(documents) if isinstance(scorer, Known) else share_unread(model, documents)
@@ -103,10 +103,10 @@ def measure_complement(splits: Splits, run: Run, known: Known | None, context: R
     predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, context.named("complement"))
     with inference_precision(predictor.classifier, run.method.train):
         on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
-    return figures_of(splits, on_test, dropped[2], on_dev), {}
+    return _figures_of(splits, on_test, dropped[2], on_dev), {}
 
 
-def figures_of(
+def _figures_of(
     splits: Splits, answers: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
 ) -> dict[str, float]:
     """Hold answers against gold labels."""

@@ -34,8 +34,8 @@ class Memory:
             key = sources.key(cell, run)
             if key in sources.known or key in unknown:
                 continue
-            place = self.place(key, files_of(cell, run, sources.data_dir))
-            found = None if place is None else about_in(read_record(place))
+            place = self.place(key, _files_of(cell, run, sources.data_dir))
+            found = None if place is None else _about_in(read_record(place))
             if found is not None:
                 sources.known[key] = found
             elif place is not None:
@@ -45,9 +45,11 @@ class Memory:
     def place(self, key: str, places: tuple[Path, ...]) -> Path | None:
         """Say where it is kept what some files hold; nowhere if there are too many of them."""
         if places not in self.stamps:
-            self.stamps[places] = stamps_of(places)
+            self.stamps[places] = _stamps_of(places)
         stamps = self.stamps[places]
-        return None if stamps is None else self.runs.path / "known" / f"{short_hash([key, stamps, code_stamps()])}.json"
+        return (
+            None if stamps is None else self.runs.path / "known" / f"{short_hash([key, stamps, _code_stamps()])}.json"
+        )
 
     def keep(self, known: Mapping[str, About], places: Mapping[str, Path]) -> None:
         """Write down what was found out, as far as the disk takes it: the next plan can find it out again."""
@@ -58,23 +60,23 @@ class Memory:
                     write_text(place, json.dumps(known[key]._asdict()))
 
 
-def about_in(record: Mapping[str, object] | None) -> About | None:
+def _about_in(record: Mapping[str, object] | None) -> About | None:
     """Read what was written down, if it is whole."""
     digest, n_words = (record or {}).get("digest"), (record or {}).get("n_words")
     return About(digest, n_words) if isinstance(digest, str) and isinstance(n_words, int) else None
 
 
-def files_of(cell: RunSpec, run: Run, data_dir: Path | None) -> tuple[Path, ...]:
+def _files_of(cell: RunSpec, run: Run, data_dir: Path | None) -> tuple[Path, ...]:
     """List the files and folders in which a corpus is looked for."""
     if not cell.data:
         return () if data_dir is None else (data_dir,)
     return tuple(Path(name) for name in (*cell.data, run.config.data.dev, run.config.data.test) if name)
 
 
-def stamps_of(places: Sequence[Path]) -> list[Stamp] | None:
+def _stamps_of(places: Sequence[Path]) -> list[Stamp] | None:
     """Take down size and times of all files; none if there are too many. A change of a file changes one of them."""
     found: list[Stamp] = []
-    for file in (file for place in places for file in files_in(place)):
+    for file in (file for place in places for file in _files_in(place)):
         with contextlib.suppress(FileNotFoundError):  # a link to nowhere, or gone since
             about = file.stat()
             found.append((str(file.absolute()), about.st_size, about.st_mtime_ns, about.st_ctime_ns))
@@ -83,7 +85,7 @@ def stamps_of(places: Sequence[Path]) -> list[Stamp] | None:
     return sorted(found)
 
 
-def files_in(place: Path) -> Iterator[Path]:
+def _files_in(place: Path) -> Iterator[Path]:
     """Walk through all files of a folder and of those in it; a file is its own."""
     if not place.is_dir():
         yield from [place] if place.exists() else []
@@ -92,6 +94,6 @@ def files_in(place: Path) -> Iterator[Path]:
 
 
 @functools.cache
-def code_stamps() -> list[Stamp]:
+def _code_stamps() -> list[Stamp]:
     """Take down the same of the code that reads: another version of it may read otherwise."""
-    return stamps_of(sorted(Path(str(fresh.__file__)).parent.rglob("*.py"))) or []
+    return _stamps_of(sorted(Path(str(fresh.__file__)).parent.rglob("*.py"))) or []

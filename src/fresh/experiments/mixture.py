@@ -28,13 +28,13 @@ def with_callback(cells: Iterable[Sequence[Result]]) -> tuple[str, ...]:
     mixed = [list(cell) for cell in cells if differing(cell)]
     while mixed:
         known = dict.fromkeys(name for cell in mixed for name in differing(cell))
-        left = {name: [part for cell in mixed for part in split(cell, name) if differing(part)] for name in known}
+        left = {name: [part for cell in mixed for part in _split(cell, name) if differing(part)] for name in known}
         names.append(min(known, key=lambda name: len(left[name])))
         mixed = left[names[-1]]
     return tuple(names)
 
 
-def split(cell: Sequence[Result], name: str) -> list[list[Result]]:
+def _split(cell: Sequence[Result], name: str) -> list[list[Result]]:
     """Put the runs of a cell together that have one value of a setting."""
     return list(grouped(cell, lambda run: str(run.about(name))).values())
 

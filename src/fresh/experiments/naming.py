@@ -7,10 +7,10 @@ from typing import Any
 
 def told(settings: Mapping[str, Any]) -> list[str]:
     """Write settings in a few words."""
-    return [value if is_word(value) else f"{name} {value}" for name, value in settings.items()]
+    return [value if _is_word(value) else f"{name} {value}" for name, value in settings.items()]
 
 
-def is_word(value: Any) -> bool:
+def _is_word(value: Any) -> bool:
     """Say whether a value speaks for itself, as numbers, yes and no do not."""
     return isinstance(value, str) and value[:1].isalpha() and value not in ("true", "false")
 
@@ -24,29 +24,29 @@ def apart(many: Sequence[Mapping[str, Any]], given: Sequence[Collection[str]]) -
     :param given: Names of the settings that were given, for each list.
     """
     listed = dict.fromkeys(itertools.chain.from_iterable(many))
-    differing = [name for name in listed if n_kinds(many, [name]) > 1]
-    few, written = with_callback(many, differing), list[str]()
+    differing = [name for name in listed if _n_kinds(many, [name]) > 1]
+    few, written = _with_callback(many, differing), list[str]()
     for one, own in zip(many, given, strict=True):
-        names = few if all(short(name) in own for name in few) else [name for name in differing if short(name) in own]
-        written.append(", ".join(told({short(name): one[name] for name in names if one.get(name) not in (None, "")})))
+        names = few if all(_short(name) in own for name in few) else [name for name in differing if _short(name) in own]
+        written.append(", ".join(told({_short(name): one[name] for name in names if one.get(name) not in (None, "")})))
     return written
 
 
-def with_callback(many: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+def _with_callback(many: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
     """Choose those of some settings that tell lists apart, none of which could be left out; the earlier ones stay."""
-    few, n_all = list(names), n_kinds(many, names)
+    few, n_all = list(names), _n_kinds(many, names)
     for name in reversed(names):
         fewer = [other for other in few if other != name]
-        if n_kinds(many, fewer) == n_all:
+        if _n_kinds(many, fewer) == n_all:
             few = fewer
     return few
 
 
-def short(path: str) -> str:
+def _short(path: str) -> str:
     """Take the last part of the path of a setting."""
     return path.rpartition(".")[2]
 
 
-def n_kinds(many: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int:
+def _n_kinds(many: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int:
     """Count how many lists of settings differ in some of them."""
     return len({tuple(repr(one.get(name)) for name in names) for one in many})

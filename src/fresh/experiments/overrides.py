@@ -18,11 +18,11 @@ def parse_lists(assignments: Sequence[str]) -> dict[str, Any]:
         [(name, value)] = parse_assignments([assignment]).items()
         if name in parsed:
             raise ConfigError(f"{name} is given twice. Write all its values at once: {name}=one,two.")
-        parsed[name] = listed(name, value)
+        parsed[name] = _listed(name, value)
     return parsed
 
 
-def listed(name: str, text: str) -> Any:
+def _listed(name: str, text: str) -> Any:
     """Take values apart at commas; a single one is no list."""
     if text.startswith("["):
         try:

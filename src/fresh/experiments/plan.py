@@ -62,7 +62,7 @@ class Task:
         return ", ".join(filter(None, (cell.corpus, shared.get(self.kind, cell.row), self.apart, f"seed {cell.seed}")))
 
 
-def plan(grid: Grid, data_dir: Path | None, runs: RunStore) -> list[Task]:
+def _plan(grid: Grid, data_dir: Path | None, runs: RunStore) -> list[Task]:
     """List all tasks of one grid."""
     return plan_all([checked(grid, data_dir)], data_dir, runs)[grid.name]
 
@@ -72,22 +72,22 @@ def plan_all(found: Sequence[Checked], data_dir: Path | None, runs: RunStore) ->
 
     The plans are also written to the folder of the runs, for tables, and what was found in files, for later plans.
     """
-    sources, memory, seen = Sources(data_dir), Memory(runs), Seen()
+    sources, memory, seen = Sources(data_dir), Memory(runs), _Seen()
     places: dict[str, Path] = {}
     for _, pairs, wrong in found:
         places |= memory.recall(pairs, sources)
-        check_all(pairs, wrong, sources, seen)
+        _check_all(pairs, wrong, sources, seen)
         if not wrong:
-            check_twins(pairs, wrong, sources)
+            _check_twins(pairs, wrong, sources)
     names = {grid.name: f"the grid {grid.name}" if len(found) > 1 else "the grid" for grid, _, _ in found}
     problems = [str(impossible(wrong, names[grid.name])) for grid, _, wrong in found if wrong]
     if problems:
         raise ConfigError("\n".join(problems))
     memory.keep(sources.known, places)
-    return {grid.name: planned(grid, pairs, sources, runs) for grid, pairs, _ in found}
+    return {grid.name: _planned(grid, pairs, sources, runs) for grid, pairs, _ in found}
 
 
-def planned(grid: Grid, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources, runs: RunStore) -> list[Task]:
+def _planned(grid: Grid, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources, runs: RunStore) -> list[Task]:
     """List all tasks of a grid, each once, and write its plan.
 
     The corpus with the most words comes first, so that in the end nobody waits for a long task.
@@ -109,7 +109,7 @@ def planned(grid: Grid, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources, 
 def tasks_of(cell: RunSpec, run: Run, digest: str) -> Iterable[Task]:
     """List what one run needs, and the run."""
     needs: tuple[str, ...] = ()
-    common, whole = reading(cell, run), lasting(run)
+    common, whole = _reading(cell, run), lasting(run)
     for kind, shares, key_of, own in SHARED:
         if shares(run):
             key = key_of(cell, run, digest)
@@ -131,7 +131,7 @@ def tell_apart(tasks: Sequence[Task]) -> list[Task]:
     return [found[task.key] for task in tasks]
 
 
-def reading(cell: RunSpec, run: Run) -> dict[str, Any]:
+def _reading(cell: RunSpec, run: Run) -> dict[str, Any]:
     """List what decides on which documents are read."""
     own = {"data": ", ".join(cell.data), **to_mapping(run.config.data)} if cell.data else {}
     return {"documents": cell.documents, **own}
@@ -139,20 +139,20 @@ def reading(cell: RunSpec, run: Run) -> dict[str, Any]:
 
 def gate_key(cell: RunSpec, run: Run, digest: str) -> str:
     """Name a gate by all that decides on it: how it is cut does not."""
-    return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, learnt(run, deciding(run))])
+    return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, _learnt(run, deciding(run))])
 
 
-def learnt(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _learnt(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Take the settings that decide on a gate."""
     return {name: value for name, value in settings.items() if name != "discretizer"}
 
 
 def support_key(cell: RunSpec, run: Run, digest: str) -> str:
     """Name a support model by all that decides on it."""
-    return "support-" + short_hash([cell.corpus, digest, cell.documents, classifying(run, deciding(run))])
+    return "support-" + short_hash([cell.corpus, digest, cell.documents, _classifying(run, deciding(run))])
 
 
-def classifying(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _classifying(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Take the settings that decide on a support model."""
     return {name: value for name, value in settings.items() if name.startswith(("network.", "train."))}
 
@@ -160,22 +160,22 @@ def classifying(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
 def scores_key(cell: RunSpec, run: Run, digest: str) -> str:
     """Name the scores of all documents by all that decides on them."""
     assert isinstance(run.method, FreshConfig)
-    return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, asked(run.method)])
+    return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, _asked(run.method)])
 
 
-def asked(config: FreshConfig) -> dict[str, Any]:
+def _asked(config: FreshConfig) -> dict[str, Any]:
     """Take the settings of the scorer."""
     settings = to_mapping(config.scoring)
     return {name: settings[name] for name in scorer_settings(config.scorer) if name in settings}
 
 
-def scoring(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _scoring(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Take the settings that decide on scores."""
     assert isinstance(run.method, FreshConfig)
-    return {"scorer": run.method.scorer, **asked(run.method), **classifying(run, settings)}
+    return {"scorer": run.method.scorer, **_asked(run.method), **_classifying(run, settings)}
 
 
-class Shared(NamedTuple):
+class _Shared(NamedTuple):
     """Work that runs may share."""
 
     kind: Kind
@@ -187,15 +187,15 @@ class Shared(NamedTuple):
 
 
 SHARED = (
-    Shared("support", shares_support, support_key, classifying),
-    Shared("gate", shares_gate, gate_key, learnt),
-    Shared("scores", shares_scores, scores_key, scoring),
+    _Shared("support", shares_support, support_key, _classifying),
+    _Shared("gate", shares_gate, gate_key, _learnt),
+    _Shared("scores", shares_scores, scores_key, _scoring),
 )
 """What runs may share; each needs the one before, if that is shared."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class _Seen:
     """What was looked at once, for all runs that ask for it."""
 
     depths: dict[str, int | str] = field(default_factory=dict)
@@ -204,21 +204,21 @@ class Seen:
     """Why corpora cannot be read."""
 
 
-def check_all(
-    pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources, seen: Seen
+def _check_all(
+    pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources, seen: _Seen
 ) -> None:
     """Note runs that their corpora, or what is installed here, do not allow."""
     in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
     for cell, run in in_order:
         try:
-            check_layers(run.method.network, seen.depths)
-            check_read(cell, run, sources, seen.unread)
-            check_one(cell, run, sources)
+            _check_layers(run.method.network, seen.depths)
+            _check_read(cell, run, sources, seen.unread)
+            _check_one(cell, run, sources)
         except (ValueError, OSError, MissingExtraError) as error:
             wrong.setdefault(str(error), []).append(cell.place)
 
 
-def check_read(cell: RunSpec, run: Run, sources: Sources, unread: dict[str, str]) -> None:
+def _check_read(cell: RunSpec, run: Run, sources: Sources, unread: dict[str, str]) -> None:
     """Refuse a run whose corpus cannot be read; that is tried once.
 
     :param unread: Why corpora cannot be read, of those that were looked at.
@@ -233,7 +233,7 @@ def check_read(cell: RunSpec, run: Run, sources: Sources, unread: dict[str, str]
         raise
 
 
-def check_twins(pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources) -> None:
+def _check_twins(pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources) -> None:
     """Note rows that would be one run, since they differ only in how fast it is."""
     firsts: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
     for cell, run in pairs:
@@ -246,7 +246,7 @@ def check_twins(pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Plac
             wrong.setdefault(told, []).append(cell.place)
 
 
-def check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:
+def _check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:
     """Refuse an encoder that cannot be had, or has fewer layers than are to learn.
 
     :param depths: How many layers encoders have, or why they cannot be had, of those that were looked at.
@@ -264,7 +264,7 @@ def check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:
         raise ConfigError(f"layers must be at most {found} for the encoder {name}, or all, got {n_layers}.")
 
 
-def check_one(cell: RunSpec, run: Run, sources: Sources) -> None:
+def _check_one(cell: RunSpec, run: Run, sources: Sources) -> None:
     """Refuse a run that asks for people's rationales where nobody made any, for too many folds, for what is missing."""
     config = run.method
     human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)

@@ -56,16 +56,16 @@ def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
     legend = 0.22 * (math.ceil(len(names) / n_entries) + len(told)) + 0.1
     figure = make(figsize=(WIDTH * n_across + 0.3, HEIGHT * n_down + legend), layout="constrained")
     places = figure.subplots(n_down, n_across, squeeze=False).flat
-    label, unit = x_label(drawing)
+    label, unit = _x_label(drawing)
     handles: dict[str, Any] = {}
     for number, axes in enumerate(places):
         if number >= len(drawing.panels):
             axes.set_axis_off()
             continue
-        handles |= draw_panel(axes, drawing, drawing.panels[number], unit)
-        set_ticks(axes, drawing, drawing.panels[number])
+        handles |= _draw_panel(axes, drawing, drawing.panels[number], unit)
+        _set_ticks(axes, drawing, drawing.panels[number])
         if number % n_across == 0:
-            axes.set_ylabel(y_label(drawing))
+            axes.set_ylabel(_y_label(drawing))
         if number + n_across >= len(drawing.panels):
             axes.set_xlabel(label)
     look: dict[str, Any] = {"loc": "outside lower center", "ncols": n_entries, "title": "\n".join(told) or None}
@@ -85,14 +85,14 @@ def notes(drawing: Drawing) -> Iterator[str]:
         yield "a flat line begins at the time of one run"
 
 
-def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dict[str, Any]:
+def _draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dict[str, Any]:
     """Draw one panel, and say what stands for which name in the legend."""
     names, level_names = drawing.names, drawing.level_names
     drawn: dict[str, Any] = {}
     axes.set_title(drawing.config.called(panel.name))
     for line in panel.lines:
         place = names.index(line.name)
-        draw_one = draw_marks if drawing.config.kind == "scatter" else draw_line
+        draw_one = _draw_marks if drawing.config.kind == "scatter" else _draw_line
         drawn[line.name] = draw_one(axes, line, place, unit)
     end = max(point.x for line in panel.lines for point in line.points) / unit
     for level in panel.levels:
@@ -107,7 +107,7 @@ def draw_panel(axes: "Axes", drawing: Drawing, panel: Panel, unit: float) -> dic
     return drawn
 
 
-def set_ticks(axes: "Axes", drawing: Drawing, panel: Panel) -> None:
+def _set_ticks(axes: "Axes", drawing: Drawing, panel: Panel) -> None:
     """Put ticks where points are, if there are few; a search begins at nothing, and has no half trials."""
     xs = sorted({point.x for line in panel.lines for point in line.points})
     if drawing.config.kind == "evp":
@@ -119,7 +119,7 @@ def set_ticks(axes: "Axes", drawing: Drawing, panel: Panel) -> None:
         axes.margins(x=0.08)
 
 
-def draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
+def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     """Draw a line, with the range over seeds as a band; a whisker where there is one point only."""
     xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
     lows, highs = [point.low for point in line.points], [point.high for point in line.points]
@@ -138,7 +138,7 @@ def draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     return drawn
 
 
-def draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
+def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     """Draw a mark for each run, light inside, so that many can lie above each other."""
     colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
     look: dict[str, Any] = {"marker": marker, "edgecolors": colour, "linewidths": 1.0, "s": 26}
@@ -149,7 +149,7 @@ def draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     return drawn
 
 
-def x_label(drawing: Drawing) -> tuple[str, float]:
+def _x_label(drawing: Drawing) -> tuple[str, float]:
     """Name what goes across, and say by how much it is divided."""
     config = drawing.config
     if config.kind != "evp":
@@ -162,7 +162,7 @@ def x_label(drawing: Drawing) -> tuple[str, float]:
     return f"{name} of training" if own is None else f"{own} ({name})", float(size)
 
 
-def y_label(drawing: Drawing) -> str:
+def _y_label(drawing: Drawing) -> str:
     """Name what goes up."""
     name = drawing.config.called(drawing.config.y)
     return f"expected best {name}" if drawing.config.kind == "evp" else name

@@ -43,7 +43,7 @@ def connected(address: str | None) -> Iterator[Any]:
         yield ray
         return
     place = address or os.environ.get("RAY_ADDRESS") or OWN
-    check_address(place)
+    _check_address(place)
     own = {}
     if place == OWN:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -52,7 +52,7 @@ def connected(address: str | None) -> Iterator[Any]:
         ray.init(address=place, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ClusterError(
-            f"The Ray cluster at {place} cannot be joined: {reason_of(error)} This machine must be one of its nodes, "
+            f"The Ray cluster at {place} cannot be joined: {_reason_of(error)} This machine must be one of its nodes, "
             "with the same versions of Python and Ray: ray start --address=HOST:PORT."
         ) from error
     try:
@@ -61,7 +61,7 @@ def connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def check_address(place: str) -> None:
+def _check_address(place: str) -> None:
     """Refuse an address at which nobody answers, before Ray tries for minutes."""
     if place in ("auto", OWN):
         return
@@ -108,7 +108,7 @@ def answer_of(ray: Any, node: Node, answer: Any) -> Any:
         return ray.get(answer)
     except (ray.exceptions.RayError, RuntimeError) as error:
         raise ClusterError(
-            f"Node {node.name} cannot do any work: {reason_of(error)} "
+            f"Node {node.name} cannot do any work: {_reason_of(error)} "
             "All nodes need the same fresh, and all that it needs, as this machine."
         ) from error
 
@@ -148,7 +148,7 @@ def check_nodes(ray: Any) -> list[Node]:
     return list(answers.values())
 
 
-def reason_of(error: BaseException) -> str:
+def _reason_of(error: BaseException) -> str:
     """Say in a line what went wrong, also where it did so on another machine."""
     cause = getattr(error, "cause", None) or error
     line = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)

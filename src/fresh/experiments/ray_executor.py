@@ -16,7 +16,7 @@ from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, Worker
 
 
-class Station:
+class _Station:
     """A process on a node that does tasks; it keeps at hand what the next may need too."""
 
     def __init__(self, folder: Path, data_dir: Path | None, current: Path, n_threads: int) -> None:
@@ -33,7 +33,7 @@ class Station:
 
 
 @dataclass(slots=True, eq=False)
-class WorkerProcess:
+class _WorkerProcess:
     """A station, and what it is at."""
 
     actor: Any
@@ -61,7 +61,7 @@ class RayExecutor:
             raise ConfigError(f"workers must be at least 1, got {n_workers}.")
         self.most = n_workers
         self.places = (folder.resolve(), data_dir.resolve() if data_dir is not None else None)
-        self.hands: list[WorkerProcess] = []
+        self.hands: list[_WorkerProcess] = []
         self.sent_back: deque[Task] = deque()
         self.deaths: Counter[str] = Counter()
         with contextlib.ExitStack() as stack:
@@ -89,7 +89,7 @@ class RayExecutor:
         hand.task, hand.corpus = task, task.cell.corpus
         hand.answer = hand.actor.perform.remote(task)
 
-    def hire(self) -> WorkerProcess | None:
+    def hire(self) -> _WorkerProcess | None:
         """Begin another worker, where the fewest died, on the node that is used least; nowhere if one died just now."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -99,10 +99,10 @@ class RayExecutor:
             return None
         site = min(roomy, key=lambda site: (self.deaths[site.node.id], used[site.node.id] / site.n_workers))
         there = NodeAffinitySchedulingStrategy(site.node.id, soft=False)
-        station = self.ray.remote(Station).options(
+        station = self.ray.remote(_Station).options(
             num_cpus=site.n_cores, num_gpus=site.card_share, scheduling_strategy=there
         )
-        hand = WorkerProcess(station.remote(*self.places, Path.cwd(), site.n_cores), site)
+        hand = _WorkerProcess(station.remote(*self.places, Path.cwd(), site.n_cores), site)
         self.hands.append(hand)
         return hand
 

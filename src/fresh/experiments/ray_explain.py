@@ -48,9 +48,9 @@ def explain_on_cluster(
     :param n_workers: How many workers to have, at most; one a card or, without cards, one a core if not given.
     :return: JSON lines, some hundred at a time.
     """
-    check_asked(model, asked)
+    _check_asked(model, asked)
     with connected(address) as ray:
-        for number, row in enumerate(rows_of(ray, files_in(find_folder(model, {})), asked, n_workers)):
+        for number, row in enumerate(_rows_of(ray, files_in(find_folder(model, {})), asked, n_workers)):
             assert row["number"] == number
             content = row["content"].decode()
             if row["kind"] == "wrong":
@@ -62,7 +62,7 @@ def explain_on_cluster(
                 setattr(bad, name, value)
 
 
-def check_asked(model: str, asked: Asked) -> None:
+def _check_asked(model: str, asked: Asked) -> None:
     """Refuse here and at once what would be refused elsewhere and later."""
     loaded = Rationalizer.from_pretrained(model, device="cpu")
     if asked.ratio is not None:
@@ -70,10 +70,10 @@ def check_asked(model: str, asked: Asked) -> None:
     next(read_documents(asked.source, asked.reads, BadRows()), None)
 
 
-def rows_of(ray: Any, files: Mapping[str, bytes], asked: Asked, n_workers: int | None) -> Iterator[dict[str, Any]]:
+def _rows_of(ray: Any, files: Mapping[str, bytes], asked: Asked, n_workers: int | None) -> Iterator[dict[str, Any]]:
     """Have a file read on this machine and explained on all, a group of documents at a time, in their order."""
     data = optional_import("ray.data", "ray", "--engine ray")
-    n_fitting, needs = division(check_nodes(ray), asked.device)
+    n_fitting, needs = _division(check_nodes(ray), asked.device)
     context = data.DataContext.get_current()
     context.target_max_block_size = 1  # so that each group is a block by itself, and goes wherever there is room
     context.execution_options.preserve_order = True
@@ -82,10 +82,10 @@ def rows_of(ray: Any, files: Mapping[str, bytes], asked: Asked, n_workers: int |
     kept = [ray.put(files)]  # in a list, so that it is fetched when it is needed
     here = {f"node:{ray.util.get_node_ip_address()}": PIN}
     read = data.from_items([{"folder": str(Path.cwd())}]).map_batches(
-        read_groups, batch_size=1, fn_args=[asked, kept], num_cpus=0, resources=here
+        _read_groups, batch_size=1, fn_args=[asked, kept], num_cpus=0, resources=here
     )
     explained = read.map_batches(
-        Explainer,
+        _Explainer,
         batch_size=1,
         fn_constructor_args=[asked, kept],
         compute=data.ActorPoolStrategy(size=min(n_fitting, n_workers or n_fitting)),
@@ -94,7 +94,7 @@ def rows_of(ray: Any, files: Mapping[str, bytes], asked: Asked, n_workers: int |
     yield from explained.iter_rows()
 
 
-def division(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, float]]:
+def _division(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, float]]:
     """Say how many workers a cluster has room for, and what each of them needs."""
     n_cards = 0 if device == "cpu" else sum(node.n_cards for node in nodes)
     if n_cards:
@@ -102,7 +102,7 @@ def division(nodes: Sequence[Node], device: str) -> tuple[int, dict[str, float]]
     return sum(node.n_cores for node in nodes), {"num_cpus": 1}
 
 
-def read_groups(batch: Batch, asked: Asked, files: Sequence[Any]) -> Iterator[Batch]:
+def _read_groups(batch: Batch, asked: Asked, files: Sequence[Any]) -> Iterator[Batch]:
     """Read the documents of a file in the groups in which `Rationalizer.explain_stream` explains them.
 
     :param batch: The folder in which the command was given.
@@ -111,7 +111,7 @@ def read_groups(batch: Batch, asked: Asked, files: Sequence[Any]) -> Iterator[Ba
     os.chdir(batch["folder"][0])
     bad, count = BadRows(), itertools.count()
     try:
-        for group in groups_of(asked, files, bad):
+        for group in _groups_of(asked, files, bad):
             yield row(next(count), "documents", pickle.dumps(group))
     except ValueError as error:
         yield row(next(count), "wrong", str(error).encode())
@@ -119,23 +119,23 @@ def read_groups(batch: Batch, asked: Asked, files: Sequence[Any]) -> Iterator[Ba
         yield row(next(count), "left out", json.dumps(asdict(bad)).encode())
 
 
-def groups_of(asked: Asked, files: Sequence[Any], bad: BadRows) -> Iterator[list[Document]]:
+def _groups_of(asked: Asked, files: Sequence[Any], bad: BadRows) -> Iterator[list[Document]]:
     """Read some documents at a time, without those that the model cannot read if they may be left out."""
     documents = read_documents(asked.source, asked.reads, bad)
     if asked.reads.skip_bad:
-        documents = drop_too_long(documents, load(files, "cpu"), bad)
+        documents = drop_too_long(documents, _load(files, "cpu"), bad)
     while group := list(itertools.islice(documents, AT_ONCE)):
         yield group
 
 
-class Explainer:
+class _Explainer:
     """Holds the model, and explains one group after the other."""
 
     def __init__(self, asked: Asked, files: Sequence[Any]) -> None:
         import torch
 
         torch.set_num_threads(1)  # there is a worker for each core
-        self.asked, self.model = asked, load(files, asked.device)
+        self.asked, self.model = asked, _load(files, asked.device)
 
     def __call__(self, batch: Batch) -> Batch:
         """Turn documents into lines, and pass on all else."""
@@ -159,7 +159,7 @@ def row(number: int, kind: str, content: bytes) -> Batch:
     return {"number": [number], "kind": [kind], "content": [content]}
 
 
-def load(files: Sequence[Any], device: str) -> Rationalizer:
+def _load(files: Sequence[Any], device: str) -> Rationalizer:
     """Load the model from its files, wherever in the cluster they are."""
     import ray
 

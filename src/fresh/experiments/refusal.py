@@ -28,12 +28,12 @@ def impossible(wrong: Mapping[str, Sequence[Place]], whose: str = "the grid") ->
 
     :param wrong: What is wrong, and with which runs.
     """
-    told = [line for reason, places in wrong.items() for line in (for_grids(reason), *named(places))]
+    told = [line for reason, places in wrong.items() for line in (for_grids(reason), *_named(places))]
     n_runs = len({place for places in wrong.values() for place in places})
     return ConfigError("\n".join([f"{counted(n_runs)} of {whose} cannot be, so none was begun:", *told]))
 
 
-def named(places: Sequence[Place]) -> Iterator[str]:
+def _named(places: Sequence[Place]) -> Iterator[str]:
     """Name runs: one in a line, or, if they are many, one row in a line, below what it is tried on."""
     found = list(dict.fromkeys(places))
     if len(found) <= N_SINGLE:
@@ -44,32 +44,32 @@ def named(places: Sequence[Place]) -> Iterator[str]:
         seeds.setdefault(place.row, {}).setdefault(place.corpus, []).append(place.seed)
     alike: dict[str, list[str]] = {}
     for row, by_corpus in seeds.items():
-        alike.setdefault(tried_on(by_corpus), []).append(row)
+        alike.setdefault(_tried_on(by_corpus), []).append(row)
     for where, rows in alike.items():
         n_runs = sum(len(own) for row in rows for own in seeds[row].values())
         yield f"  {counted(n_runs)}, on {where}:"
-        yield from (f"    {row}" for row in trials_together(rows))
+        yield from (f"    {row}" for row in _trials_together(rows))
 
 
-def tried_on(seeds: Mapping[str, Sequence[int]]) -> str:
+def _tried_on(seeds: Mapping[str, Sequence[int]]) -> str:
     """Say on which corpora a row is tried with which seeds; corpora with the same ones are named together."""
     corpora: dict[tuple[int, ...], list[str]] = {}
     for corpus, own in seeds.items():
         corpora.setdefault(tuple(sorted(own)), []).append(corpus)
-    return ", ".join(f"{', '.join(names)} ({numbered('seed', own)})" for own, names in corpora.items())
+    return ", ".join(f"{', '.join(names)} ({_numbered('seed', own)})" for own, names in corpora.items())
 
 
-def trials_together(rows: Sequence[str]) -> list[str]:
+def _trials_together(rows: Sequence[str]) -> list[str]:
     """Name all trials of a row in one go."""
     trials: dict[str, list[int]] = {}
     for row in rows:
         found = TRIAL.fullmatch(row)
         numbers = trials.setdefault(found[1] if found else row, [])
         numbers += [int(found[2])] if found else []
-    return [", ".join([row, *([numbered("trial", own)] if own else [])]) for row, own in trials.items()]
+    return [", ".join([row, *([_numbered("trial", own)] if own else [])]) for row, own in trials.items()]
 
 
-def numbered(what: str, numbers: Sequence[int]) -> str:
+def _numbered(what: str, numbers: Sequence[int]) -> str:
     """Write numbers for people: three and more that follow each other by the first and the last."""
     parts: list[list[int]] = []
     for number in sorted(numbers):

@@ -48,10 +48,10 @@ def read_results(runs: RunStore, experiment: str | None) -> list[Result]:
     if not names:
         raise ConfigError(f"{runs.path} holds no experiment. Make one first: fresh run GRID.toml --out {runs.path}.")
     planned = {(item["key"], item["row"]): item for name in names for item in runs.plan(name)["runs"]}
-    return [result_of(runs, item) for item in planned.values()]
+    return [_result_of(runs, item) for item in planned.values()]
 
 
-def result_of(runs: RunStore, planned: Mapping[str, Any]) -> Result:
+def _result_of(runs: RunStore, planned: Mapping[str, Any]) -> Result:
     """Read what is there of a run."""
     report = runs.report(planned["key"]) or {}
     failure = None if report else runs.failure(planned["key"])
@@ -74,7 +74,7 @@ def where(results: Sequence[Result], conditions: Mapping[str, str]) -> list[Resu
     """
     check_names(results, conditions)
     wanted = {
-        name: take_apart(values, {written(result.about(name)) for result in results}, name)
+        name: _take_apart(values, {written(result.about(name)) for result in results}, name)
         for name, values in conditions.items()
     }
     return [
@@ -82,7 +82,7 @@ def where(results: Sequence[Result], conditions: Mapping[str, str]) -> list[Resu
     ]
 
 
-def take_apart(text: str, known: Iterable[str], name: str) -> list[str]:
+def _take_apart(text: str, known: Iterable[str], name: str) -> list[str]:
     """Take values apart that are written with commas; a longer one goes before those it begins with.
 
     :param name: The setting that has the known values.

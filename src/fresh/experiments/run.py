@@ -17,7 +17,7 @@ from fresh.experiments.store import RunStore
 from fresh.methods.config import CUTS_EACH
 
 
-class Done(NamedTuple):
+class _Done(NamedTuple):
     """How an experiment ended."""
 
     name: str
@@ -28,7 +28,7 @@ class Done(NamedTuple):
     """Runs that are done and were in an earlier plan of that name, but are not in this one."""
 
 
-def run_grid(path: Path, out: Path, **how: Any) -> Done:
+def _run_grid(path: Path, out: Path, **how: Any) -> _Done:
     """Do all runs of a grid that are not done yet; ``how`` as for several grids."""
     [done] = run_grids([path], out, **how)
     return done
@@ -43,7 +43,7 @@ def run_grids(
     retry: bool = False,
     documents: int | None = None,
     overrides: Mapping[str, Any] | None = None,
-) -> list[Done]:
+) -> list[_Done]:
     """Do all runs of some grids that are not done yet, by the same workers, and what several need once.
 
     :param paths: The grid files.
@@ -54,8 +54,8 @@ def run_grids(
     :param documents: How many documents of each split to use, at most.
     :param overrides: Settings that go before those of the files.
     """
-    grids, runs = read_all(paths, overrides, documents), RunStore(out)
-    check_names(grids, paths)
+    grids, runs = _read_all(paths, overrides, documents), RunStore(out)
+    _check_names(grids, paths)
     found = [checked(grid, data_dir) for grid in grids]
     workers = engine or LocalExecutor(out, data_dir)
     try:
@@ -71,13 +71,13 @@ def run_grids(
             failed = Dispatcher(runs, workers, view, list(plans)).carry_out(tasks)
     finally:
         workers.close()
-    drop_gates(tasks, runs)
+    _drop_gates(tasks, runs)
     dropped = {name: keys - {task.key for task in plans[name]} for name, keys in earlier.items()}
     n_dropped = {name: sum(runs.report(key) is not None for key in keys) for name, keys in dropped.items()}
-    return [done_of(name, planned, failed, n_dropped[name]) for name, planned in plans.items()]
+    return [_done_of(name, planned, failed, n_dropped[name]) for name, planned in plans.items()]
 
 
-def drop_gates(tasks: Sequence[Task], runs: RunStore) -> None:
+def _drop_gates(tasks: Sequence[Task], runs: RunStore) -> None:
     """Remove the gates that workers left, who were killed after the last run that needs them."""
     for gate in (task for task in tasks if task.kind == "gate" and runs.shared(task.key).exists()):
         cut = [runs.report(task.key) is not None for task in tasks if gate.key in task.needs]
@@ -85,7 +85,7 @@ def drop_gates(tasks: Sequence[Task], runs: RunStore) -> None:
             drop_shared(runs, gate.key)
 
 
-def read_all(paths: Sequence[Path], overrides: Mapping[str, Any] | None, documents: int | None) -> list[Grid]:
+def _read_all(paths: Sequence[Path], overrides: Mapping[str, Any] | None, documents: int | None) -> list[Grid]:
     """Read grid files, and say what is wrong with any of them."""
     grids: list[Grid] = []
     problems: list[str] = []
@@ -99,7 +99,7 @@ def read_all(paths: Sequence[Path], overrides: Mapping[str, Any] | None, documen
     return grids
 
 
-def check_names(grids: Sequence[Grid], paths: Sequence[Path]) -> None:
+def _check_names(grids: Sequence[Grid], paths: Sequence[Path]) -> None:
     """Refuse two experiments of one name: the second would take the place of the first."""
     named: dict[str, Path] = {}
     for grid, path in zip(grids, paths, strict=True):
@@ -110,7 +110,7 @@ def check_names(grids: Sequence[Grid], paths: Sequence[Path]) -> None:
         named[grid.name] = path
 
 
-def done_of(name: str, tasks: Sequence[Task], failed: Mapping[str, str], n_dropped: int) -> Done:
+def _done_of(name: str, tasks: Sequence[Task], failed: Mapping[str, str], n_dropped: int) -> _Done:
     """Say how one experiment ended."""
     runs = [task for task in tasks if task.kind == "run"]
-    return Done(name, len(runs), {str(task): failed[task.key] for task in runs if task.key in failed}, n_dropped)
+    return _Done(name, len(runs), {str(task): failed[task.key] for task in runs if task.key in failed}, n_dropped)

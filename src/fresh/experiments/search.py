@@ -104,24 +104,24 @@ def search(
         *check_min(1, trials=trials),
         None if process_group().size == 1 else "fresh search trains in one process. Start it alone.",
     )
-    spans = spans_of(space, run)
+    spans = _spans_of(space, run)
     splits = read_usable(data, data_dir, run, progress)
     own = {name: value for name, value in identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     wanted = {**own, **lasting, "space": [repr(span) for span in spans]}
-    study = open_study(optuna, Path(out), wanted)
+    study = _open_study(optuna, Path(out), wanted)
     given = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
     context = RunContext(progress=progress, feature_store=run.method.train.engine.feature_store())
     while len(finished(study)) < trials:
-        told = try_next(optuna, study, spans, splits, run, context)
+        told = _try_next(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(finished(study))} of {trials}: {told}")
-        write_best(Path(out) / BEST, {**given, "method": run.config.method}, study)
-    if not has_best(study):
+        _write_best(Path(out) / BEST, {**given, "method": run.config.method}, study)
+    if not _has_best(study):
         raise ConfigError("No trial came to an end. Search other values, or lower the learning_rate.")
     return dict(study.best_params)
 
 
-def spans_of(space: Sequence[str], run: Run) -> list[Span]:
+def _spans_of(space: Sequence[str], run: Run) -> list[Span]:
     """Read what is searched, or take what is worth searching for a method."""
     method = run.config.method
     if not space and method not in SPACES:
@@ -129,11 +129,11 @@ def spans_of(space: Sequence[str], run: Run) -> list[Span]:
     spans = [read_span(text, method) for text in space or SPACES[method]]
     for span in spans:
         for edge in span.choices or (span.low, span.high):
-            with_values(run, {span.name: edge})  # what cannot be used is refused before any work
+            _with_values(run, {span.name: edge})  # what cannot be used is refused before any work
     return spans
 
 
-def open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
+def _open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
     """Begin a study in a folder, or go on with the one that is there if it is the same."""
     note = folder / NOTE
     if note.is_file():
@@ -151,21 +151,21 @@ def open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
     return optuna.create_study(study_name="fresh", storage=storage, direction="maximize", load_if_exists=True)
 
 
-def try_next(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: Run, context: RunContext) -> str:
+def _try_next(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: Run, context: RunContext) -> str:
     """Draw values, train with them, and say how well that does."""
-    study.sampler = optuna.samplers.RandomSampler(seed=drawn_from(run, len(finished(study))))
+    study.sampler = optuna.samplers.RandomSampler(seed=_drawn_from(run, len(finished(study))))
     trial = study.ask()
     values = {span.name: span.draw(trial) for span in spans}
-    told = judge(optuna, study, trial, splits, with_values(run, values), context)
+    told = _judge(optuna, study, trial, splits, _with_values(run, values), context)
     return f"{', '.join(f'{name} {value:.4g}' for name, value in values.items())}: {told}"
 
 
-def with_values(run: Run, values: Mapping[str, float]) -> Run:
+def _with_values(run: Run, values: Mapping[str, float]) -> Run:
     """Change some settings of a run."""
     return Run(run.config, from_mapping(type(run.method), {**to_mapping(run.method), **values}))
 
 
-def judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: Run, context: RunContext) -> str:
+def _judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: Run, context: RunContext) -> str:
     """Train with the settings of a trial and tell the study how well it does on dev, or that it broke down."""
     try:
         model = train_method(run.config.method, splits, run.method, context, None).model
@@ -186,14 +186,14 @@ def finished(study: Any) -> list[Any]:
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
 
 
-def has_best(study: Any) -> bool:
+def _has_best(study: Any) -> bool:
     """Say whether any trial has a score."""
     return any(trial.value is not None for trial in finished(study))
 
 
-def write_best(path: Path, given: Mapping[str, Any], study: Any) -> None:
+def _write_best(path: Path, given: Mapping[str, Any], study: Any) -> None:
     """Write the settings that were given and the best of those that were drawn as a settings file, in one move."""
-    if has_best(study):
+    if _has_best(study):
         values = {name.rpartition(".")[2]: value for name, value in given.items()} | study.best_params
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
         partial = path.with_suffix(".partial")
@@ -201,6 +201,6 @@ def write_best(path: Path, given: Mapping[str, Any], study: Any) -> None:
         partial.replace(path)
 
 
-def drawn_from(run: Run, trial: int) -> int:
+def _drawn_from(run: Run, trial: int) -> int:
     """Make the seed of a trial's values, which are the same however often the search was broken off."""
     return int(np.random.SeedSequence((run.method.train.seed, trial)).generate_state(1)[0])

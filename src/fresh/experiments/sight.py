@@ -34,7 +34,7 @@ def look(
 
     :param measure: Finds the memory of cards; where there are none, none must be looked for, which takes a while.
     """
-    problem = problem_of(runs, data_dir, token)
+    problem = _problem_of(runs, data_dir, token)
     if not problem:
         try:
             mark_of(runs, token, node_id).touch()
@@ -43,7 +43,7 @@ def look(
     return NodeInfo(version(), problem, tuple(measure()))
 
 
-def problem_of(runs: RunStore, data_dir: Path | None, token: str) -> str:
+def _problem_of(runs: RunStore, data_dir: Path | None, token: str) -> str:
     """Say why no work can be done here in a folder of runs, where a token is claimed by another machine."""
     if data_dir is not None and not data_dir.is_dir():
         return f"has no folder {data_dir}, which --data-dir names. {SHARED}"

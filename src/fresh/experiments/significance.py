@@ -30,7 +30,7 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class _Compared:
     """The runs with one value against those with the other, all else being equal."""
 
     question: Question
@@ -47,10 +47,10 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class WelchTable:
+class _WelchTable:
     """All comparisons, corrected for their number."""
 
-    compared: tuple[Compared, ...]
+    compared: tuple[_Compared, ...]
     results: tuple[Result, ...]
 
     @property
@@ -78,13 +78,13 @@ class WelchTable:
         labels = ("corpus", *self.names, *(self.asked or ["first − second"]))
         heads = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
         adjusted = self.adjusted()
-        rows = [(*self.label(one), *figures_of(one, adjusted.get(n))) for n, one in enumerate(self.compared)]
+        rows = [(*self.label(one), *_figures_of(one, adjusted.get(n))) for n, one in enumerate(self.compared)]
         pure = [not any(side.mixed for side in one.sides) for one in self.compared]
         best = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA and pure[n]}
         records, remarks = tuple(self.records(adjusted)), tuple(self.remarks(len(adjusted), bool(best), marked))
         return Table(heads, tuple(rows), records, len(labels), frozenset(best), remarks)
 
-    def label(self, one: Compared) -> tuple[str, ...]:
+    def label(self, one: _Compared) -> tuple[str, ...]:
         """Say what is compared."""
         values = f"{one.question.first} − {one.question.second}"
         same = (one.about["corpus"], *(one.about.get(name, NOTHING) for name in self.names))
@@ -105,10 +105,10 @@ class WelchTable:
                 "n of first": len(one.first.values),
                 "n of second": len(one.second.values),
                 "difference": one.test.difference,
-                "t": blank(one.test.t),
-                "degrees of freedom": blank(one.test.degrees),
-                "p": blank(one.test.p),
-                "p (Holm)": blank(adjusted.get(number)),
+                "t": _blank(one.test.t),
+                "degrees of freedom": _blank(one.test.degrees),
+                "p": _blank(one.test.p),
+                "p (Holm)": _blank(adjusted.get(number)),
             }
 
     def remarks(self, n_tests: int, has_bold: bool, marked: bool) -> Iterator[str]:
@@ -131,16 +131,16 @@ class WelchTable:
         yield from standing(self.results)
 
 
-def blank(value: float | None) -> float | str:
+def _blank(value: float | None) -> float | str:
     """Leave out what is not known."""
     return "" if value is None else value
 
 
-def figures_of(one: Compared, adjusted: float | None) -> tuple[str, ...]:
+def _figures_of(one: _Compared, adjusted: float | None) -> tuple[str, ...]:
     """Write the figures of a comparison."""
     test = one.test
     shown = (NOTHING, NOTHING) if test.t is None else (f"{test.t:.2f}", f"{test.degrees:.1f}")
-    return (str(one.first), str(one.second), signed(test.difference), *shown, p_value(test.p), p_value(adjusted))
+    return (str(one.first), str(one.second), signed(test.difference), *shown, _p_value(test.p), _p_value(adjusted))
 
 
 def signed(value: float) -> str:
@@ -149,7 +149,7 @@ def signed(value: float) -> str:
     return f"{sign}{short(abs(value))}"
 
 
-def p_value(p: float | None) -> str:
+def _p_value(p: float | None) -> str:
     """Write how often chance alone would do as much."""
     return NOTHING if p is None else "<.0001" if p < 0.0001 else f"{p:.4f}".replace("0.", ".", 1)
 
@@ -170,43 +170,43 @@ def read_question(results: Sequence[Result], text: str) -> Question:
     return Question(name, first, second)
 
 
-def welch_table(results: Sequence[Result], questions: Sequence[Question], figure: str = MAIN) -> WelchTable:
+def welch_table(results: Sequence[Result], questions: Sequence[Question], figure: str = MAIN) -> _WelchTable:
     """Make all comparisons that the runs allow.
 
     Runs are compared where all settings but the one in question, and the seed, are equal; rows, which have names of
     their own, where the corpus is, and what else tells runs of a row apart, as those of several experiments may have.
     """
     check_figures(results, [figure])
-    found = [one for question in questions for one in compared(results, question, figure)]
+    found = [one for question in questions for one in _compared(results, question, figure)]
     if not found:
         asked = ", ".join(map(str, questions))
         raise ConfigError(
             f"There is nothing to compare for {asked}: no two runs that are done differ in that and the seed only. "
             "Compare rows, as in row=FIRST:SECOND, or run more."
         )
-    return WelchTable(tuple(found), tuple(results))
+    return _WelchTable(tuple(found), tuple(results))
 
 
-def compared(results: Sequence[Result], question: Question, figure: str) -> Iterator[Compared]:
+def _compared(results: Sequence[Result], question: Question, figure: str) -> Iterator[_Compared]:
     """Find what differs in the setting in question only, and test it."""
-    asked = each_of(results, question)
+    asked = _each_of(results, question)
     split = with_callback(cells_of(asked, ["row"], ["corpus"])) if question.name == "row" else ()
-    for same in grouped(asked, lambda run: tuple(equal(run, question.name, split).items())).values():
+    for same in grouped(asked, lambda run: tuple(_equal(run, question.name, split).items())).values():
         sides = [
             cell_of(figure, each_once(run for run in same if written(run.about(question.name)) == value))
             for value in (question.first, question.second)
         ]
         if all(side.values for side in sides):
             test = welch(sides[0].values, sides[1].values)
-            yield Compared(question, equal(same[0], question.name, split), sides[0], sides[1], test)
+            yield _Compared(question, _equal(same[0], question.name, split), sides[0], sides[1], test)
 
 
-def each_of(results: Sequence[Result], question: Question) -> list[Result]:
+def _each_of(results: Sequence[Result], question: Question) -> list[Result]:
     """Take the runs that a question is about."""
     return [run for run in results if written(run.about(question.name)) in (question.first, question.second)]
 
 
-def equal(result: Result, name: str, split: Sequence[str]) -> dict[str, str]:
+def _equal(result: Result, name: str, split: Sequence[str]) -> dict[str, str]:
     """List what must be equal for a comparison.
 
     :param split: What tells runs of one row apart, which rows are not compared across.

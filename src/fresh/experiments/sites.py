@@ -41,7 +41,7 @@ class Site:
 
 
 @dataclass(slots=True)
-class Sites:
+class _Sites:
     """The nodes of a cluster that can work in a folder of runs; those that join later come in, those that die go."""
 
     ray: Any
@@ -91,7 +91,7 @@ class Sites:
                 raise ClusterError(f"Node {node.name} {sight.problem}")
             if not mark_of(self.runs, self.token, node.id).is_file():
                 raise ClusterError(f"What node {node.name} writes to {self.runs.path} does not arrive here. {SHARED}")
-            self.open[node.id] = site_of(node, sight.cards)
+            self.open[node.id] = _site_of(node, sight.cards)
 
     def look_again(self) -> None:
         """See which nodes came and which went, now and then."""
@@ -111,9 +111,9 @@ class Sites:
 
 
 @contextmanager
-def surveyed(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[Sites]:
+def surveyed(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[_Sites]:
     """Find the nodes that can work in a folder, which bears a mark for as long as the block lasts."""
-    sites = Sites(ray, RunStore(folder), data_dir, f"cluster-{uuid.uuid4().hex}")
+    sites = _Sites(ray, RunStore(folder), data_dir, f"cluster-{uuid.uuid4().hex}")
     try:
         with sites.runs.claimed(sites.token):
             sites.survey()
@@ -123,7 +123,7 @@ def surveyed(ray: Any, folder: Path, data_dir: Path | None) -> Iterator[Sites]:
             mark.unlink(missing_ok=True)
 
 
-def site_of(node: Node, cards: tuple[float, ...]) -> Site:
+def _site_of(node: Node, cards: tuple[float, ...]) -> Site:
     """Divide a node among workers, as the local engine divides a machine.
 
     :param cards: Memory of a card of the node, in GB, all of which are taken to be alike; nothing if there are none.

@@ -45,10 +45,10 @@ class Sources:
 
         def make() -> Splits:
             whole = read_splits(*cell.source(self.data_dir), run, SILENT)
-            check_classes(whole, cell)
+            _check_classes(whole, cell)
             return Splits(*(some(part, cell.documents) for part in (whole.train, whole.dev, whole.test)))
 
-        return at_hand(self.read, key, make)
+        return _at_hand(self.read, key, make)
 
     def about(self, cell: RunSpec, run: Run) -> About:
         """Say what tells the documents of a run from others, and how many words they have."""
@@ -67,7 +67,7 @@ class Sources:
             splits = drop_too_long_splits(self.splits(cell, run), run.method.network, run.config.data.skip_bad, SILENT)
             return keep_with_rationale(splits, SILENT) if cell.method == "human" else splits
 
-        return at_hand(self.cut, short_hash([self.key(cell, run), *whose]), make)
+        return _at_hand(self.cut, short_hash([self.key(cell, run), *whose]), make)
 
     def key(self, cell: RunSpec, run: Run) -> str:
         """Name what is read; files of one's own are divided by the seed, and read as settings say."""
@@ -77,21 +77,21 @@ class Sources:
 
 def some(examples: Sequence[Example], n_most: int | None) -> tuple[Example, ...]:
     """Take as many examples as there shall be at most, drawn by lot, since some corpora are sorted by their labels."""
-    return tuple(examples[place] for place in sorted(drawn(len(examples))[:n_most]))
+    return tuple(examples[place] for place in sorted(_drawn(len(examples))[:n_most]))
 
 
-def drawn(n_examples: int) -> list[int]:
+def _drawn(n_examples: int) -> list[int]:
     """Say in which order examples are drawn."""
     places: list[int] = np.random.default_rng(n_examples).permutation(n_examples).tolist()
     return places
 
 
-def check_classes(whole: Splits, cell: RunSpec) -> None:
+def _check_classes(whole: Splits, cell: RunSpec) -> None:
     """Refuse so few documents that a class is not among those that are trained on."""
     if cell.documents is None:
         return
     firsts: dict[str, int] = {}
-    for n_before, place in enumerate(drawn(len(whole.train))):
+    for n_before, place in enumerate(_drawn(len(whole.train))):
         firsts.setdefault(whole.train[place].label, n_before)
     least = max(firsts.values()) + 1
     if cell.documents < least:
@@ -101,7 +101,7 @@ def check_classes(whole: Splits, cell: RunSpec) -> None:
         )
 
 
-def at_hand(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
+def _at_hand(items: dict[str, Item], key: str, make: Callable[[], Item]) -> Item:
     """Look something up, or make it; what was asked for longest ago is forgotten."""
     item = items.pop(key) if key in items else make()
     while len(items) >= N_AT_HAND:

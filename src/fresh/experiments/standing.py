@@ -9,7 +9,7 @@ def standing(results: Sequence[Result]) -> Iterator[str]:
     """Say how many runs are done, which failed and why, and which have a report that is none."""
     yield counted(results)
     yield from (
-        f"failed: {named(result)}: {result.failure}" for result in each_once(results) if result.failure is not None
+        f"failed: {_named(result)}: {result.failure}" for result in each_once(results) if result.failure is not None
     )
     yield from broken(results)
 
@@ -19,7 +19,7 @@ def broken(results: Sequence[Result]) -> Iterator[str]:
     for result in each_once(results):
         if result.broken:
             yield (
-                f"broken: {result.broken}, the report of {named(result)}, has no figures that can be read. "
+                f"broken: {result.broken}, the report of {_named(result)}, has no figures that can be read. "
                 "Give the `fresh run` command again, which does the run anew."
             )
 
@@ -32,6 +32,6 @@ def counted(results: Sequence[Result]) -> str:
     return f"{runs}: {n_done:,} done, {n_failed:,} failed, {len(once) - n_done - n_failed:,} open."
 
 
-def named(result: Result) -> str:
+def _named(result: Result) -> str:
     """Name a run."""
     return f"{result.corpus}, {result.row}, seed {result.seed}"

@@ -23,7 +23,7 @@ VERSION = 2
 READABLE = (1, VERSION)
 
 
-class GoneError(ValueError):
+class _GoneError(ValueError):
     """The folder of runs was deleted."""
 
 
@@ -68,16 +68,16 @@ class RunStore:
     def report(self, key: str) -> dict[str, Any] | None:
         """Read the report of a run that is done, in the form of now."""
         found = read_record(self.of(key) / REPORT)
-        if found is None or found.get("version") not in READABLE or not has_figures(found):
+        if found is None or found.get("version") not in READABLE or not _has_figures(found):
             return None
-        return with_times_apart(found)
+        return _with_times_apart(found)
 
     def broken(self, key: str) -> Path | None:
         """Name the report of a run if it is there, but not one; those of other versions are none of these."""
         place = self.of(key) / REPORT
         found = read_record(place) or {}
         known = found.get("version", VERSION) in READABLE
-        return place if place.exists() and known and not has_figures(found) else None
+        return place if place.exists() and known and not _has_figures(found) else None
 
     def failure(self, key: str) -> str | None:
         """Read why a run failed, if it did."""
@@ -102,7 +102,7 @@ class RunStore:
     def seconds(self, key: str) -> float:
         """Read how long shared work took; 0 where nobody wrote it down, or not as a number."""
         found = (read_record(self.shared(key) / SECONDS) or {}).get("seconds")
-        return float(found) if is_number(found) else 0.0
+        return float(found) if _is_number(found) else 0.0
 
     def forget_failure(self, key: str) -> None:
         """Let a run that failed be tried again."""
@@ -125,7 +125,7 @@ class RunStore:
         """
         lost = [name for name in names if not (self.path / PLAN / f"{name}.json").exists()]
         if lost:
-            raise GoneError(
+            raise _GoneError(
                 f"{self.path} was deleted, or moved, while runs were being done: the plan of {', '.join(lost)} is not "
                 "there any more. What was under way is broken off. Give the same command again to begin anew."
             )
@@ -142,7 +142,7 @@ class RunStore:
     def plan(self, name: str) -> dict[str, Any]:
         """Read the plan of an experiment."""
         found = read_record(self.path / PLAN / f"{name}.json")
-        if name in self.plans() and (found is None or not is_plan(found)):
+        if name in self.plans() and (found is None or not _is_plan(found)):
             raise ConfigError(f"The plan of {name} in {self.path} is damaged. `fresh run` with its file mends it.")
         if found is None:
             known = ", ".join(self.plans()) or "none yet; `fresh run` makes one"
@@ -157,16 +157,16 @@ def check_place(path: Path) -> None:
         raise ConfigError(f"{path} cannot be a folder of runs, since {there} is a file. Choose another folder.")
 
 
-def has_figures(report: Mapping[str, Any]) -> bool:
+def _has_figures(report: Mapping[str, Any]) -> bool:
     """Say whether a report has figures, and numbers wherever there must be one."""
     figures, times = report.get("figures"), report.get(TIMES, report)
     if not isinstance(figures, dict) or not figures or not isinstance(times, dict):
         return False
     numbers = (*figures.values(), *(times[name] for name in DURATIONS if name in times))
-    return all(is_number(number) for number in numbers)
+    return all(_is_number(number) for number in numbers)
 
 
-def with_times_apart(report: dict[str, Any]) -> dict[str, Any]:
+def _with_times_apart(report: dict[str, Any]) -> dict[str, Any]:
     """Bring a report of version 1 into the form of now."""
     if report["version"] == VERSION:
         return report
@@ -175,12 +175,12 @@ def with_times_apart(report: dict[str, Any]) -> dict[str, Any]:
     return {**report, "version": VERSION, TIMES: times}
 
 
-def is_number(value: Any) -> TypeGuard[int | float]:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     """Say whether something from a file is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_plan(plan: Mapping[str, Any]) -> bool:
+def _is_plan(plan: Mapping[str, Any]) -> bool:
     """Say whether a plan has a figure, and runs of which all is said that must be."""
     runs = plan.get("runs")
     if not isinstance(runs, list) or not isinstance(plan.get("figure"), dict):

@@ -81,7 +81,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Pivot:
+class _Pivot:
     """Cells by row and column."""
 
     row_names: tuple[str, ...]
@@ -177,7 +177,7 @@ def pivot(
     figures: Sequence[str] = (MAIN,),
     rows: Sequence[str] | None = None,
     columns: Sequence[str] = ("corpus",),
-) -> Pivot:
+) -> _Pivot:
     """Put runs together that have the same place in the table.
 
     :param figures: Names of figures; if there are several, they are told apart in columns of their own unless ``rows``
@@ -195,21 +195,21 @@ def pivot(
     places: dict[tuple[Label, Label], tuple[str, list[Result]]] = {}
     for figure in figures:
         for result in results:
-            place = label_of(result, down, figure), label_of(result, across, figure)
+            place = _label_of(result, down, figure), _label_of(result, across, figure)
             places.setdefault(place, (figure, []))[1].append(result)
-    labels = in_order(row for row, _ in places), in_order(column for _, column in places)
+    labels = _in_order(row for row, _ in places), _in_order(column for _, column in places)
     cells = {
         (row, column): cell_of(places[row, column][0], each_once(places[row, column][1]))
         for row in labels[0]
         for column in labels[1]
         if (row, column) in places
     }
-    return Pivot(down, across, *labels, cells, split, tuple(results))
+    return _Pivot(down, across, *labels, cells, split, tuple(results))
 
 
 def cells_of(results: Sequence[Result], rows: Sequence[str], columns: Sequence[str]) -> list[list[Result]]:
     """Put runs together that would be in one cell."""
-    return list(grouped(results, lambda run: (label_of(run, rows, ""), label_of(run, columns, ""))).values())
+    return list(grouped(results, lambda run: (_label_of(run, rows, ""), _label_of(run, columns, ""))).values())
 
 
 def cell_of(figure: str, runs: Sequence[Result]) -> Cell:
@@ -218,17 +218,17 @@ def cell_of(figure: str, runs: Sequence[Result]) -> Cell:
     return Cell(figure, tuple(values_of(runs, figure)), len(runs), ranked, mixed_in(runs), tuple(runs))
 
 
-def label_of(result: Result, names: Sequence[str], figure: str) -> Label:
+def _label_of(result: Result, names: Sequence[str], figure: str) -> Label:
     """Name the row or column of a run."""
     return tuple(figure if name == FIGURE else written(result.about(name)) for name in names)
 
 
-def in_order(labels: Iterable[Label]) -> tuple[Label, ...]:
+def _in_order(labels: Iterable[Label]) -> tuple[Label, ...]:
     """Put labels in order, one setting after the other: numbers by size, all else as the grid has it, dashes last."""
     once = list(dict.fromkeys(labels))
     ranks: list[dict[str, tuple[bool, float]]] = []
     for values in map(dict.fromkeys, zip(*once, strict=True)):
-        numbers = {value: number_of(value) for value in values if value != NOTHING}
+        numbers = {value: _number_of(value) for value in values if value != NOTHING}
         sizes = {value: float(place) for place, value in enumerate(values)}
         if None not in numbers.values():
             sizes |= {value: number for value, number in numbers.items() if number is not None}
@@ -236,7 +236,7 @@ def in_order(labels: Iterable[Label]) -> tuple[Label, ...]:
     return tuple(sorted(once, key=lambda label: [rank[value] for rank, value in zip(ranks, label, strict=True)]))
 
 
-def number_of(text: str) -> float | None:
+def _number_of(text: str) -> float | None:
     """Read a number, if it is one."""
     try:
         return float(text)
@@ -244,25 +244,25 @@ def number_of(text: str) -> float | None:
         return None
 
 
-def relative(table: Pivot, results: Sequence[Result], row: str) -> Pivot:
+def relative(table: _Pivot, results: Sequence[Result], row: str) -> _Pivot:
     """Divide all figures by the mean of one row in the same column, of runs with the same settings if it has several.
 
     :param results: Where the row is looked for, which may be more than the table shows.
     :param row: Values of the settings that tell rows apart, with commas between them.
     """
     asked = [name for name in table.row_names if name not in table.split]
-    by_row = grouped(results, lambda result: ", ".join(label_of(result, asked, "")))
+    by_row = grouped(results, lambda result: ", ".join(_label_of(result, asked, "")))
     if row not in by_row:
         raise ConfigError(suggest(row, "a row of this table", by_row))
     cells: dict[tuple[Label, Label], Cell] = {}
     for (own, column), cell in table.cells.items():
-        same = each_once(run for run in by_row[row] if fits(run, table.column_names, column))
+        same = each_once(run for run in by_row[row] if _fits(run, table.column_names, column))
         held = alike(same, cell.runs)
         cells[own, column] = cell.over(values_of(held, cell.figure), mixed_in(held))
     return replace(table, cells=cells, relative=row)
 
 
-def fits(run: Result, names: Sequence[str], column: Label) -> bool:
+def _fits(run: Result, names: Sequence[str], column: Label) -> bool:
     """Say whether a run belongs to a column; one that does not have a setting of it, such as a length, fits all."""
     about = {name: run.about(name) for name in names if name != FIGURE}
     return all(

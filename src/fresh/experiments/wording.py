@@ -16,11 +16,11 @@ WHERE = "(Settings stand in a row, in [corpora.NAME] or in [settings] of the gri
 
 def for_grids(message: str) -> str:
     """Name settings as a grid file does, where a message names them as options; say where they stand."""
-    told = OPTION.sub(lambda found: as_setting(found[0], found[1], found[2] or ""), message)
+    told = OPTION.sub(lambda found: _as_setting(found[0], found[1], found[2] or ""), message)
     return message if told == message else f"{told} {WHERE}"
 
 
-def as_setting(whole: str, option: str, value: str) -> str:
+def _as_setting(whole: str, option: str, value: str) -> str:
     """Write an option as a setting, if it is one.
 
     :param whole: The option as it stands in the message, with what follows.

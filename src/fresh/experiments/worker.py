@@ -222,7 +222,7 @@ class Worker:
 
     def watch_run(self, cell: RunSpec, run: Run, key: str, digest: str) -> RunContext:
         """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
-        own = self.context(self.runs.of(key) / "partial", run, digest, reads_whole(cell, run))
+        own = self.context(self.runs.of(key) / "partial", run, digest, _reads_whole(cell, run))
         own = replace(own, over="nothing")  # the report follows at once
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.runs.shared(support_key(cell, run, digest)))
@@ -238,7 +238,7 @@ class Worker:
         return sum(self.runs.seconds(task.key) for task in tasks_of(cell, run, digest) if task.kind != "run")
 
 
-def reads_whole(cell: RunSpec, run: Run) -> bool:
+def _reads_whole(cell: RunSpec, run: Run) -> bool:
     """Say whether a run reads more than rationales, which are its own."""
     tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
     return cell.method not in ("random", "human") and (tags or not shares_scores(run))

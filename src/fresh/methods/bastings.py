@@ -27,54 +27,54 @@ def scheme(config: BastingsConfig) -> GateObjective:
     """Say how the gate learns."""
 
     def cost(model: JointModel, gated: GateOutputs) -> Tensor:
-        return through_gate(model, gated, config)
+        return _through_gate(model, gated, config)
 
     return GateObjective(
-        "bastings", "hardkuma", cost, RunningState(3, lambda moving, beyond: of_late(moving, beyond, config))
+        "bastings", "hardkuma", cost, RunningState(3, lambda moving, beyond: _of_late(moving, beyond, config))
     )
 
 
-def through_gate(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
+def _through_gate(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
     """Draw a number for each word, read the words above 0 by it, and compute the loss. Shape: (texts,)."""
     gate = HardKuma.of(gated.outputs)
     numbers = gate.draw(torch.rand_like(gate.a)) * gated.there
     kept = numbers > 0
     batch = gated.reduce(kept)
-    factors = model.reader.windows.fold_rows(by_piece(numbers, kept, batch)).unsqueeze(-1)
+    factors = model.reader.windows.fold_rows(_by_piece(numbers, kept, batch)).unsqueeze(-1)
     weighed = on_tensor(lambda output: output * factors.to(output.dtype))
     wrong = call_intercepted(
         lambda: cross_entropies(model.reader, batch, gated.answers), {model.reader.encoder.embeddings: weighed}
     )
     likely = (1 - gate.zero()) * gated.there  # (texts, words)
     beyond = likely.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
-    breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
-    return wrong + length_cost(model, gated, beyond, config) + config.lambda_2 * breaks
+    breaks = _expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
+    return wrong + _length_cost(model, gated, beyond, config) + config.lambda_2 * breaks
 
 
-def length_cost(model: JointModel, gated: GateOutputs, beyond: Tensor, config: BastingsConfig) -> Tensor:
+def _length_cost(model: JointModel, gated: GateOutputs, beyond: Tensor, config: BastingsConfig) -> Tensor:
     """Compute what the length costs each text: a multiplier, and, from both sides, a square. Shape: (texts,)."""
     if not config.two_sided:
         beyond = beyond.clamp(min=0)
     model.tally.add(beyond, gated.numbers >= 0)
-    cost = multiplier(model, config) * beyond
+    cost = _multiplier(model, config) * beyond
     return cost + config.lagrange_square / 2 * gated.mean(beyond) ** 2 if config.two_sided else cost
 
 
-def by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
+def _by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
     """Give each piece of the words that are kept the number of its word, and all other pieces 1."""
     order = torch.argsort((~kept).to(torch.int8), dim=1, stable=True)  # kept words first, in their order
     own = numbers.gather(1, order).gather(1, batch.word_of.clamp(min=0, max=numbers.shape[1] - 1))
     return torch.where(batch.word_of == NO_WORD, 1.0, own)
 
 
-def expected_changes(likely: Tensor, gated: GateOutputs) -> Tensor:
+def _expected_changes(likely: Tensor, gated: GateOutputs) -> Tensor:
     """Compute how probable it is that neighbours differ, over one less than there are words. Shape: (texts,)."""
     both = gated.there[:, 1:]
     apart = likely[:, 1:] * (1 - likely[:, :-1]) + likely[:, :-1] * (1 - likely[:, 1:])
     return (apart * both).sum(1) / (gated.n_words - 1).clamp(min=1)
 
 
-def multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
+def _multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
     """Say how much length costs now."""
     grown = model.moving[1].clone()
     if config.two_sided:
@@ -82,7 +82,7 @@ def multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
     return (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
 
 
-def of_late(moving: Tensor, beyond: Tensor, config: BastingsConfig) -> Tensor:
+def _of_late(moving: Tensor, beyond: Tensor, config: BastingsConfig) -> Tensor:
     """Take note of how much too long rationales were in a step: moving mean, growth of the multiplier, steps."""
     mean, grown, n_steps = moving
     mean = torch.where(n_steps > 0, config.lagrange_decay * mean + (1 - config.lagrange_decay) * beyond, beyond)

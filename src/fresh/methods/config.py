@@ -113,7 +113,7 @@ class CutConfig(NetworksConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class TaggerConfig:
+class _TaggerConfig:
     """Whether a network learns to choose words, and from what."""
 
     tagger: bool = False
@@ -153,7 +153,7 @@ class FreshConfig(CutConfig):
     """Parts into which the training documents are cut, so that the rationales of each come from networks that were
     trained without it; 1 for networks trained on all of them."""
     scoring: ScorerConfig = field(default_factory=ScorerConfig)
-    tagging: TaggerConfig = field(default_factory=TaggerConfig)
+    tagging: _TaggerConfig = field(default_factory=_TaggerConfig)
 
     def __post_init__(self) -> None:
         from fresh.attribution.registry import check_scorer_name

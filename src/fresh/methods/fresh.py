@@ -44,7 +44,7 @@ def train_and_mark(
     splits: Splits, config: FreshConfig, context: RunContext, scorer: ScorerFactory | None = None
 ) -> MethodResult:
     """Train as :func:`train` does, and also return which words were kept."""
-    [trained] = train_all(splits, [config], context, scorer)
+    [trained] = _train_all(splits, [config], context, scorer)
     return trained
 
 
@@ -53,10 +53,10 @@ def train_seeds(
 ) -> list[Rationalizer]:
     """Train once for each seed, side by side on a GPU; whole documents run through the frozen layers once for all."""
     configs = [config.with_seed(seed) for seed in seeds]
-    return [trained.model for trained in train_all(splits, configs, context or RunContext(), None)]
+    return [trained.model for trained in _train_all(splits, configs, context or RunContext(), None)]
 
 
-def train_all(
+def _train_all(
     splits: Splits, configs: Sequence[FreshConfig], context: RunContext, scorer: ScorerFactory | None
 ) -> list[MethodResult]:
     """Train for settings that differ in no more than the seed."""
@@ -75,7 +75,7 @@ def train_all(
     ]
     if configs[0].folds > 1:
         marked = [cross_fit(splits, *pair, context, scorer) for pair in zip(configs, marked, strict=True)]
-    return teach(splits, configs, marked, supports, context, scorer)
+    return _teach(splits, configs, marked, supports, context, scorer)
 
 
 def train_scored(splits: Splits, config: FreshConfig, scorer: Scorer, context: RunContext) -> MethodResult:
@@ -84,11 +84,11 @@ def train_scored(splits: Splits, config: FreshConfig, scorer: Scorer, context: R
         scored = score_and_cut(splits, config, scorer, context, None)
         scorer = train_tagger(splits, config, scored, context.named(SUPPORT))
     marked = score_and_cut(splits, config, scorer, context, None)
-    [trained] = teach(splits, [config], [marked], [None], context, None)
+    [trained] = _teach(splits, [config], [marked], [None], context, None)
     return trained
 
 
-def teach(
+def _teach(
     splits: Splits,
     configs: Sequence[FreshConfig],
     marked: Sequence[ScoredSplits],
@@ -97,23 +97,23 @@ def teach(
     scorer: ScorerFactory | None,
 ) -> list[MethodResult]:
     """Train predictors on rationales."""
-    lessons = [lesson_of(splits, *pair) for pair in zip(configs, marked, strict=True)]
+    lessons = [_lesson_of(splits, *pair) for pair in zip(configs, marked, strict=True)]
     classifiers = [config.classifier for config in configs]
     predictors = Predictor.train_many(lessons, classifiers, context.named("predictor"))
     asks = bool(splits.train[0].document.query)
     models = [
-        Rationalizer(item.extractor, predictor, described(config, scorer), asks, ratios=config.ratios)
+        Rationalizer(item.extractor, predictor, _described(config, scorer), asks, ratios=config.ratios)
         for item, predictor, config in zip(marked, predictors, configs, strict=True)
     ]
-    return [outcome_of(*each) for each in zip(models, marked, supports, strict=True)]
+    return [_outcome_of(*each) for each in zip(models, marked, supports, strict=True)]
 
 
-def outcome_of(model: Rationalizer, marked: ScoredSplits, support: SupportModel | None) -> MethodResult:
+def _outcome_of(model: Rationalizer, marked: ScoredSplits, support: SupportModel | None) -> MethodResult:
     """Put together what training made."""
     return MethodResult(model, lambda: marked.masks, lambda: marked.dev_masks, support)
 
 
-def lesson_of(splits: Splits, config: FreshConfig, marked: ScoredSplits) -> TrainingPairs:
+def _lesson_of(splits: Splits, config: FreshConfig, marked: ScoredSplits) -> TrainingPairs:
     """Cut train and dev to rationales, of one length or of many."""
     if config.ratios is not None:
         return pairs_of_many_lengths(
@@ -122,7 +122,7 @@ def lesson_of(splits: Splits, config: FreshConfig, marked: ScoredSplits) -> Trai
     return TrainingPairs(cut_examples(splits.train, marked.masks), cut_examples(splits.dev, marked.dev_masks))
 
 
-def described(config: FreshConfig, scorer: ScorerFactory | None) -> dict[str, Any]:
+def _described(config: FreshConfig, scorer: ScorerFactory | None) -> dict[str, Any]:
     """Write settings down, with a scorer of one's own by its name."""
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {**settings_record(config, "fresh"), **own}
@@ -136,12 +136,12 @@ def name_of_factory(scorer: ScorerFactory) -> str:
 def check_ready(config: FreshConfig) -> None:
     """Find out before any training whether the scorer will be able to work afterwards."""
     if config.scorer in ("attention", "attention_gradient", "attention_shift") and config.network.long != "chunk":
-        check_layer(config.network.encoder, -1 if config.scoring.layer == "all" else config.scoring.layer)
+        _check_layer(config.network.encoder, -1 if config.scoring.layer == "all" else config.scoring.layer)
     if config.scorer in ("lime", "kernel_shap"):
         optional_import("captum.attr", "captum", f"The scorer {config.scorer}")
 
 
 @functools.cache
-def check_layer(encoder: str, layer: int) -> None:
+def _check_layer(encoder: str, layer: int) -> None:
     """Refuse a layer that an encoder has not, and an encoder whose layers cannot be told apart."""
     load_encoder(encoder).below(layer)

@@ -47,7 +47,7 @@ class JointModel(nn.Module):
         self.reader = reader
         self.moving: Tensor
         self.register_buffer("moving", torch.zeros(account.n_numbers, device=gate.device))
-        self.tally = RunningMean(lambda now: follow(self.moving, account, now), gate.device)
+        self.tally = RunningMean(lambda now: _follow(self.moving, account, now), gate.device)
 
     def train(self, mode: bool = True) -> Self:
         """Switch dropout on or off in both."""
@@ -98,7 +98,7 @@ class RunningState:
     """Says what they are after a step: the numbers before it, and the mean over its texts of what is tallied."""
 
 
-def follow(moving: Tensor, account: RunningState, now: Tensor) -> None:
+def _follow(moving: Tensor, account: RunningState, now: Tensor) -> None:
     """Bring the numbers up to date."""
     moving.copy_(account.step(moving.clone(), now))
 
@@ -143,7 +143,7 @@ def learn_joint(
     job = TrainingJob(
         model,
         table.lengths,
-        make_loss(model, reading, splits, config, scheme.cost),
+        _make_loss(model, reading, splits, config, scheme.cost),
         trial.anew,
         config.train,
         context.named(scheme.name),
@@ -163,8 +163,8 @@ def finished(
     """Put the model together, see which words it keeps, and whether its gate says anything."""
     documents, dev_documents = ([example.document for example in part] for part in (splits.train, splits.dev))
     with inference_precision(model.gate, config.train):
-        share = kept_share(model.gate, dev_documents)
-    note = collapse(share, config.one_ratio)
+        share = _kept_share(model.gate, dev_documents)
+    note = _collapse(share, config.one_ratio)
     if note is not None:
         context.note(note)
     asks = bool(splits.train[0].document.query)
@@ -173,7 +173,7 @@ def finished(
     return MethodResult(made, masks, dev_masks, kept_by_gate=share)
 
 
-def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
+def _kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
     """Compute which share of the words that a gate reads it is likely to keep, before it is cut to its length."""
     table = gate.words([text_of(document) for document in documents])
     likely: list[float] = []
@@ -187,7 +187,7 @@ def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
     return sum(likely) / max(1, int(table.n_read.sum()))
 
 
-def collapse(share: float, ratio: float) -> str | None:
+def _collapse(share: float, ratio: float) -> str | None:
     """Say so if a gate keeps next to nothing, or all, before it is cut to its length."""
     if NOTHING * ratio <= share <= max(EVERYTHING, ratio):
         return None
@@ -198,14 +198,14 @@ def collapse(share: float, ratio: float) -> str | None:
     )
 
 
-def make_loss(model: JointModel, reading: CachedInputs, splits: Splits, config: GateConfig, cost: Cost) -> Loss:
+def _make_loss(model: JointModel, reading: CachedInputs, splits: Splits, config: GateConfig, cost: Cost) -> Loss:
     """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
     gate, reader, device = model.gate, model.reader, model.gate.device
     half = uses_bf16(config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
     texts = [text_of(example.document) for example in splits.train]
     encode = None if reader.windows.size is None else reader.words.reduced(texts)
-    people = supervision(splits, config, gate)
+    people = _supervision(splits, config, gate)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         chosen = numbers.clamp(min=0)
@@ -213,7 +213,7 @@ def make_loss(model: JointModel, reading: CachedInputs, splits: Splits, config: 
 
         def reduce(kept: Tensor) -> Batch:
             if encode is None:
-                return without(reading.pieces.batch(there, width, dense), kept, reader.words)
+                return _without(reading.pieces.batch(there, width, dense), kept, reader.words)
             table = encode(there.cpu().numpy(), kept.cpu().numpy())
             return Gather(table, device, reader.padding)(np.arange(len(table)))
 
@@ -227,7 +227,7 @@ def make_loss(model: JointModel, reading: CachedInputs, splits: Splits, config: 
     return loss
 
 
-def without(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
+def _without(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
     """Take the words out of texts that are not kept, and close the gaps.
 
     :param kept: One flag a word. Shape: (texts, words).
@@ -251,7 +251,7 @@ def without(batch: Batch, kept: Tensor, words: WordTokenizer) -> Batch:
     return Batch(positions, mask.long(), False, owners, ids, types)
 
 
-def supervision(
+def _supervision(
     splits: Splits, config: GateConfig, gate: TokenClassifier
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor] | None:
     """Make the loss of a gate against people's rationales, where there are any to learn from."""

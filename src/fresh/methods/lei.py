@@ -35,7 +35,7 @@ def scheme(config: LeiConfig) -> GateObjective:
         found = [draw(model, gated, config) for _ in range(config.draws)]
         return torch.stack(found).mean(0)
 
-    return GateObjective("lei", "words", cost, RunningState(2, of_late))
+    return GateObjective("lei", "words", cost, RunningState(2, _of_late))
 
 
 def draw(model: JointModel, gated: GateOutputs, config: LeiConfig) -> Tensor:
@@ -45,26 +45,26 @@ def draw(model: JointModel, gated: GateOutputs, config: LeiConfig) -> Tensor:
     wrong = cross_entropies(model.reader, gated.reduce(kept), gated.answers)
     unlikely = functional.binary_cross_entropy_with_logits(logits, kept.float(), reduction="none")
     likely = -(unlikely * gated.there).sum(1)
-    costs = wrong.detach() + regulariser(kept.float(), gated.n_words, config)
+    costs = wrong.detach() + _regulariser(kept.float(), gated.n_words, config)
     model.tally.add(costs, gated.numbers >= 0)
-    usual = expected(model, gated.mean(costs)) if config.reward_baseline else 0.0
+    usual = _expected(model, gated.mean(costs)) if config.reward_baseline else 0.0
     return wrong + (costs - usual) * likely
 
 
-def regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
+def _regulariser(kept: Tensor, n_words: Tensor, config: LeiConfig) -> Tensor:
     """Compute what a draw costs beside its errors: words beyond the ratio, and breaks. Shape: (texts,)."""
     share = (kept * word_mask(n_words, kept.shape[1])).sum(1) / n_words.clamp(min=1)
     beyond = (share - config.one_ratio).clamp(min=0)
     return config.lambda_1 * beyond + config.lambda_2 * changes(kept, n_words)
 
 
-def expected(model: JointModel, cost: Tensor) -> Tensor:
+def _expected(model: JointModel, cost: Tensor) -> Tensor:
     """Say what a draw has cost of late, or, in the first step, what it costs now."""
     mean, n_steps = model.moving
     return torch.where(n_steps > 0, mean, cost)
 
 
-def of_late(moving: Tensor, cost: Tensor) -> Tensor:
+def _of_late(moving: Tensor, cost: Tensor) -> Tensor:
     """Take note of what draws cost in a step: a moving mean, and how many steps there were."""
     mean, n_steps = moving
     before = torch.where(n_steps > 0, mean, cost)

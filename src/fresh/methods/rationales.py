@@ -49,11 +49,11 @@ def extract_training_rationales(
     splits: Splits, config: FreshConfig, support: SupportModel | None, context: RunContext, scorer: ScorerFactory | None
 ) -> ScoredSplits:
     """Score words and cut the scores."""
-    chosen = make_chooser(splits, config, support, context, scorer)
+    chosen = _make_chooser(splits, config, support, context, scorer)
     return score_and_cut(splits, config, chosen, context, None if config.tagging.tags else support)
 
 
-def make_chooser(
+def _make_chooser(
     splits: Splits,
     config: FreshConfig,
     support: SupportModel | None,
@@ -99,7 +99,7 @@ def train_tagger(
     usable = np.array([number for number, mask in enumerate(wanted) if mask is not None], dtype=np.int64)
     chosen = usable if only is None else np.intersect1d(usable, only)
     if not len(chosen):
-        raise too_few(config)
+        raise _too_few(config)
     return Tagger.train(
         [
             (example.document, Mask.from_spans([], len(example.document.words)) if mask is None else mask)
@@ -152,21 +152,21 @@ def cross_fit(
     for fold, part in enumerate(cut_in_parts(splits.train, config.folds, config.train.seed)):
         rest = np.setdiff1d(np.arange(len(scores)), part)
         if not len(rest) or len({splits.train[number].label for number in rest.tolist()}) < len(splits.labels):
-            raise too_few(config)
+            raise _too_few(config)
         others = context.named(f"{SUPPORT}, fold {fold + 1} of {config.folds}")
-        found = score_part(splits, config, others, scorer, part, rest)
+        found = _score_part(splits, config, others, scorer, part, rest)
         for number, saliency in zip(part.tolist(), found, strict=True):
             scores[number] = saliency
     discretizer = learned(config.make_discretizer(), scores)
     return replace(marked, extractor=replace(marked.extractor, discretizer=discretizer), scores=scores)
 
 
-def too_few(config: FreshConfig) -> DataError:
+def _too_few(config: FreshConfig) -> DataError:
     """Say that folds are too small."""
     return DataError(f"folds={config.folds} leaves too few documents to train on. Choose fewer folds.")
 
 
-def score_part(
+def _score_part(
     splits: Splits,
     config: FreshConfig,
     context: RunContext,
@@ -175,12 +175,12 @@ def score_part(
     rest: IntArray,
 ) -> list[Saliency]:
     """Train networks on the rest of the training documents, and score a part of them."""
-    support = train_support(splits, config, context, scorer, rest)
-    asked = make_chooser(splits, config, support, context, scorer, rest)
+    support = _train_support(splits, config, context, scorer, rest)
+    asked = _make_chooser(splits, config, support, context, scorer, rest)
     return score_all(asked, [splits.train[number] for number in part.tolist()], context.progress, "scores of the fold")
 
 
-def train_support(
+def _train_support(
     splits: Splits, config: FreshConfig, context: RunContext, scorer: ScorerFactory | None, only: IntArray
 ) -> SupportModel | None:
     """Train a support model, if one is asked, on some of the training documents."""
@@ -238,14 +238,14 @@ def score_all(scorer: Scorer, examples: Sequence[Example], progress: Progress, n
         def tell_more(n_more: int) -> None:
             tell(min(n_told + n_more, len(saliencies) + AT_ONCE, len(documents)))  # a scorer may ask twice about one
 
-        with_callback: Scorer = told_by(scorer, tell_more)
+        with_callback: Scorer = _told_by(scorer, tell_more)
         for start in range(0, len(documents), AT_ONCE):
             saliencies += score_validated(with_callback, documents[start : start + AT_ONCE])
             tell(len(saliencies))
     return process_group().join(saliencies)
 
 
-def told_by(scorer: Any, tell_more: Callable[[int], None]) -> Any:
+def _told_by(scorer: Any, tell_more: Callable[[int], None]) -> Any:
     """Have a scorer tell how far it has come, if it asks a support model as those that come along do."""
     asks = is_dataclass(scorer) and isinstance(getattr(scorer, "support", None), SupportModel)
     return replace(scorer, support=scorer.support.with_callback(tell_more)) if asks else scorer

@@ -20,20 +20,20 @@ from fresh.training.loop import RunContext
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class _Method:
     """A way to train."""
 
     config: type[NetworksConfig]
     train: Callable[[Splits, Any, RunContext], MethodResult]
 
 
-METHODS: dict[str, Method] = {
-    "fresh": Method(CONFIGS["fresh"], fresh.train_and_mark),
-    "lei": Method(CONFIGS["lei"], lei.train),
-    "bastings": Method(CONFIGS["bastings"], bastings.train),
-    "full_text": Method(CONFIGS["full_text"], full_text.train),
-    "random": Method(CONFIGS["random"], random.train),
-    "human": Method(CONFIGS["human"], human.train),
+METHODS: dict[str, _Method] = {
+    "fresh": _Method(CONFIGS["fresh"], fresh.train_and_mark),
+    "lei": _Method(CONFIGS["lei"], lei.train),
+    "bastings": _Method(CONFIGS["bastings"], bastings.train),
+    "full_text": _Method(CONFIGS["full_text"], full_text.train),
+    "random": _Method(CONFIGS["random"], random.train),
+    "human": _Method(CONFIGS["human"], human.train),
 }
 
 
@@ -43,7 +43,7 @@ NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("
 """Settings that have an effect only where another one has one of some values."""
 
 
-def find_method(name: str) -> Method:
+def find_method(name: str) -> _Method:
     """Find a method by its name."""
     if name not in METHODS:
         raise ConfigError(suggest(name, "a method", METHODS))
@@ -85,10 +85,10 @@ def split_settings(
                 if owners
                 else suggest_setting(key, known)
             )
-    return own, rest, [*problems, *without_effect(own, config)]
+    return own, rest, [*problems, *_without_effect(own, config)]
 
 
-def without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iterator[str]:
+def _without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iterator[str]:
     """Name the settings that the chosen scorer or discretizer does not ask for, and those that do."""
     given = {key.rpartition(".")[2]: value for key, value in own.items()}
     usual = {setting.name: setting.default for setting in settings_of(config)}

@@ -67,17 +67,17 @@ def pairs_of_many_lengths(
     pairs: list[tuple[Rationale, str]] = []
     for _ in range(N_VERSIONS):
         drawn = generator.integers(N_LENGTHS, size=len(examples))
-        pairs += cut_examples(examples, select_various(scores, [lengths[place] for place in drawn.tolist()], config))
+        pairs += cut_examples(examples, _select_various(scores, [lengths[place] for place in drawn.tolist()], config))
     dev_examples, dev_scores = dev
     dev_pairs = [
         pair
         for ratio in ratios.spread(N_DEV_LENGTHS)
-        for pair in cut_examples(dev_examples, select_various(dev_scores, [ratio] * len(dev_scores), config))
+        for pair in cut_examples(dev_examples, _select_various(dev_scores, [ratio] * len(dev_scores), config))
     ]
     return TrainingPairs(pairs, dev_pairs, N_VERSIONS)
 
 
-def select_various(scores: Sequence[Saliency], ratios: Sequence[float], config: CutConfig) -> list[Mask]:
+def _select_various(scores: Sequence[Saliency], ratios: Sequence[float], config: CutConfig) -> list[Mask]:
     """Cut the scores of each document at a ratio of its own."""
     masks: dict[int, Mask] = {}
     for ratio in sorted(set(ratios)):

@@ -121,11 +121,11 @@ def macro_f1_interval(
     :param n_classes: The mean is taken over the classes below this number; others count only against them.
     :param texts: Number of the text of each instance, where several have one text; then whole texts are drawn.
     """
-    measured, drawn = count_draws(gold, predicted, n_classes, n_resamples, seed, texts)
+    measured, drawn = _count_draws(gold, predicted, n_classes, n_resamples, seed, texts)
     return interval(float(measured.macro_f1[0]), np.concatenate([one.macro_f1 for one in drawn]))
 
 
-class ClassIntervals(NamedTuple):
+class _ClassIntervals(NamedTuple):
     """How far the scores of one class may be off."""
 
     precision: Interval
@@ -140,21 +140,21 @@ def class_intervals(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
     texts: ArrayLike | None = None,
-) -> list[ClassIntervals]:
+) -> list[_ClassIntervals]:
     """Compute the intervals of precision, recall and F1 of each class, from numbered labels.
 
     :param n_classes: Only classes below this number are scored.
     :param texts: Number of the text of each instance, where several have one text; then whole texts are drawn.
     """
-    measured, drawn = count_draws(gold, predicted, n_classes, n_resamples, seed, texts)
+    measured, drawn = _count_draws(gold, predicted, n_classes, n_resamples, seed, texts)
     columns = [
         intervals(getattr(measured, name)[0], np.concatenate([getattr(block, name) for block in drawn]))
-        for name in ClassIntervals._fields
+        for name in _ClassIntervals._fields
     ]
-    return [ClassIntervals(*scores) for scores in zip(*columns, strict=True)]
+    return [_ClassIntervals(*scores) for scores in zip(*columns, strict=True)]
 
 
-def count_draws(
+def _count_draws(
     gold: ArrayLike, predicted: ArrayLike, n_classes: int, n_resamples: int, seed: int, texts: ArrayLike | None
 ) -> tuple[ClassCounts, list[ClassCounts]]:
     """Count what the scores of classes are made of, as measured and in all resamples."""

@@ -50,7 +50,7 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class _Calibration:
     """How far claimed probabilities are from the share of right answers."""
 
     error: float
@@ -61,7 +61,7 @@ class Calibration:
 
 def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
     """Share of the examples that were given their gold label."""
-    check_pairs(gold, predicted)
+    _check_pairs(gold, predicted)
     return sum(right == answer for right, answer in zip(gold, predicted, strict=True)) / len(gold)
 
 
@@ -75,14 +75,14 @@ def macro_f1(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str
 
 def class_scores(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> list[ClassScore]:
     """Score each class by itself, in the order of the labels."""
-    check_pairs(gold, predicted)
-    check_label_set(labels)
+    _check_pairs(gold, predicted)
+    _check_label_set(labels)
     support, answers = Counter(gold), Counter(predicted)
     found = Counter(right for right, answer in zip(gold, predicted, strict=True) if right == answer)
-    return [class_score(label, found[label], support[label], answers[label]) for label in labels]
+    return [_class_score(label, found[label], support[label], answers[label]) for label in labels]
 
 
-def class_score(label: str, n_found: int, n_gold: int, n_predicted: int) -> ClassScore:
+def _class_score(label: str, n_found: int, n_gold: int, n_predicted: int) -> ClassScore:
     """Score one class from its counts."""
     return ClassScore(
         label=label,
@@ -95,8 +95,8 @@ def class_score(label: str, n_found: int, n_gold: int, n_predicted: int) -> Clas
 
 def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> NDArray[np.int64]:
     """Count how often each class was answered by each. Shape: (gold labels, predicted labels), in the given order."""
-    check_pairs(gold, predicted)
-    check_label_set(labels)
+    _check_pairs(gold, predicted)
+    _check_label_set(labels)
     places = {label: place for place, label in enumerate(labels)}
     unknown = sorted({*gold, *predicted} - places.keys())
     if unknown:
@@ -109,7 +109,7 @@ def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[st
     return table
 
 
-def calibration(gold: Sequence[str], predictions: Sequence[Prediction], n_bins: int = N_BINS) -> Calibration:
+def calibration(gold: Sequence[str], predictions: Sequence[Prediction], n_bins: int = N_BINS) -> _Calibration:
     """Compare the probability of each answer with how often such answers are right.
 
     Expected calibration error over bins of equal width (Guo et al., 2017).
@@ -122,7 +122,7 @@ def calibration(gold: Sequence[str], predictions: Sequence[Prediction], n_bins: 
         n_here = int(here.sum())
         claimed, reached = (float(part[here].mean()) if n_here else None for part in (confidences, right))
         bins.append(Bin(low, high, n_here, claimed, reached))
-    return Calibration(calibration_error(places, confidences - right), tuple(bins))
+    return _Calibration(calibration_error(places, confidences - right), tuple(bins))
 
 
 def binned(
@@ -130,8 +130,8 @@ def binned(
 ) -> tuple[NDArray[np.int64], Floats, NDArray[np.bool_]]:
     """Say of each answer in which bin it is, how sure it was, and whether it is right."""
     answers = [prediction.label for prediction in predictions]
-    check_pairs(gold, answers)
-    check_probabilities(predictions)
+    _check_pairs(gold, answers)
+    _check_probabilities(predictions)
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
     confidences = np.array([prediction.probability for prediction in predictions])
@@ -148,7 +148,7 @@ def calibration_error(places: NDArray[np.int64], gaps: Floats) -> float:
     return float(np.abs(np.bincount(places, weights=gaps)).sum() / len(gaps))
 
 
-def brier_score(gold: Sequence[str], predictions: Sequence[Prediction]) -> float:
+def _brier_score(gold: Sequence[str], predictions: Sequence[Prediction]) -> float:
     """Mean squared distance between probabilities and the gold label: 0 is best, 2 is worst (Brier, 1950)."""
     return float(brier_scores(gold, predictions).mean())
 
@@ -160,8 +160,8 @@ def brier_scores(gold: Sequence[str], predictions: Sequence[Prediction]) -> Floa
 
     :return: One value an example. Shape: (examples,).
     """
-    check_pairs(gold, [prediction.label for prediction in predictions])
-    check_probabilities(predictions)
+    _check_pairs(gold, [prediction.label for prediction in predictions])
+    _check_probabilities(predictions)
     scores: list[float] = []
     for label, prediction in zip(gold, predictions, strict=True):
         probabilities = {label: 0.0, **prediction.probabilities}
@@ -169,7 +169,7 @@ def brier_scores(gold: Sequence[str], predictions: Sequence[Prediction]) -> Floa
     return np.array(scores)
 
 
-def check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:
+def _check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:
     """Refuse labels that cannot be compared one by one."""
     if len(gold) != len(predicted):
         raise ValueError(f"There are {len(gold)} gold labels but {len(predicted)} predicted ones. Give one each.")
@@ -177,7 +177,7 @@ def check_pairs(gold: Sequence[str], predicted: Sequence[str]) -> None:
         raise ValueError("There are no labels to score. Give at least one example.")
 
 
-def check_label_set(labels: Sequence[str]) -> None:
+def _check_label_set(labels: Sequence[str]) -> None:
     """Refuse classes over which there is no mean."""
     if not len(labels):
         raise ValueError("There are no classes to score. Give the labels of the corpus.")
@@ -186,7 +186,7 @@ def check_label_set(labels: Sequence[str]) -> None:
         raise ValueError(f"Each class counts once, but these labels come twice: {', '.join(twice)}.")
 
 
-def check_probabilities(predictions: Sequence[Prediction]) -> None:
+def _check_probabilities(predictions: Sequence[Prediction]) -> None:
     """Refuse what is no probability."""
     for number, prediction in enumerate(predictions):
         for label, share in prediction.probabilities.items():

@@ -39,7 +39,7 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Faithfulness:
+class _Faithfulness:
     """How much less probable the answer to the full text becomes, by document."""
 
     sufficiency: Floats
@@ -59,30 +59,30 @@ class Faithfulness:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aopc:
+class _Aopc:
     """Faithfulness at several lengths of rationales: the area over the perturbation curve."""
 
-    at: Mapping[float, Faithfulness]
+    at: Mapping[float, _Faithfulness]
     """Faithfulness by ratio, shortest first."""
 
     @property
-    def overall(self) -> Faithfulness:
+    def overall(self) -> _Faithfulness:
         """Mean over the lengths, by document.
 
         The mean is plain, as in ERASER's scorer; its paper writes a sum that has one term more, that of no words.
         """
         each = list(self.at.values())
-        return Faithfulness(
+        return _Faithfulness(
             np.mean([one.sufficiency for one in each], axis=0), np.mean([one.comprehensiveness for one in each], axis=0)
         )
 
 
-def faithfulness(readings: Readings) -> Faithfulness:
+def _faithfulness(readings: Readings) -> _Faithfulness:
     """Measure sufficiency and comprehensiveness at one length."""
-    return Faithfulness(drops(readings.full, readings.rationales), drops(readings.full, readings.complements))
+    return _Faithfulness(drops(readings.full, readings.rationales), drops(readings.full, readings.complements))
 
 
-def aopc(by_ratio: Mapping[float, Readings]) -> Aopc:
+def aopc(by_ratio: Mapping[float, Readings]) -> _Aopc:
     """Measure sufficiency and comprehensiveness at several lengths.
 
     :param by_ratio: Readings of the same documents, by the share of the words that a rationale has.
@@ -93,15 +93,17 @@ def aopc(by_ratio: Mapping[float, Readings]) -> Aopc:
     if len(set(sizes.values())) > 1:
         counts = ", ".join(f"{size} at {ratio:g}" for ratio, size in sizes.items())
         raise ValueError(f"Each ratio needs the same documents, but there are {counts}.")
-    return Aopc({ratio: faithfulness(by_ratio[ratio]) for ratio in sorted(by_ratio)})
+    return _Aopc({ratio: _faithfulness(by_ratio[ratio]) for ratio in sorted(by_ratio)})
 
 
 def drops(full: Sequence[Prediction], other: Sequence[Prediction]) -> Floats:
     """Subtract the probabilities of the full texts' labels in another reading. Shape: (documents,)."""
-    return np.array([answer.probability - lookup(read, answer.label) for answer, read in zip(full, other, strict=True)])
+    return np.array(
+        [answer.probability - _lookup(read, answer.label) for answer, read in zip(full, other, strict=True)]
+    )
 
 
-def lookup(prediction: Prediction, label: str) -> float:
+def _lookup(prediction: Prediction, label: str) -> float:
     """Find how probable a label is."""
     if label not in prediction.probabilities:
         raise ValueError(

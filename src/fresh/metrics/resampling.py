@@ -37,14 +37,14 @@ def draw_rows(n_instances: int, n_resamples: int, seed: int, texts: ArrayLike | 
     :param texts: Number of the text of each instance; each instance is a text of its own if not given.
     """
     given = shared(texts, n_instances)
-    members = Members.of(np.arange(n_instances) if given is None else given)
+    members = _Members.of(np.arange(n_instances) if given is None else given)
     generator = np.random.default_rng(seed)
     for _ in range(n_resamples):
         yield members.take(generator.integers(len(members.sizes), size=len(members.sizes)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Members:
+class _Members:
     """The instances of each text."""
 
     rows: Numbers
@@ -53,7 +53,7 @@ class Members:
     """Instances of each text. Shape: (texts,)."""
 
     @classmethod
-    def of(cls, texts: Numbers) -> "Members":
+    def of(cls, texts: Numbers) -> "_Members":
         """Sort instances by their texts."""
         return cls(np.argsort(texts, kind="stable"), np.unique(texts, return_counts=True)[1])
 

@@ -72,33 +72,33 @@ def compare_accuracy(
         right[0] / len(wanted),
         right[1] / len(wanted),
         interval((right[0] - right[1]) / len(wanted), np.concatenate(draws)),
-        swap_test(is_main.astype(np.int64), kinds.counts),
+        _swap_test(is_main.astype(np.int64), kinds.counts),
         exact=True,
         n_discordant=int(kinds.counts[is_main != 0].sum()),
         by_text=shared(texts, len(wanted)) is not None,
     )
 
 
-def swap_test(is_main: Numbers, counts: Numbers) -> float:
+def _swap_test(is_main: Numbers, counts: Numbers) -> float:
     """Compute how often swapping whole texts at random leaves one model as far ahead, in either direction.
 
     :param leads: Documents by which the first model is ahead in a text of each kind.
     :param counts: Texts of each kind.
     """
     if (np.abs(is_main) <= 1).all():
-        return sign_test(*(int(counts[is_main == sign].sum()) for sign in (1, -1)))
+        return _sign_test(*(int(counts[is_main == sign].sum()) for sign in (1, -1)))
     chances = np.ones(1)  # of each lead, from the lowest there can be to the highest
     for size in np.unique(np.abs(is_main[is_main != 0])).tolist():
         n_texts = int(counts[np.abs(is_main) == size].sum())
         steps = np.zeros(2 * size * n_texts + 1)
-        steps[:: 2 * size] = halves(n_texts)
+        steps[:: 2 * size] = _halves(n_texts)
         chances = np.convolve(chances, steps)
     highest = len(chances) // 2
     as_large = np.abs(np.arange(-highest, highest + 1)) >= abs(int(is_main @ counts))
     return min(1.0, float(chances[as_large].sum()))
 
 
-def sign_test(n_first: int, n_second: int) -> float:
+def _sign_test(n_first: int, n_second: int) -> float:
     """Compute how probable so uneven a division is when each document falls to either side by the toss of a coin."""
     total = n_first + n_second
     tail, ways = 0, 1  # ways to choose so many documents, each from the one before: thousands take no time
@@ -125,7 +125,7 @@ def compare_macro_f1(
     check_classes(n_classes)
     wanted, one, two = check_numbered(gold, first, second)
     check_sizes(len(wanted), n_resamples)
-    swaps = Swaps.of(Kinds.of(wanted, one, two, texts=texts), n_classes)
+    swaps = _Swaps.of(Kinds.of(wanted, one, two, texts=texts), n_classes)
     figures = swaps.figures(swaps.counts[None])
     drawn = [swaps.figures(block) for block in resampled(swaps.counts, n_resamples, seed)]
     return Comparison(
@@ -140,14 +140,14 @@ def compare_macro_f1(
     )
 
 
-def halves(n: int) -> Values:
+def _halves(n: int) -> Values:
     """Compute how probable each number of heads is in n throws of a coin."""
     logs = np.array([math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in range(n + 1)])
     return np.asarray(np.exp(logs - n * math.log(2)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Swaps:
+class _Swaps:
     """What the difference in macro-F1 becomes when the answers of two models are swapped on some texts.
 
     Texts with the same gold labels and the same answers are alike: only how many of them are swapped matters.
@@ -163,7 +163,7 @@ class Swaps:
     """Which kinds a swap changes."""
 
     @classmethod
-    def of(cls, kinds: Kinds, n_classes: int) -> "Swaps":
+    def of(cls, kinds: Kinds, n_classes: int) -> "_Swaps":
         """Count for both models, from gold label, first and second answer."""
         differ = np.bincount(kinds.kind, weights=kinds.cells[:, 1] != kinds.cells[:, 2]) > 0
         first, second = (kinds.count_classes(n_classes, answer) for answer in (1, 2))
@@ -178,7 +178,7 @@ class Swaps:
         """Try all outcomes, each with its probability."""
         counts = self.counts[self.discordant]
         outcomes = np.array(list(product(*(range(int(count) + 1) for count in counts))), dtype=np.int64)
-        chances = [halves(n) for n in map(int, counts)]
+        chances = [_halves(n) for n in map(int, counts)]
         weights = np.ones(len(outcomes))
         for place, chance in enumerate(chances):
             weights *= chance[outcomes[:, place]]
@@ -231,7 +231,7 @@ class Welch:
 
 def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
     """Compare a figure over the seeds of one model with that over the seeds of another."""
-    one, two = (check_figures(figures) for figures in (first, second))
+    one, two = (_check_figures(figures) for figures in (first, second))
     difference = float(one.mean() - two.mean())
     if min(len(one), len(two)) < 2:
         note = f"there are {len(one)} and {len(two)} seeds, and one seed does not show how much chance does. Train two."
@@ -247,7 +247,7 @@ def welch(first: Iterable[float], second: Iterable[float]) -> Welch:
     return Welch(difference, t, float(degrees), float(2 * special.stdtr(degrees, -abs(t))))
 
 
-def check_figures(figures: Iterable[float]) -> Values:
+def _check_figures(figures: Iterable[float]) -> Values:
     """Refuse figures over which there is no mean."""
     row = np.array(list(figures), dtype=np.float64)
     if not len(row):
@@ -258,7 +258,7 @@ def check_figures(figures: Iterable[float]) -> Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Adjusted:
+class _Adjusted:
     """The p of one of several comparisons, before and after the correction for their number."""
 
     name: str
@@ -268,7 +268,7 @@ class Adjusted:
     correction: str = "Holm"
 
 
-def holm(comparisons: Mapping[str, float]) -> list[Adjusted]:
+def holm(comparisons: Mapping[str, float]) -> list[_Adjusted]:
     """Correct p values for the number of comparisons, as Holm (1979) does.
 
     The smallest p is multiplied by the number of comparisons, the next by one less, and so on; none falls below the one
@@ -284,4 +284,4 @@ def holm(comparisons: Mapping[str, float]) -> list[Adjusted]:
     for place, name in enumerate(sorted(comparisons, key=lambda name: comparisons[name])):
         least = max(least, min(1.0, (len(comparisons) - place) * comparisons[name]))
         adjusted[name] = least
-    return [Adjusted(name, p, adjusted[name], len(comparisons)) for name, p in comparisons.items()]
+    return [_Adjusted(name, p, adjusted[name], len(comparisons)) for name, p in comparisons.items()]

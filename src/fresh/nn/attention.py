@@ -21,7 +21,7 @@ from fresh.nn.tokenizer import positions_of
 Rows = Literal["start", "all"]
 
 
-class Projection(NamedTuple):
+class _Projection(NamedTuple):
     """What makes queries, keys or values of all heads. Shapes: (heads * size, width) and (heads * size,)."""
 
     weight: Tensor
@@ -91,15 +91,15 @@ class OpenLayer:
             context = context + weights.sum(-1) * value.bias.view(-1, self.size)
         return context.flatten(1).unsqueeze(1)
 
-    def by_head(self, projection: Projection, seen: Tensor) -> Tensor:
+    def by_head(self, projection: _Projection, seen: Tensor) -> Tensor:
         """Project and take heads apart. Shape: (batch, heads, rows, size)."""
         return functional.linear(seen, *projection).view(*seen.shape[:2], -1, self.size).transpose(1, 2)
 
-    def projections(self) -> tuple[Projection, ...]:
+    def projections(self) -> tuple[_Projection, ...]:
         """Take what makes queries, keys and values."""
         attention = self.attention
         found = (getattr(attention, name) for name in self.linears)
-        return tuple(Projection(linear.weight, linear.bias) for linear in found)
+        return tuple(_Projection(linear.weight, linear.bias) for linear in found)
 
     def enter(self, hidden: Tensor) -> Tensor:
         """Do what comes before attention."""
@@ -120,7 +120,7 @@ class OpenLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenDistilBert(OpenLayer):
+class _OpenDistilBert(OpenLayer):
     """DistilBERT's layer: BERT's, with other names."""
 
     place = "attention"
@@ -133,7 +133,7 @@ class OpenDistilBert(OpenLayer):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenMPNet(OpenLayer):
+class _OpenMPNet(OpenLayer):
     """MPNet's layer: BERT's, and all layers share what distances between pieces add to scores."""
 
     place = "attention.attn"
@@ -142,7 +142,7 @@ class OpenMPNet(OpenLayer):
     def placed(self, scores: Tensor) -> Tensor:
         """Add what the distance between row and piece is worth."""
         shared = self.body.encoder
-        bucket = shared.relative_position_bucket(distances(scores))
+        bucket = shared.relative_position_bucket(_distances(scores))
         return scores + shared.relative_attention_bias(bucket).permute(2, 0, 1)  # type: ignore[no-any-return]
 
     def drop(self, weights: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ class OpenMPNet(OpenLayer):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenModernBert(OpenLayer):
+class _OpenModernBert(OpenLayer):
     """ModernBERT's layer: norms come first, positions turn queries and keys, local layers see a window."""
 
     place = "attn"
@@ -168,11 +168,11 @@ class OpenModernBert(OpenLayer):
         """How far a piece sees; None without limit."""
         return int(self.body.config.sliding_window) if self.layer.attention_type == "sliding_attention" else None
 
-    def projections(self) -> tuple[Projection, ...]:
+    def projections(self) -> tuple[_Projection, ...]:
         """Take what makes queries, keys and values out of the one matrix that makes them all."""
         fused = self.attention.Wqkv
         biases = (None,) * 3 if fused.bias is None else fused.bias.chunk(3)
-        return tuple(map(Projection, fused.weight.chunk(3), biases))
+        return tuple(map(_Projection, fused.weight.chunk(3), biases))
 
     def enter(self, hidden: Tensor) -> Tensor:
         """Do what comes before attention."""
@@ -182,14 +182,14 @@ class OpenModernBert(OpenLayer):
         """Compare the rows with all pieces; each key is turned by its own position, so all are needed."""
         query, key, _ = self.projections()
         cos, sin = self.body.rotary_emb(seen, positions, self.layer.attention_type)  # (batch, pieces, size)
-        with_target = turned(self.by_head(query, first(seen, rows)), first(cos, rows), first(sin, rows))
-        return with_target @ turned(self.by_head(key, seen), cos, sin).mT
+        with_target = _turned(self.by_head(query, first(seen, rows)), first(cos, rows), first(sin, rows))
+        return with_target @ _turned(self.by_head(key, seen), cos, sin).mT
 
     def placed(self, scores: Tensor) -> Tensor:
         """Leave out what is too far away."""
         if self.window is None:
             return scores
-        return scores.masked_fill(distances(scores).abs() > self.window, torch.finfo(scores.dtype).min)
+        return scores.masked_fill(_distances(scores).abs() > self.window, torch.finfo(scores.dtype).min)
 
     def drop(self, weights: Tensor) -> Tensor:
         """Drop some weights in training."""
@@ -206,13 +206,13 @@ def first(values: Tensor, rows: Rows) -> Tensor:
     return values[:, :1] if rows == "start" else values
 
 
-def distances(scores: Tensor) -> Tensor:
+def _distances(scores: Tensor) -> Tensor:
     """Count how far each piece comes after each row. Shape: (rows, pieces)."""
     places = torch.arange(scores.shape[-1], device=scores.device)
     return places - places[: scores.shape[-2], None]
 
 
-def turned(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _turned(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn each pair of numbers by its angle (Su et al., 2021). Shape: (batch, heads, rows, size)."""
     near, far = values.float().chunk(2, dim=-1)
     return (values.float() * cos.unsqueeze(1) + torch.cat((-far, near), -1) * sin.unsqueeze(1)).to(values.dtype)
@@ -231,12 +231,12 @@ def open_layer(encoder: Encoder, layer: int) -> OpenLayer | None:
     except EncoderError:
         return None
     parts, size = dict(module.named_modules()), encoder.width // int(encoder.model.config.num_attention_heads)
-    for kind in (OpenLayer, OpenDistilBert, OpenMPNet, OpenModernBert):
+    for kind in (OpenLayer, _OpenDistilBert, _OpenMPNet, _OpenModernBert):
         # Plain matrices only: one that was wrapped may compute more than its weights say.
         if all(type(parts.get(f"{kind.place}.{name}")) in (nn.Linear, QuickLinear) for name in kind.linears):
             found = kind(encoder.model, module, size)
             try:
-                return found if agrees(found, encoder) else None
+                return found if _agrees(found, encoder) else None
             except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
                 if is_out_of_memory(error):  # a full card says nothing of a layer
                     raise
@@ -244,23 +244,23 @@ def open_layer(encoder: Encoder, layer: int) -> OpenLayer | None:
 
 
 @torch.no_grad()
-def agrees(found: OpenLayer, encoder: Encoder) -> bool:
+def _agrees(found: OpenLayer, encoder: Encoder) -> bool:
     """Run a few pieces through the network and compare what the layer puts out with the ordinary one."""
     ids, mask, positions = sample(found, encoder)
     inputs = {"attention_mask": mask, "position_ids": positions, "token_type_ids": torch.zeros_like(ids)}
     taken = inspect.signature(encoder.model.forward).parameters.keys()
-    with evaluating(encoder.model), torch.autocast(ids.device.type, enabled=False):
+    with _evaluating(encoder.model), torch.autocast(ids.device.type, enabled=False):
         read = partial(encoder.model, ids, **{name: value for name, value in inputs.items() if name in taken})
-        hidden, expected = entering_and_leaving(found.layer, read)
+        hidden, expected = _entering_and_leaving(found.layer, read)
         every, _ = found.read(hidden, mask, positions, "all")
         start, _ = found.read(hidden, mask, positions, "start")
     real = mask == 1  # what is made of filled up places is nobody's business
-    near, size = tolerance(expected.dtype), float(expected[real].abs().mean())
+    near, size = _tolerance(expected.dtype), float(expected[real].abs().mean())
     pairs = ((every[real], expected[real]), (start, expected[:, :1]))
     return all(torch.allclose(opened, ordinary, rtol=near, atol=near * size) for opened, ordinary in pairs)
 
 
-def tolerance(dtype: torch.dtype) -> float:
+def _tolerance(dtype: torch.dtype) -> float:
     """Say how far results may be apart, relative to their scale, for numbers of some precision."""
     coarse = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"  # TF32 rounds as halves do
     return max(1e-4, 8 * torch.finfo(torch.float16 if coarse else dtype).eps)
@@ -268,7 +268,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 def sample(found: OpenLayer, encoder: Encoder) -> tuple[Tensor, Tensor, Tensor]:
     """Make two texts to try a layer on, one of them filled up; longer than the window of a layer that has one."""
-    n_pieces = 6 + ((found.window or 0) if isinstance(found, OpenModernBert) else 0)
+    n_pieces = 6 + ((found.window or 0) if isinstance(found, _OpenModernBert) else 0)
     device = encoder.model.device
     ids = torch.arange(2 * n_pieces, device=device).view(2, -1) * 7919 % encoder.word_embeddings.num_embeddings
     mask = torch.ones_like(ids)
@@ -278,7 +278,7 @@ def sample(found: OpenLayer, encoder: Encoder) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def _evaluating(model: nn.Module) -> Iterator[None]:
     """Switch dropout off for as long as the block lasts; then each module is in its own mode again."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -289,7 +289,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def entering_and_leaving(layer: nn.Module, read: Callable[[], object]) -> tuple[Tensor, Tensor]:
+def _entering_and_leaving(layer: nn.Module, read: Callable[[], object]) -> tuple[Tensor, Tensor]:
     """Tell what enters a layer and what it puts out while something is read."""
     passed: list[tuple[Tensor, Tensor]] = []
 

@@ -41,19 +41,19 @@ def attend(
     with torch.autocast("cpu", enabled=False):
         with_target = query.to(exact) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
         told = value.to(exact) * (STEPS / (STEPS - n_dropped))
-        out: Tensor = Dropped.apply(with_target, key.to(exact), told, for_heads(added, with_target), kept)  # type: ignore[no-untyped-call]
+        out: Tensor = _Dropped.apply(with_target, key.to(exact), told, _for_heads(added, with_target), kept)  # type: ignore[no-untyped-call]
         return out.to(query.dtype)
 
 
-class Dropped(Function):
+class _Dropped(Function):
     """Attends with the weights that are kept; on the way back, weights are computed again."""
 
     @staticmethod
     def forward(context: Any, query: Tensor, key: Tensor, value: Tensor, added: Tensor | None, kept: Tensor) -> Tensor:
         """Mix values by the weights that are kept."""
         out = torch.empty_like(query)
-        for part in parts(kept.shape):
-            out[part] = looks(query, key, added, part).mul_(kept[part]) @ value[part]
+        for part in _parts(kept.shape):
+            out[part] = _looks(query, key, added, part).mul_(kept[part]) @ value[part]
         context.save_for_backward(query, key, value, added, kept, out)
         return out
 
@@ -65,8 +65,8 @@ class Dropped(Function):
         changes = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
         mean = (gradient * out).sum(-1, keepdim=True)  # of what a row's weights should change by
         with torch.autocast("cpu", enabled=False):
-            for part in parts(kept.shape):
-                weights, wanted = looks(query, key, added, part), gradient[part]
+            for part in _parts(kept.shape):
+                weights, wanted = _looks(query, key, added, part), gradient[part]
                 changes[2][part] = (weights * kept[part]).mT @ wanted
                 scores = (wanted @ value[part].mT).mul_(kept[part]).sub_(mean[part]).mul_(weights)
                 changes[0][part] = scores @ key[part]
@@ -74,20 +74,20 @@ class Dropped(Function):
         return *changes, None, None
 
 
-def for_heads(added: Tensor | None, query: Tensor) -> Tensor | None:
+def _for_heads(added: Tensor | None, query: Tensor) -> Tensor | None:
     """Make what is added to scores of what may be looked at, if need be, and have it for each text and head."""
     if added is not None and added.dtype == torch.bool:
         added = torch.zeros_like(added, dtype=query.dtype).masked_fill_(~added, torch.finfo(query.dtype).min)
     return None if added is None else added.expand(*query.shape[:2], -1, -1)
 
 
-def looks(query: Tensor, key: Tensor, added: Tensor | None, part: Part) -> Tensor:
+def _looks(query: Tensor, key: Tensor, added: Tensor | None, part: Part) -> Tensor:
     """Compute how much each piece looks at each. Shape: (texts, heads, pieces, pieces)."""
     scores = query[part] @ key[part].mT
     return (scores if added is None else scores.add_(added[part])).softmax(-1)
 
 
-def parts(shape: torch.Size) -> Iterator[Part]:
+def _parts(shape: torch.Size) -> Iterator[Part]:
     """Take all texts and heads apart, so that there is room for what is compared: whole texts if they are short."""
     n_texts, n_heads, n_rows, n_pieces = shape
     at_once = max(1, ROOM // max(1, n_rows * n_pieces))

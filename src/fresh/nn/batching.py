@@ -39,7 +39,7 @@ class BatchSpec(NamedTuple):
     """How many texts a full batch of this width has."""
 
 
-def round_up_length(length: int) -> int:
+def _round_up_length(length: int) -> int:
     """Round a length up to one of few widths: by an eighth at most, for long texts by a thirty-second."""
     step = 1 << max(0, (length - 1).bit_length() - (4 if length <= SHORT else 6))
     return -(-length // step) * step
@@ -57,19 +57,19 @@ def bucketed_batches(lengths: Sequence[int] | IntArray, batch_size: int, seed: i
     batches: list[BatchSpec] = []
     start = 0
     while start < len(order):
-        batches.append(next_batch(sizes, order[start:], budget, MOST_TEXTS * batch_size))
+        batches.append(_next_batch(sizes, order[start:], budget, MOST_TEXTS * batch_size))
         start += len(batches[-1].numbers)
     return [batches[number] for number in generator.permutation(len(batches))]
 
 
-def next_batch(sizes: IntArray, order: IntArray, budget: float, most: int) -> BatchSpec:
+def _next_batch(sizes: IntArray, order: IntArray, budget: float, most: int) -> BatchSpec:
     """Take the longest texts that are left, as many as the budget buys."""
-    width, longest = 0, round_up_length(int(sizes[order[0]]))
+    width, longest = 0, _round_up_length(int(sizes[order[0]]))
     while longest > width:  # a text that moved may be a little longer than the first
         width = longest
         n_texts = min(most, max(1, round(budget / width)))
         numbers = order[:n_texts]
-        longest = round_up_length(int(sizes[numbers].max()))
+        longest = _round_up_length(int(sizes[numbers].max()))
     found = sizes[numbers]
     return BatchSpec(numbers, int(found.max()), bool((found == found[0]).all()), width, n_texts)
 
@@ -83,7 +83,7 @@ def padding_share(lengths: Sequence[int] | IntArray, batches: Sequence[BatchSpec
     return 1 - float(np.sum(lengths)) / computed if computed else 0.0
 
 
-def batches_by_budget(lengths: Sequence[int] | IntArray, budget: int, squared: int) -> Iterator[IntArray]:
+def _batches_by_budget(lengths: Sequence[int] | IntArray, budget: int, squared: int) -> Iterator[IntArray]:
     """Group texts of like length so that a batch stays within two budgets, or is one text.
 
     The longest come first: a GPU has room for all others in what it took for them, and if there is none, that shows
@@ -102,7 +102,7 @@ def batches_by_budget(lengths: Sequence[int] | IntArray, budget: int, squared: i
         start += n_texts
 
 
-def run_batches_within(
+def _run_batches_within(
     lengths: Sequence[int] | IntArray, budget: int, squared: int, work: Callable[[IntArray], None]
 ) -> None:
     """Have texts worked on in batches within two budgets; where GPU memory runs out, these are halved for a while.
@@ -113,7 +113,7 @@ def run_batches_within(
     waiting = [np.arange(len(sizes))]
     while waiting:
         part, cut = waiting.pop(), gpu.MEMORY_BUDGET.smaller
-        groups = [part[group] for group in batches_by_budget(sizes[part], budget // cut, squared // cut)]
+        groups = [part[group] for group in _batches_by_budget(sizes[part], budget // cut, squared // cut)]
         for place, numbers in enumerate(groups):
             try:
                 with gpu.without_cudnn_attention():
@@ -148,4 +148,4 @@ def run_batches(lengths: IntArray, device: torch.device, work: Callable[[IntArra
     :param part: Share of the usual size of batches.
     """
     factor = part * pieces_at_once(device) / PIECES_AT_ONCE
-    run_batches_within(lengths, int(PIECES_AT_ONCE * factor), int(SQUARED_PIECES_AT_ONCE * factor), work)
+    _run_batches_within(lengths, int(PIECES_AT_ONCE * factor), int(SQUARED_PIECES_AT_ONCE * factor), work)

@@ -38,7 +38,7 @@ class Output(NamedTuple):
     """The weight of each word, where the head weighs words; 0 where there is none. Shape: (batch, pieces)."""
 
 
-class LinearHead(nn.Linear):
+class _LinearHead(nn.Linear):
     """Classifies one vector a text."""
 
     def __init__(self, wide: int, n_labels: int, dropout: float) -> None:
@@ -56,7 +56,7 @@ class Classifier(Network):
     """An encoder, its pooling and a linear head; for texts in windows, a head that reads words in order."""
 
     def __init__(self, encoder: Encoder, labels: Sequence[str], config: NetworkConfig) -> None:
-        kind = AttentiveHead if config.long == "chunk" else LinearHead
+        kind = AttentiveHead if config.long == "chunk" else _LinearHead
         start_only = encoder.pooling == "start" and config.long != "chunk"
         super().__init__(encoder, config, kind(encoder.width, len(labels), config.dropout), start_only)
         self.labels = tuple(labels)

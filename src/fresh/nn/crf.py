@@ -40,15 +40,15 @@ class LinearChainCRF(nn.Module):
         """Sum up over all ways to tag each text, in as many steps as its length can be halved. Shape: (texts,)."""
         n_texts, n_steps = logits.shape[0], logits.shape[1] - 1
         there = torch.arange(1, n_steps + 1, device=logits.device) < n_words.unsqueeze(1)
-        moves = self.change + by_tag(logits[:, 1:]).unsqueeze(2)  # (texts, words - 1, 2, 2)
+        moves = self.change + _by_tag(logits[:, 1:]).unsqueeze(2)  # (texts, words - 1, 2, 2)
         nothing = IMPOSSIBLE * (1 - torch.eye(2, device=logits.device, dtype=logits.dtype))
         moves = torch.where(there[:, :, None, None], moves, nothing)
         while moves.shape[1] > 1:
             if moves.shape[1] % 2:
                 moves = torch.cat([moves, nothing.expand(n_texts, 1, 2, 2)], 1)
-            moves = joined(moves[:, 0::2], moves[:, 1::2])
-        first = (self.begin + by_tag(logits[:, 0])).unsqueeze(1)  # (texts, 1, 2)
-        reached = joined(first, moves[:, 0]).squeeze(1) if n_steps else first.squeeze(1)
+            moves = _joined(moves[:, 0::2], moves[:, 1::2])
+        first = (self.begin + _by_tag(logits[:, 0])).unsqueeze(1)  # (texts, 1, 2)
+        reached = _joined(first, moves[:, 0]).squeeze(1) if n_steps else first.squeeze(1)
         return (reached + self.end).logsumexp(-1)
 
     def marginals(self, logits: Tensor, n_words: Tensor) -> Tensor:
@@ -59,11 +59,11 @@ class LinearChainCRF(nn.Module):
         return found.clamp(0, 1)  # sums may be off in their last digits
 
 
-def by_tag(logits: Tensor) -> Tensor:
+def _by_tag(logits: Tensor) -> Tensor:
     """Write logits as scores of both tags, of which dropping has none. Shape: (..., 2)."""
     return torch.stack([torch.zeros_like(logits), logits], -1)
 
 
-def joined(left: Tensor, right: Tensor) -> Tensor:
+def _joined(left: Tensor, right: Tensor) -> Tensor:
     """Multiply matrices whose entries are logarithms. Shape: (..., rows, columns)."""
     return (left.unsqueeze(-1) + right.unsqueeze(-3)).logsumexp(-2)

@@ -13,7 +13,7 @@ def is_one_of_several() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def own_device() -> torch.device:
+def _own_device() -> torch.device:
     """Find the device of this process among those of all processes."""
     device: torch.device = shared_state().device
     return device
@@ -29,7 +29,7 @@ def choose_device(name: str) -> torch.device:
     """Turn a device's name into a device; ``auto`` takes the fastest there is."""
     if name == "auto":
         if is_one_of_several():
-            return own_device()
+            return _own_device()
         has_mps = torch.backends.mps.is_available()
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
     try:

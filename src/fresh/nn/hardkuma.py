@@ -49,7 +49,7 @@ class HardKuma:
 
     def mean(self) -> Tensor:
         """Compute the expected value: the probability of more than each point from 0 to 1, summed up."""
-        points, weights = gauss_legendre(self.a)
+        points, weights = _gauss_legendre(self.a)
         inside = (points - LOW) / (HIGH - LOW)
         above = 1 - HardKuma(self.a.unsqueeze(-1), self.b.unsqueeze(-1)).kuma_below(inside)
         return (above * weights).sum(-1)
@@ -64,7 +64,7 @@ class HardKuma:
         return (LOW + (HIGH - LOW) * kuma).clamp(0, 1)
 
 
-def gauss_legendre(like: Tensor) -> tuple[Tensor, Tensor]:
+def _gauss_legendre(like: Tensor) -> tuple[Tensor, Tensor]:
     """Points and weights that sum up a function over 0 to 1."""
     points, weights = np.polynomial.legendre.leggauss(N_POINTS)
     return torch.from_numpy((points + 1) / 2).to(like), torch.from_numpy(weights / 2).to(like)

@@ -17,18 +17,18 @@ UNSEEN = -1e4
 """Stands for minus infinity where gradients must stay numbers."""
 
 
-def pool_words(hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+def _pool_words(hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
     """Take the largest value over the pieces of each word.
 
     :param hidden: Vectors of pieces. Shape: (texts, pieces, wide).
     :return: Vectors of words, 0 where there is none (texts, pieces, wide), and how many words there are (texts,).
     """
     places = torch.where(layout.word_of == NO_WORD, hidden.shape[1], layout.word_of)
-    pooled: Tensor = Largest.apply(hidden, places)  # type: ignore[no-untyped-call]
+    pooled: Tensor = _Largest.apply(hidden, places)  # type: ignore[no-untyped-call]
     return pooled, layout.word_of.amax(1) + 1
 
 
-class Largest(torch.autograd.Function):
+class _Largest(torch.autograd.Function):
     """The largest values of the pieces that belong together; where several pieces have one, the first learns.
 
     Torch's own gradient counts them, and a GPU that is to count repeatably has to sort all values for that.
@@ -64,7 +64,7 @@ def word_mask(n_words: Tensor, width: int) -> Tensor:
     return torch.arange(width, device=n_words.device) < n_words.unsqueeze(1)
 
 
-class Recurrent(nn.Module):
+class _Recurrent(nn.Module):
     """A bidirectional LSTM; what a text is filled up with has no influence."""
 
     def __init__(self, wide: int) -> None:
@@ -80,11 +80,11 @@ class Recurrent(nn.Module):
         """Read words in both directions. Shapes: (texts, words, wide) to (texts, words, 2 * RECURRENT)."""
         steps = torch.arange(words.shape[1], device=words.device).expand(words.shape[:2])
         mirrored = torch.where(word_mask(n_words, words.shape[1]), n_words.unsqueeze(1) - 1 - steps, steps)
-        ahead, back = read(self.forwards, words), read(self.backwards, reorder(words, mirrored))
-        return torch.cat([ahead, reorder(back, mirrored)], -1)
+        ahead, back = _read(self.forwards, words), _read(self.backwards, _reorder(words, mirrored))
+        return torch.cat([ahead, _reorder(back, mirrored)], -1)
 
 
-def read(layer: nn.LSTM, words: Tensor) -> Tensor:
+def _read(layer: nn.LSTM, words: Tensor) -> Tensor:
     """Read words in one direction; on a CPU with the digits that the layer has.
 
     With 16 bits by autocast, torch 2.13 has no LSTM for processors without AVX-512, and fails.
@@ -98,7 +98,7 @@ def read(layer: nn.LSTM, words: Tensor) -> Tensor:
     return found
 
 
-def reorder(words: Tensor, places: Tensor) -> Tensor:
+def _reorder(words: Tensor, places: Tensor) -> Tensor:
     """Put words in another order. Shape: (texts, words, wide)."""
     return words.gather(1, places.unsqueeze(-1).expand(-1, -1, words.shape[-1]))
 
@@ -108,7 +108,7 @@ class AttentiveHead(nn.Module):
 
     def __init__(self, wide: int, n_labels: int, dropout: float) -> None:
         super().__init__()
-        self.recurrent = Recurrent(wide)
+        self.recurrent = _Recurrent(wide)
         self.key = nn.Linear(2 * RECURRENT, RECURRENT)
         self.importance = nn.Linear(RECURRENT, 1, bias=False)
         self.middle = nn.Linear(2 * RECURRENT, RECURRENT)
@@ -117,7 +117,7 @@ class AttentiveHead(nn.Module):
 
     def forward(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Classify texts: logits (texts, labels), and the weight of each word (texts, pieces)."""
-        words, n_words = pool_words(hidden, layout)
+        words, n_words = _pool_words(hidden, layout)
         read = self.recurrent(words, n_words)
         there = word_mask(n_words, words.shape[1])
         scores = linear_fp32(self.importance, torch.tanh(self.key(read))).squeeze(-1).masked_fill(~there, UNSEEN)
@@ -137,14 +137,14 @@ class TokenHead(nn.Module):
         self, wide: int, n_outputs: int, dropout: float, recurrent: bool, chain: LinearChainCRF | None = None
     ) -> None:
         super().__init__()
-        self.recurrent = Recurrent(wide) if recurrent else None
+        self.recurrent = _Recurrent(wide) if recurrent else None
         self.dropout = QuickDropout(dropout)
         self.out = nn.Linear(2 * RECURRENT if recurrent else wide, n_outputs)
         self.chain = chain
 
     def forward(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Tag texts: what is said of each word (texts, pieces, outputs), and how many words there are (texts,)."""
-        words, n_words = pool_words(hidden, layout)
+        words, n_words = _pool_words(hidden, layout)
         if self.recurrent is not None:
             words = self.recurrent(words, n_words)
         return linear_fp32(self.out, self.dropout(words)), n_words

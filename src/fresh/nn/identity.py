@@ -20,11 +20,11 @@ def identity_of(encoder: str) -> str:
     words = () if (folder / TOKENIZER).is_file() else VOCABULARY
     files = sorted(path for name in (*READ, "*.safetensors", *words) for path in folder.glob(name) if path.is_file())
     stamps = [(path.relative_to(folder).as_posix(), path.stat()) for path in files]
-    return digest_in(str(folder.resolve()), tuple((name, about.st_size, about.st_mtime_ns) for name, about in stamps))
+    return _digest_in(str(folder.resolve()), tuple((name, about.st_size, about.st_mtime_ns) for name, about in stamps))
 
 
 @functools.lru_cache(maxsize=16)
-def digest_in(folder: str, stamps: tuple[Stamp, ...]) -> str:
+def _digest_in(folder: str, stamps: tuple[Stamp, ...]) -> str:
     """Digest the files of a folder; those whose size and time stay the same are read once."""
     whole = hashlib.sha256()
     for name, _, _ in stamps:

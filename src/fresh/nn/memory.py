@@ -32,7 +32,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 @dataclass(slots=True)
-class MemoryBudget:
+class _MemoryBudget:
     """How far the budgets of this process are cut since GPU memory ran out, and whether that was said.
 
     Memory may be short for a while only, where several processes share a card: what went well for long is doubled.
@@ -64,11 +64,11 @@ class MemoryBudget:
             warnings.warn(OUT_OF_MEMORY, RuntimeWarning, stacklevel=3)
 
 
-MEMORY_BUDGET = MemoryBudget()
+MEMORY_BUDGET = _MemoryBudget()
 
 
 @dataclass(slots=True)
-class Switch:
+class _Switch:
     """How many blocks keep cuDNN's attention off, and whether it was on before them."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -76,7 +76,7 @@ class Switch:
     planned: bool = True
 
 
-SWITCH = Switch()
+SWITCH = _Switch()
 
 
 @contextmanager

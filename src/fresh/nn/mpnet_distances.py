@@ -18,7 +18,7 @@ ALIGNED = 16
 """Rows of what is added begin at a multiple of this; otherwise each layer would copy them."""
 
 
-class Added:
+class _Added:
     """What is added to scores: for the distance between pieces, and where nothing may be looked at.
 
     All layers add the same, so it is made once a reading.
@@ -37,11 +37,11 @@ class Added:
         is_same = self.made_of is not None and self.made_of() is worth
         if self.made is None or self.made.dtype != dtype or not is_same:
             self.made = None  # there may be no room for two
-            self.made_of, self.made = weakref.ref(worth), together(worth.detach(), there, dtype)
+            self.made_of, self.made = weakref.ref(worth), _together(worth.detach(), there, dtype)
         return self.made
 
 
-def together(worth: Tensor, there: Tensor | None, dtype: torch.dtype) -> Tensor:
+def _together(worth: Tensor, there: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Add up what is added to scores. Shape: (texts, heads, pieces, pieces)."""
     n_pieces = worth.shape[-1]
     needed = worth[:1] if there is None else worth
@@ -52,9 +52,9 @@ def together(worth: Tensor, there: Tensor | None, dtype: torch.dtype) -> Tensor:
     return room.expand(worth.shape)
 
 
-def attend(
+def _attend(
     module: MPNetSelfAttention,
-    added: Added,
+    added: _Added,
     hidden_states: Tensor,
     attention_mask: Tensor | None,
     position_bias: Tensor,
@@ -84,7 +84,7 @@ def attend(
     return (module.o(context.transpose(1, 2).flatten(2)),)
 
 
-def there_or_none(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> Tensor | None:
+def _there_or_none(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> Tensor | None:
     """Pass on where there are pieces, as they are told."""
     return attention_mask
 
@@ -94,13 +94,13 @@ def hold_still(network: nn.Module) -> None:
 
     They are a few hundred numbers, but finding how they should change takes longer than the rest of attention.
     """
-    for body in bodies(network):
+    for body in _bodies(network):
         body.encoder.relative_attention_bias.requires_grad_(False)
-        vars(body.encoder)["compute_position_bias"] = partial(worth_of_distances, body.encoder)
+        vars(body.encoder)["compute_position_bias"] = partial(_worth_of_distances, body.encoder)
 
 
 @torch.no_grad()
-def worth_of_distances(encoder: MPNetEncoder, hidden: Tensor) -> Tensor:
+def _worth_of_distances(encoder: MPNetEncoder, hidden: Tensor) -> Tensor:
     """Say what distances between pieces are worth. Shape: (texts, heads, pieces, pieces).
 
     :param hidden: What the pieces are so far. Shape: (texts, pieces, width).
@@ -115,12 +115,12 @@ def worth_of_distances(encoder: MPNetEncoder, hidden: Tensor) -> Tensor:
 
 def take_over(network: nn.Module) -> list[MPNetModel]:
     """Have all attention of a network done so; say in which encoders it was not before."""
-    taken = [body for body in bodies(network) if body.config._attn_implementation != NAME]
+    taken = [body for body in _bodies(network) if body.config._attn_implementation != NAME]
     for body in taken:
         body.config._attn_implementation = NAME
-        added = Added()
-        for module in attending(body):
-            vars(module)["forward"] = partial(attend, module, added)
+        added = _Added()
+        for module in _attending(body):
+            vars(module)["forward"] = partial(_attend, module, added)
     return taken
 
 
@@ -128,18 +128,18 @@ def give_back(taken: Iterable[MPNetModel]) -> None:
     """Have it done as usual again in some encoders."""
     for body in taken:
         body.config._attn_implementation = "eager"
-        for module in attending(body):
+        for module in _attending(body):
             vars(module).pop("forward", None)
 
 
-def attending(body: MPNetModel) -> list[MPNetSelfAttention]:
+def _attending(body: MPNetModel) -> list[MPNetSelfAttention]:
     """List the modules of an encoder that attend."""
     return [module for module in body.modules() if type(module) is MPNetSelfAttention]
 
 
-def bodies(network: nn.Module) -> list[MPNetModel]:
+def _bodies(network: nn.Module) -> list[MPNetModel]:
     """List the encoders of a network that add something for distances."""
     return [module for module in network.modules() if isinstance(module, MPNetModel)]
 
 
-AttentionMaskInterface.register(NAME, there_or_none)
+AttentionMaskInterface.register(NAME, _there_or_none)

@@ -29,15 +29,15 @@ TRIED = ("a", "\U000103a0", "\ue000")
 """A known word, one of a rare script, and one that many tokenizers leave nothing of."""
 
 
-class Lock(type(threading.RLock())):  # type: ignore[misc]
+class _Lock(type(threading.RLock())):  # type: ignore[misc]
     """A reentrant lock that can be copied or pickled with what it protects; each copy has a lock of its own.
 
     Entering and leaving stay in C: an interrupt can arrive between the lines of a method written in Python, and would
     leave the lock held for good.
     """
 
-    def __reduce__(self) -> tuple[type["Lock"], tuple[()]]:
-        return Lock, ()
+    def __reduce__(self) -> tuple[type["_Lock"], tuple[()]]:
+        return _Lock, ()
 
 
 class Network(nn.Module):
@@ -53,7 +53,7 @@ class Network(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.config = config
-        self.lock = Lock()
+        self.lock = _Lock()
         """Held during each forward pass, so that no thread switches how the encoder attends under another one."""
         self.words = WordTokenizer(encoder, config.long, config.max_pieces)
         self.windows = Windows(self.words.window if config.long == "chunk" else None, self.padding)

@@ -19,7 +19,7 @@ CLOSE = 1e-4
 WHOLE = Windows()
 
 
-class Given(nn.Module):
+class _Given(nn.Module):
     """Stands in the place of embeddings and passes on what it is given."""
 
     def forward(self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None, *_: Any, **__: Any) -> Any:
@@ -38,8 +38,8 @@ class SplitEncoder:
         self.norm: nn.Module | None = getattr(encoder.model, "final_norm", None) if self.last else None
         self.n_below = min(n_below, len(layers) - (self.last is not None))
         top = layers[self.n_below : len(layers) - (self.last is not None)]
-        self.lower = part_of(encoder, layers[: self.n_below], is_lower=True, normed=False)
-        self.upper = part_of(encoder, top, is_lower=False, normed=self.last is None) if top or not self.last else None
+        self.lower = _part_of(encoder, layers[: self.n_below], is_lower=True, normed=False)
+        self.upper = _part_of(encoder, top, is_lower=False, normed=self.last is None) if top or not self.last else None
         accepted = inspect.signature(encoder.model.forward).parameters.keys()
         self.lower_inputs = {"token_type_ids", "position_ids"} & accepted
         self.takes_positions = "position_ids" in accepted
@@ -79,11 +79,11 @@ def extras(batch: Batch, names: set[str]) -> dict[str, Tensor]:
     return {name: known[name] for name in names}
 
 
-def part_of(encoder: Encoder, layers: Sequence[nn.Module], is_lower: bool, normed: bool) -> nn.Module:
+def _part_of(encoder: Encoder, layers: Sequence[nn.Module], is_lower: bool, normed: bool) -> nn.Module:
     """Copy an encoder's outer shell around some of its layers; all weights stay shared."""
-    body = shallow(encoder.model)
+    body = _shallow(encoder.model)
     if not is_lower:
-        body._modules["embeddings"] = Given()
+        body._modules["embeddings"] = _Given()
         body._modules.pop("embeddings_project", None)
     if not normed and "final_norm" in body._modules:
         body._modules["final_norm"] = nn.Identity()
@@ -93,14 +93,14 @@ def part_of(encoder: Encoder, layers: Sequence[nn.Module], is_lower: bool, norme
     *parents, name = path.split(".")
     holder = body
     for parent in parents:
-        inner = shallow(holder._modules[parent])
+        inner = _shallow(holder._modules[parent])
         holder._modules[parent] = inner
         holder = inner
     holder._modules[name] = nn.ModuleList(layers)
     return body
 
 
-def shallow(module: nn.Module | None) -> nn.Module:
+def _shallow(module: nn.Module | None) -> nn.Module:
     """Copy a module, but not what is in it."""
     assert module is not None
     copied = copy.copy(module)

@@ -31,7 +31,7 @@ class Text(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class _Frame:
     """The special pieces around a text and its query, with the types of all pieces."""
 
     ids: tuple[tuple[int, ...], ...]
@@ -71,7 +71,7 @@ class WordTokenizer:
         one, two = (self.backend.encode(text, add_special_tokens=False).ids for text in ("a", "a a"))
         return "" if two == one + one else " "
 
-    def frame(self, pair: bool) -> Frame:
+    def frame(self, pair: bool) -> _Frame:
         """Ask the tokenizer what it puts around one text, or around two."""
         parts = ("a", "a") if pair else ("a",)
         encoded = self.backend.encode(*parts)
@@ -85,7 +85,7 @@ class WordTokenizer:
                 runs.append([])
                 types.append([type])
             previous = sequence
-        return Frame(tuple(map(tuple, runs)), tuple(kind for [kind] in types[1:]))
+        return _Frame(tuple(map(tuple, runs)), tuple(kind for [kind] in types[1:]))
 
     def __call__(self, texts: Sequence[Text]) -> TokenTable:
         """Encode texts."""
@@ -111,7 +111,7 @@ class WordTokenizer:
     def learn(self, bank: WordCache, words: set[str]) -> None:
         """Cut new words into pieces; a word without any becomes an unknown piece."""
         new = sorted(words)
-        encoded = self.backend.encode_batch([self.lead + whole(word) for word in new], add_special_tokens=False)
+        encoded = self.backend.encode_batch([self.lead + _whole(word) for word in new], add_special_tokens=False)
         bank.add(new, [found.ids or [self.tokenizer.unk_token_id] for found in encoded])
 
     def fit(
@@ -233,7 +233,7 @@ class WordTokenizer:
         return (places + self.first_position).astype(np.int32)
 
 
-def whole(word: str) -> str:
+def _whole(word: str) -> str:
     """Put a replacement sign for each half of a surrogate pair, which no tokenizer takes."""
     return word.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -18,7 +18,7 @@ READ = "bold underline green"
 STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
 
 
-def highlighted(explanation: Explanation, plain: bool) -> Text:
+def _highlighted(explanation: Explanation, plain: bool) -> Text:
     """Show a document with the words that were read; in plain text, between brackets."""
     text = explanation.document.text.translate(CONTROL_PICTURES)
     shown = Text()
@@ -47,7 +47,7 @@ def show_explanation(console: Console, explanation: Explanation, gold: str | Non
     cut_off = "" if n_read is None or n_read >= n_words else f", of which only the first {n_read} were looked at"
     line.append(f", from {kept} of {n_words} words{cut_off}:", style="dim")
     console.print(line)
-    console.print(highlighted(explanation, plain=console.color_system is None), soft_wrap=not console.is_terminal)
+    console.print(_highlighted(explanation, plain=console.color_system is None), soft_wrap=not console.is_terminal)
     console.print()
 
 
@@ -83,14 +83,14 @@ def show_report(console: Console, report: Report) -> None:
         table.add_row(what, f1, accuracy, f"{row.kept:.1%}", style="bold" if row.own else None)  # it must fit
     console.print(table)
     if report.figures is not None:
-        show_figures(console, report.figures)
+        _show_figures(console, report.figures)
     if report.verdicts:
-        show_verdicts(console, report.verdicts)
+        _show_verdicts(console, report.verdicts)
     for line in report.remarks:
         console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
 
-def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
+def _show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
     """Print what an audit found, without the evidence."""
     table = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
     for verdict in verdicts:
@@ -99,7 +99,7 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
     console.print(table)
 
 
-def show_figures(console: Console, figures: Figures) -> None:
+def _show_figures(console: Console, figures: Figures) -> None:
     """Print what was measured of the model itself."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
     marked = f" ({figures.n_marked:,} documents that people marked)"

@@ -30,11 +30,11 @@ class Row:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Read it back."""
-        classes = tuple(ClassScore(**with_tuples(score)) for score in record["classes"])
-        return cls(**{**with_tuples(record), "classes": classes})
+        classes = tuple(ClassScore(**_with_tuples(score)) for score in record["classes"])
+        return cls(**{**_with_tuples(record), "classes": classes})
 
 
-def with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
+def _with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
     """Read the ends of intervals back, which JSON makes lists."""
     return {
         name: tuple(value) if name.endswith("_between") and value is not None else value
@@ -72,7 +72,7 @@ class Figures:
         return cls(
             labels=tuple(record["labels"]),
             confusion=tuple(map(tuple, record["confusion"])),
-            bins=tuple(Bin(**with_tuples(item)) for item in record["bins"]),
+            bins=tuple(Bin(**_with_tuples(item)) for item in record["bins"]),
             n_marked=record["n_marked"],
             lengths=tuple(LengthScore(item["ratio"], Interval(**item["macro_f1"])) for item in record["lengths"]),
             **measures,
@@ -134,7 +134,7 @@ class Report:
         """Lay out how well the model found each class."""
         classes = next((row.classes for row in self.rows if row.own), ())
         head = ["", "| class | precision | recall | F1 | documents |", "| --- | --- | --- | --- | --- |"]
-        body = [f"| {' | '.join(map(in_cell, class_cells(score)))} |" for score in classes]
+        body = [f"| {' | '.join(map(in_cell, _class_cells(score)))} |" for score in classes]
         return [*head, *body] if body else []
 
     def verdict_table(self) -> list[str]:
@@ -181,11 +181,11 @@ def cells(row: Row) -> tuple[str, str, str, str]:
         row.name,
         str(Estimate.of(row.macro_f1, row.macro_f1_between)),
         str(Estimate.of(row.accuracy, row.accuracy_between)),
-        percent(row.kept, row.kept_between),
+        _percent(row.kept, row.kept_between),
     )
 
 
-def class_cells(score: ClassScore) -> tuple[str, str, str, str, str]:
+def _class_cells(score: ClassScore) -> tuple[str, str, str, str, str]:
     """Write the cells of a class."""
     return (
         score.label,
@@ -196,6 +196,6 @@ def class_cells(score: ClassScore) -> tuple[str, str, str, str, str]:
     )
 
 
-def percent(value: float, bounds: Bounds | None) -> str:
+def _percent(value: float, bounds: Bounds | None) -> str:
     """Write a share in percent and its interval."""
     return f"{value:.1%}" if bounds is None else f"{value:.1%} ({bounds[0]:.1%}–{bounds[1]:.1%})"

@@ -53,7 +53,7 @@ class Table:
 
     def to_markdown(self) -> str:
         """Write it with columns of one width, so that it can be read as it is."""
-        cells = [list(map(plain, self.heads)), *self.marked(plain, "**{}**".format)]
+        cells = [list(map(_plain, self.heads)), *self.marked(_plain, "**{}**".format)]
         widths = [max(3, *(len(row[place]) for row in cells)) for place in range(len(self.heads))]
         rule = ["-" * width if place < self.n_labels else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
         lines = [self.padded(row, widths) for row in (cells[0], rule, *cells[1:])]
@@ -68,7 +68,7 @@ class Table:
     def to_latex(self) -> str:
         """Write it with booktabs; what is to be said below it stands in comments."""
         columns = "l" * self.n_labels + "r" * (len(self.heads) - self.n_labels)
-        cells = [list(map(typeset, self.heads)), *self.marked(typeset, r"\textbf{{{}}}".format)]
+        cells = [list(map(_typeset, self.heads)), *self.marked(_typeset, r"\textbf{{{}}}".format)]
         rows = [" & ".join(row) + r" \\" for row in cells]
         said = [f"% {line}" for remark in self.remarks for line in remark.splitlines()]
         lines = [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule"]
@@ -94,12 +94,12 @@ class Table:
         return FORMS[form](self)
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """Write a text so that Markdown takes it for one."""
     return TAG.sub("&lt;", text.translate(MARKDOWN))
 
 
-def typeset(text: str) -> str:
+def _typeset(text: str) -> str:
     """Write a text so that LaTeX takes it for one."""
     return text.translate(LATEX)
 

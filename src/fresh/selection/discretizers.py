@@ -28,13 +28,13 @@ def budget(n_words: int, ratio: float) -> int:
     return min(n_words, max(1, math.ceil(n_words * Fraction(str(ratio)))))
 
 
-def budgets(n_words: Counts, ratio: float) -> Counts:
+def _budgets(n_words: Counts, ratio: float) -> Counts:
     """Count the words that a ratio buys in each of many documents."""
     lengths, places = np.unique(n_words, return_inverse=True)
     return np.array([budget(length, ratio) for length in lengths.tolist()], dtype=np.int64)[places]
 
 
-def as_masks(chosen: Chosen) -> list[Mask]:
+def _as_masks(chosen: Chosen) -> list[Mask]:
     """Make the mask of each document."""
     if len(chosen) == 1:
         return Mask.of_rows(chosen[0][1])
@@ -44,13 +44,13 @@ def as_masks(chosen: Chosen) -> list[Mask]:
     return [masks[place] for place in range(len(masks))]
 
 
-def select_each(saliencies: Sequence[Saliency], ratio: float, choose: Callable[[Scores, int], Flags]) -> list[Mask]:
+def _select_each(saliencies: Sequence[Saliency], ratio: float, choose: Callable[[Scores, int], Flags]) -> list[Mask]:
     """Choose in each document by itself."""
     rows = Rows.of([saliency.scores for saliency in saliencies])
-    return as_masks(choose_rows(rows, budgets(rows.n_words, ratio), choose))
+    return _as_masks(choose_rows(rows, _budgets(rows.n_words, ratio), choose))
 
 
-def select_together(
+def _select_together(
     saliencies: Sequence[Saliency],
     ratio: float,
     minimum: float,
@@ -58,10 +58,10 @@ def select_together(
 ) -> tuple[list[Mask], float | None]:
     """Choose in all documents with a common budget; also return the lowest gain beyond the minima, if any."""
     rows = Rows.of([saliency.scores for saliency in saliencies])
-    minima = budgets(rows.n_words, minimum)
+    minima = _budgets(rows.n_words, minimum)
     n_spare = budget(int(rows.n_words.sum()), ratio) - int(minima.sum())
     chosen, lowest = spend(rows, minima, max(0, n_spare))
-    return as_masks(chosen), lowest
+    return _as_masks(chosen), lowest
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class TopK:
     """Share of each document's words to keep, rounded up."""
 
     def __post_init__(self) -> None:
-        check_ratio(self.ratio)
+        _check_ratio(self.ratio)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document."""
-        return select_each(saliencies, self.ratio, top_k)
+        return _select_each(saliencies, self.ratio, top_k)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class Contiguous:
     """Share of each document's words to keep, rounded up."""
 
     def __post_init__(self) -> None:
-        check_ratio(self.ratio)
+        _check_ratio(self.ratio)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document."""
-        return select_each(saliencies, self.ratio, best_windows)
+        return _select_each(saliencies, self.ratio, best_windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ class LearnedTopK:
     """Lowest score that is kept beyond the minimum; none keeps nothing more."""
 
     def __post_init__(self) -> None:
-        check_minimum(self.minimum, 1)
-        check_cutoff(0 if self.cutoff is None else self.cutoff)
+        _check_minimum(self.minimum, 1)
+        _check_cutoff(0 if self.cutoff is None else self.cutoff)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document."""
         cutoff = math.inf if self.cutoff is None else self.cutoff
-        return select_each(saliencies, self.minimum, functools.partial(top_k, cutoff=cutoff))
+        return _select_each(saliencies, self.minimum, functools.partial(top_k, cutoff=cutoff))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +123,15 @@ class LearnedContiguous:
     """Lowest gain for which a run grows beyond the minimum; none keeps nothing more."""
 
     def __post_init__(self) -> None:
-        check_minimum(self.minimum, 1)
-        check_cutoff(0 if self.cutoff is None else self.cutoff)
+        _check_minimum(self.minimum, 1)
+        _check_cutoff(0 if self.cutoff is None else self.cutoff)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document."""
         if self.cutoff is None:
-            return select_each(saliencies, self.minimum, best_windows)
+            return _select_each(saliencies, self.minimum, best_windows)
         rows = Rows.of([saliency.scores for saliency in saliencies])
-        return as_masks(grow_each(rows, budgets(rows.n_words, self.minimum), self.cutoff))
+        return _as_masks(grow_each(rows, _budgets(rows.n_words, self.minimum), self.cutoff))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,16 @@ class GlobalTopK:
     """Share of the words that each document surely keeps, at least one word; half the ratio if not given."""
 
     def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        check_minimum(least(self), self.ratio)
+        _check_ratio(self.ratio)
+        _check_minimum(_least(self), self.ratio)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document; it depends on all the documents given."""
-        return select_together(saliencies, self.ratio, least(self), spend_on_words)[0]
+        return _select_together(saliencies, self.ratio, _least(self), spend_on_words)[0]
 
     def learn(self, saliencies: Sequence[Saliency]) -> LearnedTopK:
         """Find the cut-off that serves single documents."""
-        return LearnedTopK(least(self), select_together(saliencies, self.ratio, least(self), spend_on_words)[1])
+        return LearnedTopK(_least(self), _select_together(saliencies, self.ratio, _least(self), spend_on_words)[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +175,12 @@ class GlobalContiguous:
     """Share of the words that each document surely keeps, at least one word; half the ratio if not given."""
 
     def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        check_minimum(least(self), self.ratio)
+        _check_ratio(self.ratio)
+        _check_minimum(_least(self), self.ratio)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document; it depends on all the documents given."""
-        return select_together(saliencies, self.ratio, least(self), spend_on_windows)[0]
+        return _select_together(saliencies, self.ratio, _least(self), spend_on_windows)[0]
 
     def learn(self, saliencies: Sequence[Saliency]) -> LearnedContiguous:
         """Find the cut-off that serves single documents.
@@ -188,7 +188,9 @@ class GlobalContiguous:
         Gains need not fall as a run grows. Where the last step that the budget bought opens a better one, the learned
         rule takes that too.
         """
-        return LearnedContiguous(least(self), select_together(saliencies, self.ratio, least(self), spend_on_windows)[1])
+        return LearnedContiguous(
+            _least(self), _select_together(saliencies, self.ratio, _least(self), spend_on_windows)[1]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +201,14 @@ class Threshold:
     """Lowest score that is kept."""
 
     def __post_init__(self) -> None:
-        check_cutoff(self.cutoff)
+        _check_cutoff(self.cutoff)
 
     def select(self, saliencies: Sequence[Saliency]) -> list[Mask]:
         """Return one mask a document."""
         return LearnedTopK(0, self.cutoff).select(saliencies)
 
 
-def least(discretizer: GlobalTopK | GlobalContiguous) -> float:
+def _least(discretizer: GlobalTopK | GlobalContiguous) -> float:
     """Share of the words that each document surely keeps."""
     return discretizer.ratio / 2 if discretizer.minimum is None else discretizer.minimum
 
@@ -216,19 +218,19 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def check_ratio(ratio: float) -> None:
+def _check_ratio(ratio: float) -> None:
     """Refuse a share of no words or of more than all."""
     if not (is_number(ratio) and 0 < ratio <= 1):
         raise ValueError(f"ratio must be above 0 and at most 1, got {ratio!r}.")
 
 
-def check_minimum(minimum: float, most: float) -> None:
+def _check_minimum(minimum: float, most: float) -> None:
     """Refuse a minimum that the budget could never hold."""
     if not (is_number(minimum) and 0 <= minimum <= most):
         raise ValueError(f"minimum must be at least 0 and at most {most}, got {minimum!r}.")
 
 
-def check_cutoff(cutoff: float) -> None:
+def _check_cutoff(cutoff: float) -> None:
     """Refuse a cut-off that no score can be compared with."""
     if not is_number(cutoff):
         raise ValueError(f"cutoff must be a finite number, got {cutoff!r}.")

@@ -78,8 +78,8 @@ class HumanRationales:
         by_words: dict[str, set[Spans]] = {}
         for item in examples:
             if item.human is not None:
-                known[digest_of(item.document)] = item.human.spans
-                by_words.setdefault(digest_of(replace(item.document, id="")), set()).add(item.human.spans)
+                known[_digest_of(item.document)] = item.human.spans
+                by_words.setdefault(_digest_of(replace(item.document, id="")), set()).add(item.human.spans)
         agreed = {digest: spans for digest, (spans, *others) in by_words.items() if not others}
         return cls({**agreed, **known})
 
@@ -87,7 +87,7 @@ class HumanRationales:
         """Return one mask a document."""
         masks: list[Mask] = []
         for document in documents:
-            spans = self.spans.get(digest_of(document), self.spans.get(digest_of(replace(document, id=""))))
+            spans = self.spans.get(_digest_of(document), self.spans.get(_digest_of(replace(document, id=""))))
             if spans is None:
                 raise ValueError(
                     f"Nobody had marked words of document {document.id!r} when this model was made, and people's "
@@ -97,7 +97,7 @@ class HumanRationales:
         return masks
 
 
-def digest_of(document: Document) -> str:
+def _digest_of(document: Document) -> str:
     """Digest the words, the query and the id of a document."""
     text = "\x00".join((document.id, *document.words, "", *document.query))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

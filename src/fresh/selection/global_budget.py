@@ -34,7 +34,7 @@ NEAR = np.float32(2**-20)
 """How far apart two rough sums of windows may be, and the true ones still tie: well above six roundings of 2 ** -24."""
 
 
-def add_exactly(left: Scores, right: Scores) -> tuple[Scores, Scores]:
+def _add_exactly(left: Scores, right: Scores) -> tuple[Scores, Scores]:
     """Add numbers: the rounded sums, and what rounding took from them (Knuth's two-sum)."""
     sums = left + right
     rounded = sums - left
@@ -42,7 +42,7 @@ def add_exactly(left: Scores, right: Scores) -> tuple[Scores, Scores]:
 
 
 @dataclass(frozen=True, slots=True)
-class Longer:
+class _Longer:
     """The longer windows of documents: where the best ones start, and what they gain."""
 
     windows: Windows
@@ -61,9 +61,9 @@ class Longer:
         sizes = np.where(windows.sizes > 0, windows.sizes, 1)
         for part in parts(len(rough), rough.shape[1]):
             np.divide(windows.sums[part], sizes[part], out=rough[part], casting="same_kind")
-            _, taken = add_exactly(windows.sums[part, :-1], windows.scores[part])
+            _, taken = _add_exactly(windows.sums[part, :-1], windows.scores[part])
             np.cumsum(taken, axis=1, out=rests[part, 1:])
-            _, taken = add_exactly(rests[part, :-1], taken)
+            _, taken = _add_exactly(rests[part, :-1], taken)
             doubts[part] = 8 * np.abs(taken).sum(axis=1)
         doubts[windows.exponents[:, 0] != 0] = math.inf
         return cls(windows, rough, rests, doubts)
@@ -102,13 +102,13 @@ class Longer:
 
     def differ(self, rows: Places, plus: Places, minus: Places) -> Scores:
         """Add and subtract the sums of the first so many words, and round once. Shape of plus and minus: (2, rows)."""
-        sums, first = add_exactly(self.windows.sums[rows, plus], -self.windows.sums[rows, minus])
-        rests, second = add_exactly(self.rests[rows, plus], -self.rests[rows, minus])
-        total, last = add_exactly(sums[0], sums[1])
-        rests, third = add_exactly(rests, first)
-        rest, fourth = add_exactly(rests[0], rests[1])
-        rest, fifth = add_exactly(rest, last)
-        total, rest = add_exactly(total, rest)
+        sums, first = _add_exactly(self.windows.sums[rows, plus], -self.windows.sums[rows, minus])
+        rests, second = _add_exactly(self.rests[rows, plus], -self.rests[rows, minus])
+        total, last = _add_exactly(sums[0], sums[1])
+        rests, third = _add_exactly(rests, first)
+        rest, fourth = _add_exactly(rests[0], rests[1])
+        rest, fifth = _add_exactly(rest, last)
+        total, rest = _add_exactly(total, rest)
         lost = np.abs(second).sum(axis=0) + np.abs(third).sum(axis=0) + np.abs(fourth) + np.abs(fifth)
         doubts = 2 * lost + self.doubts[rows]
         reach = np.spacing(np.nextafter(np.abs(total), 0)) / 2
@@ -119,7 +119,7 @@ class Longer:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class _Steps:
     """Words by which windows grew, those of one document in their order."""
 
     documents: NDArray[np.int32]
@@ -129,9 +129,9 @@ class Steps:
     """Where the window starts after the step."""
 
     @classmethod
-    def joined(cls, steps: Sequence["Steps"]) -> Self:
+    def joined(cls, steps: Sequence["_Steps"]) -> Self:
         """Put steps one after the other."""
-        nothing = Steps(np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=np.int32))
+        nothing = _Steps(np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=np.int32))
         steps = [nothing, *steps]
         return cls(
             np.concatenate([part.documents for part in steps]),
@@ -159,7 +159,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class _Growth:
     """How far the windows of documents have grown; they grow by a word at a time."""
 
     lengths: Counts
@@ -183,27 +183,27 @@ class Growth:
                 exponents[which] = windows.exponents
         return cls(minima.copy(), starts, levels, sizes, exponents)
 
-    def which(self, documents: Places | slice) -> "Growth":
+    def which(self, documents: Places | slice) -> "_Growth":
         """Copy that of some documents."""
         lengths, starts, levels = self.lengths[documents], self.starts[documents], self.levels[documents]
         # Not every choice of documents makes a copy.
-        return Growth(lengths.copy(), starts.copy(), levels.copy(), self.sizes[documents], self.exponents[documents])
+        return _Growth(lengths.copy(), starts.copy(), levels.copy(), self.sizes[documents], self.exponents[documents])
 
-    def grow(self, rows: Rows, documents: Places, level: float) -> Steps:
+    def grow(self, rows: Rows, documents: Places, level: float) -> _Steps:
         """Let the windows of some rows grow down to some gain; return the steps."""
         found = []
-        for places in alike(rows.n_words[documents]):
+        for places in _alike(rows.n_words[documents]):
             which = documents[places]
             grown, n_words = self.which(which), rows.n_words[which][:, None]
             windows = Windows.measured(rows.stack(which), n_words, grown.sizes, grown.exponents)
             steps = grown.grow_together(windows, level)
             self.lengths[which], self.starts[which], self.levels[which] = grown.lengths, grown.starts, grown.levels
-            found.append(Steps(which[steps.documents].astype(np.int32), steps.levels, steps.starts))
-        return Steps.joined(found)
+            found.append(_Steps(which[steps.documents].astype(np.int32), steps.levels, steps.starts))
+        return _Steps.joined(found)
 
-    def grow_together(self, windows: Windows, level: float) -> Steps:
+    def grow_together(self, windows: Windows, level: float) -> _Steps:
         """Let windows grow that are looked at together; return the steps."""
-        longer, n_words = Longer.of(windows), windows.n_words[:, 0]
+        longer, n_words = _Longer.of(windows), windows.n_words[:, 0]
         steps = []
         for length in range(int(self.lengths.min()), windows.scores.shape[1]):
             rows = np.flatnonzero((self.lengths == length) & (length < n_words))  # those that stopped are shorter
@@ -213,9 +213,9 @@ class Growth:
                 worth = self.levels[rows] >= level
                 rows = rows[worth]
                 self.starts[rows], self.lengths[rows] = following[worth], length + 1
-                steps.append(Steps(rows.astype(np.int32), self.levels[rows], self.starts[rows].astype(np.int32)))
+                steps.append(_Steps(rows.astype(np.int32), self.levels[rows], self.starts[rows].astype(np.int32)))
         self.levels[self.lengths == n_words] = -math.inf
-        return Steps.joined(steps)
+        return _Steps.joined(steps)
 
     def next_level(self, n_steps: int) -> float:
         """Say down to which gain to go on if so many steps are missing.
@@ -227,7 +227,7 @@ class Growth:
         return float(np.partition(levels, rank)[rank])
 
 
-def alike(n_words: Counts) -> Iterator[Places]:
+def _alike(n_words: Counts) -> Iterator[Places]:
     """Walk through documents of nearly one length together: their places."""
     order = np.argsort(n_words, kind="stable")
     ordered, start = n_words[order], 0
@@ -240,7 +240,7 @@ def alike(n_words: Counts) -> Iterator[Places]:
 
 def grow_each(rows: Rows, minima: Counts, cutoff: float) -> Chosen:
     """Mark the best window of minimal length in each row, and let it grow while the next word gains enough."""
-    growth = Growth.start(rows, minima)
+    growth = _Growth.start(rows, minima)
     growth.grow(rows, np.flatnonzero(growth.levels > -math.inf), cutoff)
     return mark_rows(rows, growth.starts, growth.lengths)
 
@@ -249,9 +249,9 @@ def spend_on_windows(rows: Rows, minima: Counts, n_spare: int) -> tuple[Chosen, 
     """Mark the best window of minimal length in each row and then grow some; also return the lowest gain of these."""
     if n_spare == 0:
         return choose_rows(rows, minima, best_windows), None
-    growth = Growth.start(rows, minima)
+    growth = _Growth.start(rows, minima)
     starts = growth.starts.copy()
-    steps = find_steps(rows, growth, n_spare, sample_level(rows, growth, n_spare))
+    steps = _find_steps(rows, growth, n_spare, _sample_level(rows, growth, n_spare))
     taken = steps.first(n_spare)
     documents = steps.documents[taken]
     starts[documents] = steps.starts[taken]  # of several steps of a document, the last one stays
@@ -259,7 +259,7 @@ def spend_on_windows(rows: Rows, minima: Counts, n_spare: int) -> tuple[Chosen, 
     return mark_rows(rows, starts, lengths), float(steps.levels[taken].min())
 
 
-def sample_level(rows: Rows, growth: Growth, n_steps: int) -> float:
+def _sample_level(rows: Rows, growth: _Growth, n_steps: int) -> float:
     """Guess from some of the rows how low the gains get when all rows take so many steps; infinite without a guess."""
     every = len(rows) // N_SAMPLED
     if every < 2:
@@ -267,15 +267,15 @@ def sample_level(rows: Rows, growth: Growth, n_steps: int) -> float:
     some, sample = Rows(rows.scores[::every], rows.n_words[::every]), growth.which(slice(None, None, every))
     # A little more than their share, since to go on is dearer than to have gone too far.
     n_some = min(n_steps * len(some) * 51 // (len(rows) * 50) + 1, int((some.n_words - sample.lengths).sum()))
-    return find_steps(some, sample, n_some, math.inf).lowest(n_some) if n_some else math.inf
+    return _find_steps(some, sample, n_some, math.inf).lowest(n_some) if n_some else math.inf
 
 
-def find_steps(rows: Rows, growth: Growth, n_steps: int, level: float) -> Steps:
+def _find_steps(rows: Rows, growth: _Growth, n_steps: int, level: float) -> _Steps:
     """Find the steps that the greedy choice takes first, at least so many.
 
     :param level: A guess of the lowest gain.
     """
-    found: list[Steps] = []
+    found: list[_Steps] = []
     n_left = n_steps
     while n_left > 0:
         above = float(np.nextafter(level, math.inf))
@@ -290,4 +290,4 @@ def find_steps(rows: Rows, growth: Growth, n_steps: int, level: float) -> Steps:
             n_together *= 2
         if n_left > 0:
             level = growth.next_level(n_left)
-    return Steps.joined(found)
+    return _Steps.joined(found)

@@ -64,8 +64,8 @@ class Tagger:
         job = TrainingJob(
             network,
             table.lengths,
-            make_loss(network, reading, [mask for _, mask in train], only, half),
-            make_validate(
+            _make_loss(network, reading, [mask for _, mask in train], only, half),
+            _make_validate(
                 network, dev, discretizer, lambda part: run_frozen(network, part, config.train, context, feature_store)
             ),
             config.train,
@@ -82,10 +82,10 @@ class Tagger:
         """Return one score a word, from 0 to 1; they explain no label."""
         table = self.network.words([text_of(document) for document in documents])
         gather = Gather(table, self.network.device, self.network.padding)
-        return score_table(self.network, table, documents, gather)
+        return _score_table(self.network, table, documents, gather)
 
 
-def score_table(
+def _score_table(
     network: TokenClassifier,
     table: TokenTable,
     documents: Sequence[Document],
@@ -118,7 +118,7 @@ def build(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
     return network.to(choose_device(config.train.device))
 
 
-def make_loss(
+def _make_loss(
     network: TokenClassifier, reading: CachedInputs, masks: Sequence[Mask], only: IntArray | None, half: bool
 ) -> Loss:
     """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
@@ -156,7 +156,7 @@ def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words
     return (losses * word_mask(n_words, logits.shape[1])).sum(1) / each
 
 
-def make_validate(
+def _make_validate(
     network: TokenClassifier, dev: Marks, discretizer: Discretizer, run: Callable[[TokenTable], CachedInputs]
 ) -> Callable[[], float]:
     """Make the function that measures how much of the masks of dev is found; a team shares the documents out.
@@ -172,7 +172,7 @@ def make_validate(
         return reading.take(torch.from_numpy(numbers).to(reading.on), width, bool((lengths[numbers] == width).all()))
 
     def validate() -> float:
-        saliencies = process_group().join(score_table(network, table, documents, read))
+        saliencies = process_group().join(_score_table(network, table, documents, read))
         return token_f1(wanted, [mask.kept for mask in select_masks(discretizer, saliencies)])
 
     return validate

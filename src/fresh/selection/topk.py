@@ -85,15 +85,15 @@ def top_k(scores: Scores, k: int, cutoff: float = math.inf) -> Flags:
     :return: Shape: (documents, words).
     """
     if cutoff == math.inf:
-        return best_words(scores, k)
+        return _best_words(scores, k)
     kept: Flags = scores >= cutoff
     # Where k words or more reach the cut-off, the best k are among them; elsewhere they are among the best k.
     few = np.flatnonzero(~kept.any(axis=1) if k == 1 else kept.sum(axis=1) < k)
-    kept[few] = best_words(scores[few], k)
+    kept[few] = _best_words(scores[few], k)
     return kept
 
 
-def best_words(scores: Scores, k: int) -> Flags:
+def _best_words(scores: Scores, k: int) -> Flags:
     """Mark the k highest scores of each row, the earlier one where they tie. Shape: (documents, words)."""
     last = scores.shape[1] - k
     lowest = np.partition(scores, last, axis=1)[:, last, None]
@@ -101,11 +101,11 @@ def best_words(scores: Scores, k: int) -> Flags:
     if np.count_nonzero(kept) > k * len(scores):
         tied = np.flatnonzero(kept.sum(axis=1) > k)
         above: Flags = scores[tied] > lowest[tied]
-        kept[tied] = above | first_flags(kept[tied] & ~above, k - above.sum(axis=1))
+        kept[tied] = above | _first_flags(kept[tied] & ~above, k - above.sum(axis=1))
     return kept
 
 
-def first_flags(flags: Flags, counts: Counts) -> Flags:
+def _first_flags(flags: Flags, counts: Counts) -> Flags:
     """Leave the first so many flags of each row. Shape: (documents, words)."""
     ranks = np.cumsum(flags, axis=1, dtype=np.int32)
     return flags & (ranks <= counts[:, None])
@@ -113,7 +113,7 @@ def first_flags(flags: Flags, counts: Counts) -> Flags:
 
 def best_windows(scores: Scores, k: int) -> Flags:
     """Mark the best window of k words in each row. Shape: (documents, words)."""
-    return mark(Windows.of(scores).best(k), np.full(len(scores), k), scores.shape[1])
+    return _mark(Windows.of(scores).best(k), np.full(len(scores), k), scores.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Windows:
     def measured(cls, scores: Scores, n_words: Counts, sizes: Scores, exponents: Counts) -> Self:
         """Add up the scores of documents that were measured before, each with others of its length."""
         # A power of two scales exactly.
-        sums = sums_of_first(np.ldexp(scores, -exponents) if exponents.any() else scores)
+        sums = _sums_of_first(np.ldexp(scores, -exponents) if exponents.any() else scores)
         if n_words.min(initial=scores.shape[1]) < scores.shape[1]:
             behind = np.arange(sums.shape[1]) - n_words
             np.copyto(sums, -4.0 * behind * np.where(sizes > 0, sizes, 1), where=behind > 0)
@@ -170,7 +170,7 @@ class Windows:
         return starts
 
 
-def sums_of_first(scores: Scores) -> Scores:
+def _sums_of_first(scores: Scores) -> Scores:
     """Add up the first words of each row: none, one, two and so on. Shape: (documents, words + 1)."""
     sums = np.empty((len(scores), scores.shape[1] + 1))
     sums[:, 0] = 0
@@ -183,7 +183,7 @@ def window_sums(sums: NDArray[Floating], length: int) -> NDArray[Floating]:
     return sums[:, length:] - sums[:, : sums.shape[1] - length]
 
 
-def mark(starts: NDArray[np.integer[Any]], lengths: Counts, n_words: int) -> Flags:
+def _mark(starts: NDArray[np.integer[Any]], lengths: Counts, n_words: int) -> Flags:
     """Mark one window in each row. Shape: (documents, words)."""
     words, after = np.arange(n_words), starts + lengths
     if n_words < 2**15:  # fewer bytes take less time
@@ -198,7 +198,7 @@ def mark_rows(rows: Rows, starts: Places, lengths: Counts) -> Chosen:
     for places, n_words in by_length(rows.n_words):
         kept = np.empty((len(places), n_words), dtype=np.bool_)
         for part in parts(*kept.shape):
-            kept[part] = mark(starts[places[part]], lengths[places[part]], n_words)
+            kept[part] = _mark(starts[places[part]], lengths[places[part]], n_words)
         chosen.append((places, kept))
     return chosen
 
@@ -208,19 +208,19 @@ def spend_on_words(rows: Rows, minima: Counts, n_spare: int) -> tuple[Chosen, fl
     chosen = choose_rows(rows, minima, top_k)
     if n_spare == 0:
         return chosen, None
-    left = scores_left(rows, chosen, int(rows.n_words.sum() - minima.sum()))
+    left = _scores_left(rows, chosen, int(rows.n_words.sum() - minima.sum()))
     left.partition(len(left) - n_spare)
     lowest = float(left[len(left) - n_spare])
     n_above = int(np.count_nonzero(left[len(left) - n_spare :] > lowest))
     del left
-    mark_ties(rows, chosen, lowest, n_spare - n_above)
+    _mark_ties(rows, chosen, lowest, n_spare - n_above)
     for places, kept in chosen:
         for part in parts(*kept.shape):
             kept[part] |= rows.stack(places[part]) > lowest
     return chosen, lowest
 
 
-def scores_left(rows: Rows, chosen: Chosen, n_left: int) -> Scores:
+def _scores_left(rows: Rows, chosen: Chosen, n_left: int) -> Scores:
     """Gather the scores of all words that are not kept."""
     left, end = np.empty(n_left), 0
     for places, kept in chosen:
@@ -231,7 +231,7 @@ def scores_left(rows: Rows, chosen: Chosen, n_left: int) -> Scores:
     return left
 
 
-def mark_ties(rows: Rows, chosen: Chosen, score: float, n_more: int) -> None:
+def _mark_ties(rows: Rows, chosen: Chosen, score: float, n_more: int) -> None:
     """Mark so many more words of this very score: the earlier row's, then the earlier one."""
     n_tied = np.zeros(len(rows), dtype=np.int64)
     for places, kept in chosen:
@@ -243,4 +243,4 @@ def mark_ties(rows: Rows, chosen: Chosen, score: float, n_more: int) -> None:
         for part in parts(len(some), kept.shape[1]):
             which = some[part]
             tied = (rows.stack(places[which]) == score) & ~kept[which]
-            kept[which] |= first_flags(tied, counts[places[which]])
+            kept[which] |= _first_flags(tied, counts[places[which]])

@@ -57,7 +57,7 @@ def create_app(models: Models, measures: ServerMetrics, config: ServeConfig | No
     """Make the app; it closes the models when it ends."""
     config = config or ServeConfig()
     jobs = Jobs(measures, config.jobs)
-    assets = Assets(shared() | files_of("fresh.web", "pages"))
+    assets = Assets(_shared() | files_of("fresh.web", "pages"))
     page = templates_of("fresh.web", "pages", assets).get_template("serve.html")
 
     @asynccontextmanager
@@ -101,7 +101,7 @@ def create_app(models: Models, measures: ServerMetrics, config: ServeConfig | No
     return app
 
 
-def shared() -> dict[str, bytes]:
+def _shared() -> dict[str, bytes]:
     """Take the look of the report page."""
     return {
         name: content

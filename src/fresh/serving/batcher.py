@@ -64,7 +64,7 @@ Errand = Callable[[Rationalizer, Sequence[Question]], Sequence[Result]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class _Work:
     """What somebody waits for: answers to questions, or what an errand makes of them alone."""
 
     questions: Sequence[Question]
@@ -74,7 +74,7 @@ class Work:
     """Whether all others go first."""
     before: tuple[Any, ...] = ()
     """What was found in earlier turns."""
-    rest: "Work | None" = None
+    rest: "_Work | None" = None
     """What is left for later turns."""
 
     @property
@@ -87,7 +87,7 @@ class Work:
         """How many words are read for it."""
         return sum(len(question.document.words) for question in self.questions)
 
-    def first_turn(self, most_words: int) -> "Work":
+    def first_turn(self, most_words: int) -> "_Work":
         """Take what is read in one turn: so many words, but one text at least."""
         ends = list(accumulate(len(question.document.words) for question in self.questions))
         n_first = max(1, bisect_right(ends, most_words))
@@ -112,7 +112,7 @@ class Batcher:
         self.model = model
         self.limits = limits or BatchLimits()
         self.measures = measures
-        self.queue: deque[Work] = deque()
+        self.queue: deque[_Work] = deque()
         self.n_waiting = 0
         self.seconds_a_text = 0.02
         """How long a text took lately."""
@@ -130,13 +130,13 @@ class Batcher:
 
         :param later: All others go first.
         """
-        return self.add(Work(questions, later=later))
+        return self.add(_Work(questions, later=later))
 
     def run(self, errand: Errand[Result], questions: Sequence[Question]) -> "Future[list[Result]]":
         """Have something done with questions, read together with none of others; in turns, too."""
-        return self.add(Work(questions, errand))
+        return self.add(_Work(questions, errand))
 
-    def add(self, work: Work) -> "Future[Any]":
+    def add(self, work: _Work) -> "Future[Any]":
         """Put work at the end of the queue, unless too much waits."""
         with self.changed:
             if self.closed:
@@ -181,13 +181,13 @@ class Batcher:
             for tell in outcomes:
                 tell()
 
-    def take(self) -> list[Work]:
+    def take(self) -> list[_Work]:
         """Wait for work and take from the front of the queue what is read together; nothing at the end."""
         with self.changed:
             if not self.changed.wait_for(self.is_ready, self.pause):
                 self.n_expected = 1
                 self.changed.wait_for(self.is_ready)
-            works: list[Work] = []
+            works: list[_Work] = []
             n_texts = n_words = 0
             for first in () if self.closed else sorted(self.queue, key=lambda work: work.later):
                 part = first.first_turn(self.limits.words_a_turn)
@@ -205,7 +205,7 @@ class Batcher:
         """Say whether there is nobody left to wait for: many are read in little more time than one."""
         return self.closed or len(self.queue) >= self.n_expected or self.n_waiting >= self.limits.most_texts
 
-    def do(self, works: Sequence[Work]) -> list[Callable[[], None]]:
+    def do(self, works: Sequence[_Work]) -> list[Callable[[], None]]:
         """Answer works that somebody still waits for, and return what tells them."""
         wanted = [work for work in works if work.is_wanted()]
         self.measures.dropped.labels(self.name).inc(len(works) - len(wanted))
@@ -221,15 +221,15 @@ class Batcher:
             return [self.outcome(work) for work in wanted]
         return [partial(self.tell, work, [next(answers) for _ in work.questions]) for work in wanted]
 
-    def outcome(self, work: Work) -> Callable[[], None]:
+    def outcome(self, work: _Work) -> Callable[[], None]:
         """Do one piece of work, and return what tells the result, or what went wrong, to whoever waits for it."""
         try:
             do = work.errand or answer
             return partial(self.tell, work, do(self.model, work.questions))
         except Exception as error:  # noqa: BLE001
-            return partial(fail, work, error)
+            return partial(_fail, work, error)
 
-    def tell(self, work: Work, answers: Sequence[Any]) -> None:
+    def tell(self, work: _Work, answers: Sequence[Any]) -> None:
         """Tell whoever waits, or put what is left of their questions at the end of the queue."""
         found = (*work.before, *answers)
         if work.rest is None:
@@ -240,7 +240,7 @@ class Batcher:
             self.count(work.rest.n_texts)
 
 
-def fail(work: Work, error: Exception) -> None:
+def _fail(work: _Work, error: Exception) -> None:
     """Say what went wrong, if somebody still waits."""
     if work.rest is None or work.future.set_running_or_notify_cancel():
         work.future.set_exception(error)

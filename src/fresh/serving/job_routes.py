@@ -38,7 +38,7 @@ class JobRecord(BaseModel):
     left_out: str = Field(description="Which rows were left out, and why; empty if none.")
 
 
-async def columns_in(
+async def _columns_in(
     request: Request,
     text: Annotated[str, Form(description="Column with the text.")] = "text",
     query: Annotated[str, Form(description="Column with the query; given empty, none is read.")] = "query",
@@ -66,7 +66,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
     async def upload(
         name: str,
         file: Annotated[UploadFile, File(description=f"A file that ends in one of: {', '.join(ENDINGS)}.")],
-        columns: Annotated[dict[str, str], Depends(columns_in)],
+        columns: Annotated[dict[str, str], Depends(_columns_in)],
         ratio: Annotated[float | None, Form(description="Share of the words to read.")] = None,
         skip_bad: Annotated[bool, Form(description="Leave out rows that cannot be used.")] = False,
     ) -> JobRecord:
@@ -77,7 +77,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
             job = jobs.make(file.filename or "", served, config, ratio)
             await run_in_threadpool(jobs.add, job, file.file)
         except (ConfigError, DataError) as error:
-            raise Problem(422, as_fields(str(error))) from error
+            raise Problem(422, _as_fields(str(error))) from error
         return JobRecord(**job.about())
 
     @router.get("/jobs/{id}", summary="How far a file has come", responses=problems(404, 422, *ALWAYS))
@@ -108,7 +108,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         job = jobs.find(id)
         if job.state not in ("done", "failed"):
             raise Problem(409, f"{job.n_done:,} of {job.n_rows:,} texts are explained. Wait until all are.")
-        lines = lines_of(opened(job))
+        lines = _lines_of(_opened(job))
         body, kind = (lines, JSON_LINES) if format == "jsonl" else (as_csv(lines), CSV)
         headers = {"Content-Disposition": f'attachment; filename="explained.{format}"'}
         return StreamingResponse(body, media_type=kind, headers=headers)
@@ -116,12 +116,12 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
     return router
 
 
-def as_fields(told: str) -> str:
+def _as_fields(told: str) -> str:
     """Call settings as fields of a form are called, where a message calls them as the command does."""
     return re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), told)
 
 
-def opened(job: Job) -> TextIO:
+def _opened(job: Job) -> TextIO:
     """Open the results, before anything is answered: who reads them keeps them, even if they are deleted meanwhile."""
     try:
         return job.results.open(encoding="utf-8")
@@ -130,7 +130,7 @@ def opened(job: Job) -> TextIO:
         raise Problem(404, f"There are no results. {why}") from error
 
 
-def lines_of(file: TextIO) -> Iterator[str]:
+def _lines_of(file: TextIO) -> Iterator[str]:
     """Read the results line by line."""
     with file:
         yield from file

@@ -211,7 +211,7 @@ class Jobs:
                 self.explain(job, output)
             job.state = "done"
         except (ValueError, OSError, ClosedError) as error:
-            told = f" ({before(job.n_done)} explained and can be downloaded.)" if job.n_done else ""
+            told = f" ({_before(job.n_done)} explained and can be downloaded.)" if job.n_done else ""
             job.state, job.problem = "failed", f"{error}{told}"
         except Exception:
             LOG.exception("A file could not be explained")
@@ -287,6 +287,6 @@ class Jobs:
         self.place.cleanup()
 
 
-def before(n_done: int) -> str:
+def _before(n_done: int) -> str:
     """Count the texts before one at which a file was given up."""
     return "1 text before it is" if n_done == 1 else f"{n_done:,} texts before it are"

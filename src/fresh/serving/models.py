@@ -57,7 +57,7 @@ class Served:
     def certify(self, questions: Sequence[Question]) -> "Future[list[Certificate]]":
         """Have questions answered by themselves, in turns, and certified; what was read in one turn has one number."""
         turns = itertools.count()
-        return self.batcher.run(lambda model, some: certified(model, some, next(turns)), questions)
+        return self.batcher.run(lambda model, some: _certified(model, some, next(turns)), questions)
 
     def check_folder(self) -> None:
         """Refuse what needs the folder once that is gone."""
@@ -87,7 +87,7 @@ class Models:
             served.batcher.close()
 
 
-def certified(model: Rationalizer, questions: Sequence[Question], group: int) -> list[Certificate]:
+def _certified(model: Rationalizer, questions: Sequence[Question], group: int) -> list[Certificate]:
     """Answer questions together and certify the answers.
 
     :param group: Tells these from others in the same file, which were not read together with them.
@@ -98,13 +98,13 @@ def certified(model: Rationalizer, questions: Sequence[Question], group: int) ->
     return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in made]
 
 
-def named(models: Sequence[str]) -> dict[str, str]:
+def _named(models: Sequence[str]) -> dict[str, str]:
     """Give each model a name: that of its folder, or the one that stands before it, as in NAME=MODEL."""
     places: dict[str, str] = {}
     for given in models:
-        name, place = name_and_place(given)
+        name, place = _name_and_place(given)
         if NAME.fullmatch(name) is None:
-            better = shlex.quote(f"{fitting(name)}={place}")
+            better = shlex.quote(f"{_fitting(name)}={place}")
             raise ValueError(
                 f"{name!r} cannot be the name of a model: a name stands in addresses, so it holds letters, digits, "
                 f"-, _ and . only, and begins with a letter or a digit. Write {better}."
@@ -118,7 +118,7 @@ def named(models: Sequence[str]) -> dict[str, str]:
     return places
 
 
-def name_and_place(given: str) -> tuple[str, str]:
+def _name_and_place(given: str) -> tuple[str, str]:
     """Take NAME=MODEL apart; a folder may have the sign in its name, too."""
     name, sign, place = given.partition("=")
     if Path(given).exists():
@@ -128,14 +128,14 @@ def name_and_place(given: str) -> tuple[str, str]:
     return name, place
 
 
-def fitting(name: str) -> str:
+def _fitting(name: str) -> str:
     """Make a name for a model of one that cannot be."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-_.") or "my-model"
 
 
 def check(models: Sequence[str]) -> None:
     """Refuse models that can be seen to be wrong without loading them; the hub is not asked."""
-    for place in named(models).values():
+    for place in _named(models).values():
         on_hub = place.count("/") == 1 and not Path(place).parent.exists()
         if not on_hub:
             check_folder(find_folder(place, {}))
@@ -144,7 +144,7 @@ def check(models: Sequence[str]) -> None:
 def load(models: Sequence[str], device: str, measures: ServerMetrics, limits: BatchLimits | None = None) -> Models:
     """Load models from their folders, or from the hub."""
     served: dict[str, Served] = {}
-    for name, place in named(models).items():
+    for name, place in _named(models).items():
         folder = find_folder(place, {})
         model = Rationalizer.from_pretrained(folder, device=device)
         maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)

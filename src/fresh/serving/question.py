@@ -28,11 +28,11 @@ class Question:
 def answer(model: Rationalizer, questions: Sequence[Question]) -> list[Answer]:
     """Answer questions of all kinds with one pass of each network, each as if it had been asked alone."""
     open_questions = [question for question in questions if question.held is None]
-    chosen = iter(choose(model, open_questions))
+    chosen = iter(_choose(model, open_questions))
     masks, saliencies = [], []
     for question in questions:
         mask, saliency = (question.held, None) if question.held is not None else next(chosen)
-        masks.append(cut_again(model, question, mask, saliency))
+        masks.append(_cut_again(model, question, mask, saliency))
         saliencies.append(saliency)
     rationales = [question.document.cut(mask) for question, some in zip(questions, masks, strict=True) for mask in some]
     read = zip(rationales, model.predictor.predict(rationales), strict=True)
@@ -42,7 +42,7 @@ def answer(model: Rationalizer, questions: Sequence[Question]) -> list[Answer]:
     ]
 
 
-def choose(model: Rationalizer, questions: Sequence[Question]) -> list[tuple[Mask, Saliency | None]]:
+def _choose(model: Rationalizer, questions: Sequence[Question]) -> list[tuple[Mask, Saliency | None]]:
     """Have the extractor choose words, at the model's own length."""
     if not questions:
         return []
@@ -50,7 +50,7 @@ def choose(model: Rationalizer, questions: Sequence[Question]) -> list[tuple[Mas
     return list(zip(masks, saliencies, strict=True))
 
 
-def cut_again(model: Rationalizer, question: Question, mask: Mask, saliency: Saliency | None) -> list[Mask]:
+def _cut_again(model: Rationalizer, question: Question, mask: Mask, saliency: Saliency | None) -> list[Mask]:
     """Cut the same scores at the length that was asked for, or at every length."""
     if question.every_length:
         assert model.ratios is not None

@@ -11,7 +11,7 @@ GAP = " … "
 """Stands between runs of words that were read."""
 
 
-class Echo:
+class _Echo:
     """A file that gives back what is written to it."""
 
     def write(self, text: str) -> str:
@@ -21,7 +21,7 @@ class Echo:
 
 def as_csv(lines: Iterable[str]) -> Iterator[str]:
     """Turn results into a table; what a spreadsheet would take for a formula gets an apostrophe before it."""
-    write = csv.writer(Echo()).writerow  # which gives back what its file gives back
+    write = csv.writer(_Echo()).writerow  # which gives back what its file gives back
     yield write(COLUMNS)
     for line in lines:
         record = json.loads(line)

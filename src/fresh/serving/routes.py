@@ -49,22 +49,24 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         For `texts` comes a list, else one record: what `fresh explain` writes.
         """
         served = models.find(name)
-        questions = await beside(asked, asked.questions, served)
-        answers = await got(request, put(partial(served.batcher.ask, questions)), seconds, served.batcher.seconds_left)
-        return as_json(await beside(asked, written, asked, answers))  # type: ignore[return-value]
+        questions = await _beside(asked, asked.questions, served)
+        answers = await _got(
+            request, _put(partial(served.batcher.ask, questions)), seconds, served.batcher.seconds_left
+        )
+        return _as_json(await _beside(asked, _written, asked, answers))  # type: ignore[return-value]
 
     @router.post("/{name}/curve", summary="Answer from growing rationales", responses=problems(*REFUSALS))
     async def curve(name: str, asked: Asked, request: Request) -> CurveRecord:
         """Answer about one `text` at every length that the model was trained for."""
         served = models.find(name)
-        question = await beside(asked, asked.one, served)
+        question = await _beside(asked, asked.one, served)
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for one length, so that there is no curve.")
         question = Question(question.document, every_length=True)
-        [points] = await got(
-            request, put(partial(served.batcher.ask, [question])), seconds, served.batcher.seconds_left
+        [points] = await _got(
+            request, _put(partial(served.batcher.ask, [question])), seconds, served.batcher.seconds_left
         )
-        return as_json(await beside(asked, curve_of, points))  # type: ignore[return-value]
+        return _as_json(await _beside(asked, _curve_of, points))  # type: ignore[return-value]
 
     certificates: Documented = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
 
@@ -77,73 +79,73 @@ def explaining(models: Models, seconds: float) -> APIRouter:
     async def certificate(name: str, asked: Asked, request: Request) -> Response:
         """Answer as `explain` does, and give the certificates of the answers as a file."""
         served = models.find(name)
-        questions = await beside(asked, asked.questions, served)
+        questions = await _beside(asked, asked.questions, served)
         served.check_folder()
-        made = await got(request, put(partial(served.certify, questions)), seconds, served.batcher.seconds_left)
-        content = await beside(asked, certificates_of, served.maker, made)
+        made = await _got(request, _put(partial(served.certify, questions)), seconds, served.batcher.seconds_left)
+        content = await _beside(asked, certificates_of, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(content, media_type=JSON_LINES, headers=headers)
 
     return router
 
 
-async def beside(asked: Asked, work: Callable[..., Result], *about: Any) -> Result:
+async def _beside(asked: Asked, work: Callable[..., Result], *about: Any) -> Result:
     """Do what takes long for much text in a thread of its own, so that others are answered meanwhile."""
     return await run_in_threadpool(work, *about) if asked.n_characters > MUCH else work(*about)
 
 
-def written(asked: Asked, answers: Sequence[Sequence[Explanation]]) -> str:
+def _written(asked: Asked, answers: Sequence[Sequence[Explanation]]) -> str:
     """Write answers as `fresh explain` does: a list of them for texts, else one."""
     records = [to_record(explanation, asked.scores) for [explanation] in answers]
-    return to_json(records if asked.texts is not None else records[0])
+    return _to_json(records if asked.texts is not None else records[0])
 
 
-def curve_of(points: tuple[Explanation, ...]) -> str:
+def _curve_of(points: tuple[Explanation, ...]) -> str:
     """Write answers from growing rationales, and from which one on the answer stays."""
     stays = Curve(points).minimal
     minimal = next(place for place, point in enumerate(points) if point is stays)
-    return to_json({"points": [to_record(point) for point in points], "minimal": minimal})
+    return _to_json({"points": [to_record(point) for point in points], "minimal": minimal})
 
 
-def to_json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     """Write a value as JSON; what it holds was checked when it was made."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def as_json(text: str) -> Response:
+def _as_json(text: str) -> Response:
     """Answer with JSON."""
     return Response(text, media_type="application/json")
 
 
-def put(work: Callable[[], "Future[Result]"]) -> "Future[Result]":
+def _put(work: Callable[[], "Future[Result]"]) -> "Future[Result]":
     """Have work wait for its turn, unless too much waits."""
     try:
         return work()
     except (OverloadedError, ClosedError) as error:
-        raise busy(error) from error
+        raise _busy(error) from error
 
 
-def busy(error: Exception) -> Problem:
+def _busy(error: Exception) -> Problem:
     """Say when to ask again."""
-    return Problem(503, str(error), later(getattr(error, "seconds", 1)))
+    return Problem(503, str(error), _later(getattr(error, "seconds", 1)))
 
 
-def later(seconds: int) -> Mapping[str, str]:
+def _later(seconds: int) -> Mapping[str, str]:
     """Tell a client when to ask again, in a header."""
     return {"Retry-After": str(seconds)}
 
 
-async def got(request: Request, future: "Future[Result]", seconds: float, seconds_left: Callable[[], int]) -> Result:
+async def _got(request: Request, future: "Future[Result]", seconds: float, seconds_left: Callable[[], int]) -> Result:
     """Wait for a result; who leaves, or waits too long, is not worked for any more.
 
     :param seconds_left: Estimates how long those who wait have to wait.
     """
     waiting: asyncio.Future[Any] = asyncio.wrap_future(future)
-    gone: asyncio.Future[Any] = asyncio.ensure_future(left(request))
+    gone: asyncio.Future[Any] = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({waiting, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if waiting.cancelled():
-            raise busy(ClosedError(ENDING))
+            raise _busy(ClosedError(ENDING))
         if waiting.done():
             result: Result = waiting.result()
             return result
@@ -155,10 +157,10 @@ async def got(request: Request, future: "Future[Result]", seconds: float, second
     if gone.done():
         raise Problem(LEFT, "Nobody waits for this answer any more.")
     told = f"The answer took longer than {seconds:g} seconds. Ask again, or about less text."
-    raise Problem(503, told, later(seconds_left()))
+    raise Problem(503, told, _later(seconds_left()))
 
 
-async def left(request: Request) -> None:
+async def _left(request: Request) -> None:
     """Wait until the client is gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

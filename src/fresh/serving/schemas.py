@@ -45,7 +45,7 @@ class Asked(BaseModel):
         if len(given) != 1:
             found = "none of them" if not given else " and ".join(given)
             raise Problem(422, f"A request has one of text, texts and words, got {found}.")
-        check_query(served, self.query)
+        _check_query(served, self.query)
         if (self.kept is None) != (self.words is None):
             raise Problem(422, "words and kept go together: one flag for each word that is given.")
         if self.words is not None and self.kept is not None:
@@ -73,7 +73,7 @@ class Asked(BaseModel):
 
     def document(self, text: str, id: str) -> Document:
         """Split a text that has words and is not too long."""
-        check_text(text, id)
+        _check_text(text, id)
         try:
             return Document.from_text(text, self.query, id)
         except ValueError as error:
@@ -89,12 +89,12 @@ class Asked(BaseModel):
             raise Problem(422, "words must hold at least one word, and no empty one.")
         if len(words) > MOST_WORDS:
             raise Problem(422, f"words holds {len(words):,} words; at most {MOST_WORDS:,} are taken.")
-        check_text(" ".join(words), "text of all words")
+        _check_text(" ".join(words), "text of all words")
         query = words_at(self.query, split_words(self.query)) if self.query else ()
         return Question(Document.from_words(words, query, "text"), held=Mask(np.array(kept, dtype=np.bool_)))
 
 
-def check_text(text: str, id: str) -> None:
+def _check_text(text: str, id: str) -> None:
     """Refuse a text that is too long for a request, and half characters, which cannot be written down."""
     if len(text) > MOST_CHARACTERS:
         raise Problem(
@@ -106,10 +106,10 @@ def check_text(text: str, id: str) -> None:
         raise Problem(422, f"The {id} holds half a character ({error.reason}). Send whole ones.") from error
 
 
-def check_query(served: Served, query: str | None) -> None:
+def _check_query(served: Served, query: str | None) -> None:
     """Refuse a query where none was trained, and the other way round."""
     if query is not None:
-        check_text(query, "query")
+        _check_text(query, "query")
     asked = bool(query and split_words(query))
     if served.model.asks and not asked:
         raise Problem(422, f"Model {served.name!r} was trained with queries: give one as query beside the text.")

@@ -36,26 +36,26 @@ def alpha(ratings: Ratings, metric: str = "nominal") -> float | None:
     return 1 - observed / expected
 
 
-def nominal(values: Floats, _totals: Floats) -> Floats:
+def _nominal(values: Floats, _totals: Floats) -> Floats:
     """Tell the same from all others."""
     return np.asarray(values[:, None] != values, dtype=np.float64)
 
 
-def interval(values: Floats, _totals: Floats) -> Floats:
+def _interval(values: Floats, _totals: Floats) -> Floats:
     """Square the distance."""
     return np.asarray((values[:, None] - values) ** 2)
 
 
-def ordinal(_values: Floats, totals: Floats) -> Floats:
+def _ordinal(_values: Floats, totals: Floats) -> Floats:
     """Square the number of answers from the middle of one value to the middle of the other."""
     middles = np.cumsum(totals) - totals / 2
     return np.asarray((middles[:, None] - middles) ** 2)
 
 
 METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {
-    "nominal": nominal,
-    "ordinal": ordinal,
-    "interval": interval,
+    "nominal": _nominal,
+    "ordinal": _ordinal,
+    "interval": _interval,
 }
 
 
@@ -70,12 +70,12 @@ def fleiss(ratings: Ratings, n_raters: int) -> float | None:
     pooled = sum(full, Counter())
     if len(pooled) < 2:
         return None
-    observed = sum(pairwise_agreement(list(counts.elements())) for counts in full) / len(full)
+    observed = sum(_pairwise_agreement(list(counts.elements())) for counts in full) / len(full)
     expected = sum((count / pooled.total()) ** 2 for count in pooled.values())
     return (observed - expected) / (1 - expected)
 
 
-def pairwise_agreement(item: Sequence[int]) -> float:
+def _pairwise_agreement(item: Sequence[int]) -> float:
     """Compute the share of pairs of answers that are the same."""
     n = len(item)
     return sum(count * (count - 1) for count in Counter(item).values()) / (n * (n - 1))
@@ -96,17 +96,17 @@ def raw_agreement_by_chance(n_raters: int, chances: Sequence[float]) -> float:
     :param chances: How probable each answer is.
     """
     total = 0.0
-    for counts in divisions(n_raters, len(chances)):
+    for counts in _divisions(n_raters, len(chances)):
         ways = math.factorial(n_raters) / math.prod(map(math.factorial, counts))
         total += ways * math.prod(c**n for c, n in zip(chances, counts, strict=True)) * max(counts) / n_raters
     return total
 
 
-def divisions(n: int, n_parts: int) -> Iterator[tuple[int, ...]]:
+def _divisions(n: int, n_parts: int) -> Iterator[tuple[int, ...]]:
     """List all ways to divide a number into parts, in their order."""
     if n_parts == 1:
         yield (n,)
         return
     for first in range(n + 1):
-        for rest in divisions(n - first, n_parts - 1):
+        for rest in _divisions(n - first, n_parts - 1):
             yield first, *rest

@@ -29,7 +29,7 @@ RENEWED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Annotator:
+class _Annotator:
     """Somebody who takes part."""
 
     id: int
@@ -73,41 +73,41 @@ def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
             raise RepeatedError(ADDED)
         session.add_all(rows)
         session.flush()
-        return [written(row.id, secret) for row, (secret, _) in zip(rows, made, strict=True)]
+        return [_written(row.id, secret) for row, (secret, _) in zip(rows, made, strict=True)]
 
 
-def written(annotator: int, secret: str) -> str:
+def _written(annotator: int, secret: str) -> str:
     """Write a code as people get it."""
     return f"{annotator}-{secret[:4]}-{secret[4:8]}-{secret[8:]}"
 
 
-def as_meant(code: str) -> tuple[str, str]:
+def _as_meant(code: str) -> tuple[str, str]:
     """Take a code apart into number and secret, in large or small letters, with any spaces and dashes or without."""
     letters = unicodedata.normalize("NFKC", code).lower()
     plain = "".join(letter for letter in letters if letter.isalnum())
     return plain[:-N_LETTERS], plain[-N_LETTERS:]
 
 
-def sign_in(store: Store, code: str) -> Annotator | None:
+def sign_in(store: Store, code: str) -> _Annotator | None:
     """Find who has a code; nobody if it is wrong. A wrong one takes as long as a right one."""
-    number, secret = as_meant(code)
+    number, secret = _as_meant(code)
     with store.reading() as session:
         known = number.isascii() and number.isdigit() and len(number) < 10
         row = session.get(AnnotatorRow, int(number)) if known else None
         found = hashed(secret, NOBODY if row is None else row.salt)
         if row is None or not hmac.compare_digest(found, row.code):
             return None
-        return annotator_of(row)
+        return _annotator_of(row)
 
 
-def enrol(store: Store, outside: str) -> Annotator:
+def _enrol(store: Store, outside: str) -> _Annotator:
     """Find, or take in, somebody whom a crowd platform vouches for, by the name that they have there."""
     if not outside.strip():
         raise StudyError("Somebody from a crowd platform needs the name that they have there, got nothing.")
     with store.writing() as session:
         if session.bind is not None and session.bind.dialect.name == "postgresql":
             session.execute(select(StudyRow.id).with_for_update())  # so that nobody is taken in twice
-        return annotator_of(taken_in(session, outside.strip(), new_code))
+        return _annotator_of(taken_in(session, outside.strip(), new_code))
 
 
 def new_code() -> tuple[str, str]:
@@ -130,16 +130,16 @@ def taken_in(session: Session, name: str, draw: Callable[[], tuple[str, str]]) -
     return row
 
 
-def annotator_of(row: AnnotatorRow) -> Annotator:
+def _annotator_of(row: AnnotatorRow) -> _Annotator:
     """Take what others may know of a row."""
-    return Annotator(row.id, row.state, row.consented is not None, row.outside)
+    return _Annotator(row.id, row.state, row.consented is not None, row.outside)
 
 
-def look_up(store: Store, annotator: int) -> Annotator | None:
+def look_up(store: Store, annotator: int) -> _Annotator | None:
     """Say how somebody stands; nothing if there is no such person."""
     with store.reading() as session:
         row = session.get(AnnotatorRow, annotator)
-        return None if row is None else annotator_of(row)
+        return None if row is None else _annotator_of(row)
 
 
 def code_mark(store: Store, annotator: int) -> str:
@@ -173,7 +173,7 @@ def renew_code(store: Store, annotator: int, mark: str | None = None) -> str:
         if mark is not None and mark != row.code:
             raise RepeatedError(RENEWED.format(annotator=annotator))
         row.salt, row.code = salt, code
-    return written(annotator, secret)
+    return _written(annotator, secret)
 
 
 def find(session: Session, annotator: int) -> AnnotatorRow:
@@ -191,7 +191,7 @@ def consent(store: Store, annotator: int) -> None:
         row.consented = row.consented or now()
 
 
-def named(store: Store, who: str) -> Annotator:
+def named(store: Store, who: str) -> _Annotator:
     """Find somebody by their number, or by the name that they have on a crowd platform."""
     with store.reading() as session:
         number = int(who) if who.isascii() and who.isdigit() and len(who) < 10 else None
@@ -202,7 +202,7 @@ def named(store: Store, who: str) -> Annotator:
                 f"There is no annotator {who!r} in this study. Name one by the number, or the name in brackets, that "
                 "`fresh study status` shows."
             )
-        return annotator_of(row)
+        return _annotator_of(row)
 
 
 def leave(store: Store, annotator: int) -> int:

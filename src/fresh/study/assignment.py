@@ -75,7 +75,7 @@ def latin_row(n_conditions: int, arrival: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=128)
-def reading_order(shape: Shape, arrival: int) -> tuple[int, ...]:
+def _reading_order(shape: Shape, arrival: int) -> tuple[int, ...]:
     """Order the documents for one annotator; the plan has the first ones for them, as many as they may do.
 
     As many annotators as there are conditions make a group and share their documents, the next group takes those that
@@ -88,13 +88,13 @@ def reading_order(shape: Shape, arrival: int) -> tuple[int, ...]:
         start = group * n_documents // shape.per_item
         return tuple((start + place) % n_documents for place in range(n_documents))
     around = [(group * shape.share + place) % n_documents for place in range(n_documents)]
-    order = shuffled(around[: shape.share], f"{shape.seed}, group {group}")
+    order = _shuffled(around[: shape.share], f"{shape.seed}, group {group}")
     for place in range(min(step, shape.share)):
-        order[place::step] = shuffled(order[place::step], f"{shape.seed}, annotator {arrival}, place {place}")
-    return (*order, *shuffled(around[shape.share :], f"{shape.seed}, annotator {arrival}, others"))
+        order[place::step] = _shuffled(order[place::step], f"{shape.seed}, annotator {arrival}, place {place}")
+    return (*order, *_shuffled(around[shape.share :], f"{shape.seed}, annotator {arrival}, others"))
 
 
-def shuffled(documents: Sequence[int], lot: str) -> list[int]:
+def _shuffled(documents: Sequence[int], lot: str) -> list[int]:
     """Shuffle documents, the same for the same lot; Python promises these numbers, in all its versions."""
     generator = random.Random(lot)  # noqa: S311  # nobody gains by guessing it
     return sorted(documents, key=lambda _document: generator.random())
@@ -107,7 +107,7 @@ def own(shape: Shape, reader: Reader) -> tuple[int, int]:
     """
     place = len(reader.seen)
     row = latin_row(shape.n_conditions, reader.arrival)
-    return reading_order(shape, reader.arrival)[place % shape.n_documents], row[place % shape.n_conditions]
+    return _reading_order(shape, reader.arrival)[place % shape.n_documents], row[place % shape.n_conditions]
 
 
 def choose(shape: Shape, reader: Reader, free: Iterable[Free]) -> Free | None:
@@ -128,7 +128,7 @@ def choose(shape: Shape, reader: Reader, free: Iterable[Free]) -> Free | None:
     row = latin_row(shape.n_conditions, reader.arrival)
     counts = Counter(condition for _, condition in reader.seen)
     turn = {condition: (row.index(condition) - len(reader.seen)) % shape.n_conditions for condition in row}
-    places = {number: place for place, number in enumerate(reading_order(shape, reader.arrival))}
+    places = {number: place for place, number in enumerate(_reading_order(shape, reader.arrival))}
 
     def rank(item: Free) -> tuple[bool, bool, int, int, int, int]:
         planned = (item.document, item.condition) == (document, wanted)

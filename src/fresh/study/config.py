@@ -48,7 +48,7 @@ ON_OUR_PAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class _Texts:
     """What people read before and beside the items."""
 
     consent: str = (
@@ -106,7 +106,7 @@ class StudyConfig:
     """After so many hours without an answer an item is given to somebody else."""
     casing: Literal["lower", "kept"] = "lower"
     """All texts in small letters, or as the corpus has them; the same for all conditions."""
-    texts: Texts = field(default_factory=Texts)
+    texts: _Texts = field(default_factory=_Texts)
     data: DataConfig = field(default_factory=DataConfig)
 
     def __post_init__(self) -> None:
@@ -189,28 +189,28 @@ def read_study(path: Path) -> Study:
     """Read a study file; all that is wrong with it is told at once. Places in it are looked for beside it."""
     given = dict(read_toml(path))
     tables = {name: given.pop(name, {}) for name in ("conditions", "labels")}
-    problems = [f"{name} must be a table, got {value!r}." for name, value in tables.items() if not is_table(value)]
+    problems = [f"{name} must be a table, got {value!r}." for name, value in tables.items() if not _is_table(value)]
     conditions: list[Condition] = []
-    config, given = None, dict(well_written(given, problems))
+    config, given = None, dict(_well_written(given, problems))
     try:
-        config = from_mapping(StudyConfig, placed(given, path.parent, ("data_dir",)))
+        config = from_mapping(StudyConfig, _placed(given, path.parent, ("data_dir",)))
     except ConfigError as error:
         problems += str(error).splitlines()
-    if is_table(tables["conditions"]):
-        conditions += read_conditions(tables["conditions"], path.parent, problems)
-    labels = tables["labels"] if is_table(tables["labels"]) else {}
-    problems += wrong_labels(labels)
+    if _is_table(tables["conditions"]):
+        conditions += _read_conditions(tables["conditions"], path.parent, problems)
+    labels = tables["labels"] if _is_table(tables["labels"]) else {}
+    problems += _wrong_labels(labels)
     if config is not None and "checks" in given and config.checks > config.sample:
         problems.append(f"checks must be at most sample, which is {config.sample:,}, got {config.checks}.")
     if problems or config is None:
         raise ConfigError("\n".join(f"In {path}: {problem}" for problem in problems))
     usual = SHOWN.get(config.corpus, {})
     if config.corpus not in CORPORA:
-        config = from_mapping(StudyConfig, placed(given, path.parent, ("corpus",)))
+        config = from_mapping(StudyConfig, _placed(given, path.parent, ("corpus",)))
     return Study(config, tuple(conditions), {**labels, **{k: v for k, v in usual.items() if k not in labels}})
 
 
-def well_written(given: Mapping[str, Any], problems: list[str]) -> Iterator[tuple[str, Any]]:
+def _well_written(given: Mapping[str, Any], problems: list[str]) -> Iterator[tuple[str, Any]]:
     """Pass on what is written as TOML writes it, and gather numbers in quotation marks and parts of numbers.
 
     On a command line everything is text; in a file it says something.
@@ -229,24 +229,24 @@ def well_written(given: Mapping[str, Any], problems: list[str]) -> Iterator[tupl
             yield name, value
 
 
-def is_table(value: Any) -> bool:
+def _is_table(value: Any) -> bool:
     """Tell a table of TOML from other values."""
     return isinstance(value, Mapping)
 
 
-def placed(given: Mapping[str, Any], folder: Path, names: tuple[str, ...]) -> dict[str, Any]:
+def _placed(given: Mapping[str, Any], folder: Path, names: tuple[str, ...]) -> dict[str, Any]:
     """Look for places beside the study file."""
     places = {name: str(folder / given[name]) for name in names if isinstance(given.get(name), str) and given[name]}
     return {**given, **places}
 
 
-def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]) -> Iterator[Condition]:
+def _read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]) -> Iterator[Condition]:
     """Read all conditions, and gather what is wrong with them."""
     if not tables:
         problems.append("There are no conditions. Write a table for each, such as [conditions.human].")
     found: dict[str, Condition] = {}
     for name, table in tables.items():
-        if not is_table(table):
+        if not _is_table(table):
             problems.append(f"conditions.{name} must be a table, got {table!r}. Write [conditions.{name}].")
             continue
         if unfit := list(wrong_name("A condition's name", name)):
@@ -256,7 +256,7 @@ def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]
             problems.append(f"conditions.{name}: kind must be {describe(Kind)}, got {kind!r}.")
             continue
         try:
-            found[name] = from_mapping(Condition, {**placed(table, folder, ("model",)), "name": name})
+            found[name] = from_mapping(Condition, {**_placed(table, folder, ("model",)), "name": name})
         except ConfigError as error:
             problems += (f"conditions.{name}: {problem}" for problem in str(error).splitlines())
     for condition in found.values():
@@ -274,7 +274,7 @@ def read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str]
     yield from found.values()
 
 
-def wrong_labels(labels: Mapping[str, Any]) -> Iterator[str]:
+def _wrong_labels(labels: Mapping[str, Any]) -> Iterator[str]:
     """Say which labels cannot be shown, or not told apart."""
     for label, shown in labels.items():
         if not isinstance(shown, str):

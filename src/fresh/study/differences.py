@@ -38,7 +38,7 @@ class Difference:
     """The same, corrected for the number of all tests, as Holm does."""
 
 
-def swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
+def _swap_test(differences: Sequence[float] | Floats, seed: int = 0) -> float:
     """Compute how often turning the signs of differences at random gives as large a sum, in either direction.
 
     :param differences: One for each text, or for each person.
@@ -61,13 +61,13 @@ def compare_conditions(responses: Sequence[Response], conditions: Sequence[str],
     for measure in MEASURES:
         values = item_values(responses, measure)
         for one, two in combinations(conditions, 2):
-            first, second = (by_document(values, condition) for condition in (one, two))
+            first, second = (_by_document(values, condition) for condition in (one, two))
             shared = sorted(first.keys() & second.keys())
             if shared:
                 gaps = np.array([first[document] - second[document] for document in shared])
                 numbers = np.array([texts[document] for document in shared], dtype=np.int64)
                 found.append(
-                    difference(measure, one, two, gaps, numbers, person_gaps(responses, measure, one, two), seed)
+                    difference(measure, one, two, gaps, numbers, _person_gaps(responses, measure, one, two), seed)
                 )
     adjusted = holm({str(number): item.p for number, item in enumerate(found)})
     return [replace(item, adjusted=one.adjusted) for item, one in zip(found, adjusted, strict=True)]
@@ -77,19 +77,19 @@ def difference(
     measure: str, one: str, two: str, gaps: Floats, texts: NDArray[np.int64], by_person: Sequence[float], seed: int
 ) -> Difference:
     """Test one pair of conditions."""
-    p_documents = swap_test(sum_by_text(gaps, texts), seed)
-    p_annotators = swap_test(by_person, seed) if by_person else None
+    p_documents = _swap_test(sum_by_text(gaps, texts), seed)
+    p_annotators = _swap_test(by_person, seed) if by_person else None
     interval = mean_interval(gaps, seed=seed, texts=texts)
     p = max(p_documents, p_annotators or 0.0)
     return Difference(measure, one, two, len(gaps), interval, p_documents, p_annotators, p)
 
 
-def by_document(values: Mapping[tuple[str, int], float], condition: str) -> dict[int, float]:
+def _by_document(values: Mapping[tuple[str, int], float], condition: str) -> dict[int, float]:
     """Take the values of one condition."""
     return {document: value for (name, document), value in values.items() if name == condition}
 
 
-def person_gaps(responses: Sequence[Response], measure: str, one: str, two: str) -> list[float]:
+def _person_gaps(responses: Sequence[Response], measure: str, one: str, two: str) -> list[float]:
     """Compute how much higher each person's mean is in the first condition, for those who have seen both."""
     sums: dict[int, dict[str, list[float]]] = {}
     for response in responses:

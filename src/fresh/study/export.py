@@ -75,7 +75,7 @@ ENDINGS = {"mturk": ".html", "potato": ".config.yaml", "label_studio": ".config.
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class _Shown:
     """An item as a tool gets it: nothing tells its condition, its document or its label."""
 
     ticket: str
@@ -88,14 +88,14 @@ class Shown:
         return {"query": self.query} if self.query else {}
 
 
-def items_of(store: Store) -> list[Shown]:
+def _items_of(store: Store) -> list[_Shown]:
     """List the real items, in an order that tells nothing."""
     tickets = tickets_of(store)
     with store.reading() as session:
         rows = {row.id: row for row in session.scalars(select(ItemRow).where(ItemRow.kind == "real"))}
         found = ((ticket, rows[number]) for number, ticket in tickets.items())
         corpus = store.about["corpus"]
-        return [Shown(ticket, " ".join(row.words), spelt(row.query, corpus)) for ticket, row in found]
+        return [_Shown(ticket, " ".join(row.words), spelt(row.query, corpus)) for ticket, row in found]
 
 
 def questions_of(store: Store) -> dict[str, tuple[str, dict[str, str]]]:
@@ -118,17 +118,17 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     return written.getvalue()
 
 
-def to_csv(store: Store) -> str:
+def _to_csv(store: Store) -> str:
     """Write all answers as a table."""
-    return table(own_rows(store), ("study", "database", *COLUMNS))
+    return table(_own_rows(store), ("study", "database", *COLUMNS))
 
 
-def to_jsonl(store: Store) -> str:
+def _to_jsonl(store: Store) -> str:
     """Write all answers as JSON lines."""
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in own_rows(store))
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in _own_rows(store))
 
 
-def own_rows(store: Store) -> list[dict[str, Any]]:
+def _own_rows(store: Store) -> list[dict[str, Any]]:
     """List all answers, each with the names of the study and its database, by which it knows its own again.
 
     A time of 0, which was not measured, is left empty.
@@ -143,15 +143,15 @@ def for_mturk(text: str) -> str:
     return "".join(f"&#{ord(letter)};" if ord(letter) > 0xFFFF else letter for letter in plain)
 
 
-def to_mturk(store: Store) -> str:
+def _to_mturk(store: Store) -> str:
     """Write the items as the input of a batch of Mechanical Turk."""
-    items = items_of(store)
+    items = _items_of(store)
     rows = [{"item": shown.ticket, "text": for_mturk(shown.text), "query": for_mturk(shown.query)} for shown in items]
     names = ("item", "text", "query") if any(shown.query for shown in items) else ("item", "text")
     return table([{name: row[name] for name in names} for row in rows], names)
 
 
-def mturk_form(store: Store, _data: str) -> str:
+def _mturk_form(store: Store, _data: str) -> str:
     """Write the page that workers of Mechanical Turk see."""
     lines: list[str] = []
     for name, (question, answers) in questions_of(store).items():
@@ -162,15 +162,15 @@ def mturk_form(store: Store, _data: str) -> str:
     instructions = store.about["texts"]["instructions"].replace(ON_OUR_PAGES, "")
     about = {"title": store.about["title"], "instructions": instructions}
     texts = {name: for_mturk(text) for name, text in about.items()}
-    return FORM.format(**texts, query=if_asked(store, QUERY), questions="".join(lines))
+    return FORM.format(**texts, query=_if_asked(store, QUERY), questions="".join(lines))
 
 
-def if_asked(store: Store, line: str) -> str:
+def _if_asked(store: Store, line: str) -> str:
     """Show queries only where there are some."""
-    return line if any(shown.query for shown in items_of(store)) else ""
+    return line if any(shown.query for shown in _items_of(store)) else ""
 
 
-def to_prolific(store: Store) -> str:
+def _to_prolific(store: Store) -> str:
     """Write the participants of Prolific with what they have done, to be approved there or not."""
     rows = [
         {
@@ -185,13 +185,13 @@ def to_prolific(store: Store) -> str:
     return table(rows, ("Participant id", "answered", "checks failed", "state"))
 
 
-def to_potato(store: Store) -> str:
+def _to_potato(store: Store) -> str:
     """Write the items as the data of a task of Potato."""
-    rows = [{"id": shown.ticket, "text": shown.text, **shown.asked} for shown in items_of(store)]
+    rows = [{"id": shown.ticket, "text": shown.text, **shown.asked} for shown in _items_of(store)]
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def potato_settings(store: Store, data: str) -> str:
+def _potato_settings(store: Store, data: str) -> str:
     """Write the settings of the task."""
     stem = data.removesuffix(".jsonl")
     schemes = [
@@ -206,13 +206,13 @@ def potato_settings(store: Store, data: str) -> str:
         data=quoted(data),
         per_item=store.shape.per_item,
         share=store.shape.share,
-        groups="\n".join(potato_groups(store)),
+        groups="\n".join(_potato_groups(store)),
         schemes="\n".join(schemes),
-        query=if_asked(store, POTATO_QUERY),
+        query=_if_asked(store, POTATO_QUERY),
     )
 
 
-def potato_groups(store: Store) -> Iterator[str]:
+def _potato_groups(store: Store) -> Iterator[str]:
     """Deal the items out, one of each document to each group of people, with conditions as in the Latin square."""
     shape = store.shape
     people = math.ceil(shape.n_documents * shape.per_item / shape.share)
@@ -226,13 +226,13 @@ def potato_groups(store: Store) -> Iterator[str]:
         yield f"    - {{name: group {number}, max_annotators: {people}, instances: [{listed}]}}"
 
 
-def to_label_studio(store: Store) -> str:
+def _to_label_studio(store: Store) -> str:
     """Write the items as tasks of Label Studio."""
-    tasks = [{"data": {"item": s.ticket, "text": s.text, **s.asked}} for s in items_of(store)]
+    tasks = [{"data": {"item": s.ticket, "text": s.text, **s.asked}} for s in _items_of(store)]
     return json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
 
 
-def label_studio_settings(store: Store, _data: str) -> str:
+def _label_studio_settings(store: Store, _data: str) -> str:
     """Write the labelling configuration."""
     lines: list[str] = []
     for name, (question, answers) in questions_of(store).items():
@@ -241,7 +241,7 @@ def label_studio_settings(store: Store, _data: str) -> str:
         choices = ((quoteattr(shown), quoteattr(value)) for value, shown in answers.items())
         lines += [f"    <Choice value={shown} alias={value}/>" for shown, value in choices]
         lines.append("  </Choices>")
-    return LABEL_STUDIO.format(query=if_asked(store, LABEL_STUDIO_QUERY), questions="\n".join(lines))
+    return LABEL_STUDIO.format(query=_if_asked(store, LABEL_STUDIO_QUERY), questions="\n".join(lines))
 
 
 def export_study(store: Store, form: str, path: Path) -> list[Path]:
@@ -266,15 +266,15 @@ def places_of(form: str, path: Path) -> list[Path]:
 
 
 FORMS: dict[str, Callable[[Store], str]] = {
-    "csv": to_csv,
-    "jsonl": to_jsonl,
-    "mturk": to_mturk,
-    "prolific": to_prolific,
-    "potato": to_potato,
-    "label_studio": to_label_studio,
+    "csv": _to_csv,
+    "jsonl": _to_jsonl,
+    "mturk": _to_mturk,
+    "prolific": _to_prolific,
+    "potato": _to_potato,
+    "label_studio": _to_label_studio,
 }
 SETTINGS: dict[str, Callable[[Store, str], str]] = {
-    "mturk": mturk_form,
-    "potato": potato_settings,
-    "label_studio": label_studio_settings,
+    "mturk": _mturk_form,
+    "potato": _potato_settings,
+    "label_studio": _label_studio_settings,
 }

@@ -14,7 +14,7 @@ ASIDE = ("practice", "check")
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class _Solved:
     """A text with its right label."""
 
     rationale: Rationale
@@ -31,18 +31,18 @@ def items_of(store: Store, annotator: int) -> list[int]:
         return [*session.scalars(held.order_by(AssignmentRow.id.desc())).all(), *aside]
 
 
-def examples_of(store: Store) -> list[Solved]:
+def examples_of(store: Store) -> list[_Solved]:
     """List the examples of the instructions."""
     with store.reading() as session:
         rows = session.scalars(select(ItemRow).where(ItemRow.kind == "example").order_by(ItemRow.id)).all()
-        return [Solved(task_of(row).rationale, row.label) for row in rows]
+        return [_Solved(task_of(row).rationale, row.label) for row in rows]
 
 
-def feedback(store: Store, annotator: int, item: int) -> Solved:
+def feedback(store: Store, annotator: int, item: int) -> _Solved:
     """Tell the right label of a practice item that somebody has answered."""
     with store.reading() as session:
         given = session.scalar(select(AsideRow).where(AsideRow.annotator == annotator, AsideRow.item == item))
         shown = session.get(ItemRow, item)
         if given is None or shown is None or shown.kind != "practice":
             raise NotGivenError("There is feedback for practice only, and after your answer. Go on with the next text.")
-        return Solved(task_of(shown).rationale, shown.label, answer_of(given))
+        return _Solved(task_of(shown).rationale, shown.label, answer_of(given))

@@ -21,7 +21,7 @@ from fresh.study.wording import plural
 CHECK = "this is a check that you are reading . please choose {label} , {confidence} and {readability} ."
 
 
-class Chooser(Protocol):
+class _Chooser(Protocol):
     """Chooses words, without a look at any label."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
@@ -43,7 +43,7 @@ class Model(Protocol):
         ...
 
     @property
-    def extractor(self) -> Chooser:
+    def extractor(self) -> _Chooser:
         """What chooses the words."""
         ...
 
@@ -72,7 +72,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class _Source:
     """A document of the sample, without its text."""
 
     id: str
@@ -88,7 +88,7 @@ class Plan:
     study: Study
     labels: Mapping[str, str]
     """All labels, and how people read each."""
-    documents: tuple[Source, ...]
+    documents: tuple[_Source, ...]
     items: tuple[Item, ...]
     """The real ones: each document in each condition, document by document."""
     practice: tuple[Item, ...]
@@ -116,18 +116,18 @@ def make_plan(study: Study, examples: Sequence[Example], load: Load) -> Plan:
     wanted = config.sample + config.practice
     if len(usable) < wanted:
         problems.append(too_few(len(examples), len(usable), wanted, human, config.practice))
-    models = load_models(study, examples, load, problems)
+    models = _load_models(study, examples, load, problems)
     if problems:
         raise StudyError("\n".join(problems))
-    return lay_out(study, usable, in_order(study.labels, {example.label for example in examples}), models)
+    return _lay_out(study, usable, _in_order(study.labels, {example.label for example in examples}), models)
 
 
-def in_order(named: Mapping[str, str], labels: Set[str]) -> list[str]:
+def _in_order(named: Mapping[str, str], labels: Set[str]) -> list[str]:
     """Order labels as the study names them, and the others behind them by the alphabet."""
     return [*(label for label in named if label in labels), *sorted(labels - named.keys())]
 
 
-def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], models: Mapping[str, Model]) -> Plan:
+def _lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], models: Mapping[str, Model]) -> Plan:
     """Draw documents to judge and others to practise with, and cut all of them."""
     config, ways = study.config, study.conditions
     generator = np.random.default_rng(config.seed)
@@ -136,8 +136,8 @@ def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], mode
     sampled = [usable[place] for place in first]
     n_others = min(config.practice + config.examples, len(rest))
     others = in_turns([rest[place] for place in draw(rest, n_others, generator)] if n_others else [])
-    masks = cut_all(study, [*sampled, *others], models, generator)
-    shown = [with_casing(example.document, config.casing) for example in (*sampled, *others)]
+    masks = _cut_all(study, [*sampled, *others], models, generator)
+    shown = [_with_casing(example.document, config.casing) for example in (*sampled, *others)]
 
     def item(kind: Literal["real", "practice", "example"], place: int, way: int, label: str) -> Item:
         rationale = shown[place].cut(masks[ways[way].name][place])
@@ -150,28 +150,28 @@ def lay_out(study: Study, usable: Sequence[Example], labels: Sequence[str], mode
     ]
     read_as = {label: study.labels.get(label, label) for label in labels}
     n_checks = min(config.checks, config.sample)
-    asked = [with_casing(example.document, config.casing).query for example in unshown(usable, sampled, others)]
+    asked = [_with_casing(example.document, config.casing).query for example in _unshown(usable, sampled, others)]
     queries = [asked[int(place)] for place in generator.permutation(len(asked))]
-    checks = tuple(make_check(number, read_as, queries[number % len(queries)]) for number in range(n_checks))
-    remarks = (*even_votes(config.per_item), *known_texts(models, sampled), *same_texts(ways, real, len(sampled)))
+    checks = tuple(_make_check(number, read_as, queries[number % len(queries)]) for number in range(n_checks))
+    remarks = (*_even_votes(config.per_item), *_known_texts(models, sampled), *_same_texts(ways, real, len(sampled)))
     practice, shown_before = tuple(aside[: config.practice]), tuple(aside[config.practice :])
-    return Plan(study, read_as, sources_of(sampled), tuple(real), practice, checks, remarks, shown_before)
+    return Plan(study, read_as, _sources_of(sampled), tuple(real), practice, checks, remarks, shown_before)
 
 
-def unshown(usable: Sequence[Example], *shown: Sequence[Example]) -> list[Example]:
+def _unshown(usable: Sequence[Example], *shown: Sequence[Example]) -> list[Example]:
     """List the documents that nobody is shown, or all of them if there are no others."""
     names = {example.document.id for part in shown for example in part}
     return [example for example in usable if example.document.id not in names] or list(usable)
 
 
-def sources_of(sampled: Sequence[Example]) -> tuple[Source, ...]:
+def _sources_of(sampled: Sequence[Example]) -> tuple[_Source, ...]:
     """Take note of names, labels and shared texts."""
     texts = number_texts(example.document.words for example in sampled)
     numbers = range(len(sampled)) if texts is None else texts.tolist()
-    return tuple(Source(e.document.id, e.label, number) for e, number in zip(sampled, numbers, strict=True))
+    return tuple(_Source(e.document.id, e.label, number) for e, number in zip(sampled, numbers, strict=True))
 
 
-def load_models(study: Study, examples: Sequence[Example], load: Load, problems: list[str]) -> dict[str, Model]:
+def _load_models(study: Study, examples: Sequence[Example], load: Load, problems: list[str]) -> dict[str, Model]:
     """Read all models, and gather what stands against showing their rationales."""
     models: dict[str, Model] = {}
     labels = {example.label for example in examples}
@@ -198,7 +198,7 @@ def load_models(study: Study, examples: Sequence[Example], load: Load, problems:
     return models
 
 
-def cut_all(
+def _cut_all(
     study: Study, examples: Sequence[Example], models: Mapping[str, Model], generator: np.random.Generator
 ) -> dict[str, list[Mask]]:
     """Choose the words of all documents in all conditions; random words come last, as long as those they match."""
@@ -209,7 +209,7 @@ def cut_all(
         if condition.like and condition.like not in masks:
             continue  # what is wrong with the condition that it matches has been told
         try:
-            masks[condition.name] = cut(condition, examples, documents, models, masks, generator)
+            masks[condition.name] = _cut(condition, examples, documents, models, masks, generator)
         except ValueError as error:
             problems.append(f"conditions.{condition.name}: {error}")
             continue
@@ -225,7 +225,7 @@ def cut_all(
     return masks
 
 
-def cut(
+def _cut(
     condition: Condition,
     examples: Sequence[Example],
     documents: Sequence[Document],
@@ -245,7 +245,7 @@ def cut(
     return [random_mask(d, n_kept, contiguous, generator) for d, n_kept in zip(documents, lengths, strict=True)]
 
 
-def with_casing(document: Document, casing: str) -> Document:
+def _with_casing(document: Document, casing: str) -> Document:
     """Write a document as all are shown; its name stays behind."""
     if casing == "kept":
         return replace(document, id="")
@@ -253,7 +253,7 @@ def with_casing(document: Document, casing: str) -> Document:
     return Document.from_words(words, [word.lower() for word in document.query])
 
 
-def make_check(number: int, labels: Mapping[str, str], query: Words = ()) -> Item:
+def _make_check(number: int, labels: Mapping[str, str], query: Words = ()) -> Item:
     """Make an attention check that asks for certain answers, others each time.
 
     :param query: That of some document: what asks about nothing would stand out.
@@ -265,13 +265,13 @@ def make_check(number: int, labels: Mapping[str, str], query: Words = ()) -> Ite
     return Item("check", Document.from_words(words, query).cut(Mask.full(len(words))), label, asked=asked)
 
 
-def even_votes(per_item: int) -> Iterator[str]:
+def _even_votes(per_item: int) -> Iterator[str]:
     """Say that votes may be tied."""
     if per_item % 2 == 0:
         yield f"per_item is {per_item}, an even number: votes may be tied, half against half. Choose an odd one."
 
 
-def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:
+def _known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:
     """Say which models were trained with documents of the sample."""
     for name, model in models.items():
         n_known = 0 if model.seen is None else model.seen.count(example.document for example in sampled)
@@ -280,7 +280,7 @@ def known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iter
             yield f"{name} was trained with {known}: its rationales may be too good."
 
 
-def same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documents: int) -> Iterator[str]:
+def _same_texts(conditions: Sequence[Condition], items: Sequence[Item], n_documents: int) -> Iterator[str]:
     """Say where two conditions show the same words, so that they cannot differ there."""
     for (one, first), (two, second) in combinations(enumerate(conditions), 2):
         pairs = zip(items[one :: len(conditions)], items[two :: len(conditions)], strict=True)

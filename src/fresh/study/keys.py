@@ -39,30 +39,30 @@ def make_admin_secret(store: Store, anew: bool = False) -> str | None:
         row = row_of(session)
         if row.admin_code is not None and not anew:
             return None
-        keep(row, drawn)
+        _keep(row, drawn)
     return "-".join(drawn[place : place + 4] for place in range(0, len(drawn), 4))
 
 
 def set_admin_secret(store: Store, secret: str) -> None:
     """Take a secret of one's own; the same one again changes nothing."""
-    if len(plain(secret)) < SHORTEST:
+    if len(_plain(secret)) < SHORTEST:
         raise StudyError(
-            f"The secret of the admin page must have at least {SHORTEST} letters, got {len(plain(secret))}. "
+            f"The secret of the admin page must have at least {SHORTEST} letters, got {len(_plain(secret))}. "
             "Choose a longer one."
         )
     if is_admin(store, secret):
         return
     with store.writing() as session:
-        keep(row_of(session), plain(secret))
+        _keep(row_of(session), _plain(secret))
 
 
-def keep(row: StudyRow, secret: str) -> None:
+def _keep(row: StudyRow, secret: str) -> None:
     """Keep a secret so that nobody can read it back."""
     row.admin_salt = secrets.token_hex(16)
     row.admin_code = hashed(secret, row.admin_salt)
 
 
-def plain(secret: str) -> str:
+def _plain(secret: str) -> str:
     """Take a secret as it is meant, however it is spaced."""
     return "".join(secret.split()).replace("-", "")
 
@@ -71,7 +71,7 @@ def is_admin(store: Store, secret: str) -> bool:
     """Say whether a secret opens the admin page. A wrong one takes as long as a right one."""
     with store.reading() as session:
         salt, code = session.execute(select(StudyRow.admin_salt, StudyRow.admin_code)).one()
-    return hmac.compare_digest(hashed(plain(secret), salt or NOBODY), code or "")
+    return hmac.compare_digest(hashed(_plain(secret), salt or NOBODY), code or "")
 
 
 def admin_mark(store: Store) -> str:

@@ -23,7 +23,7 @@ NAMES = ("annotator", "item", "document", "text", "condition", "gold", *GIVEN[:-
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class _Person:
     """How somebody is doing."""
 
     id: int
@@ -56,18 +56,18 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class _Overview:
     """How far the study is."""
 
     n_answered: int
     n_planned: int
     paused: bool
-    people: tuple[Person, ...]
+    people: tuple[_Person, ...]
     n_more: int = 0
     """People who must come in addition before it can be completed, at least."""
 
     @property
-    def begun(self) -> list[Person]:
+    def begun(self) -> list[_Person]:
         """Those who have begun, here or elsewhere."""
         return [person for person in self.people if person.begun or person.n_answered]
 
@@ -120,26 +120,26 @@ def records(store: Store) -> list[dict[str, Any]]:
         .outerjoin(DocumentRow, DocumentRow.id == ItemRow.document)
         .order_by(AsideRow.id)
     )
-    return [record_of(row, store) for query in (real, aside) for row in read_all(store, query)]
+    return [_record_of(row, store) for query in (real, aside) for row in _read_all(store, query)]
 
 
-def read_all(store: Store, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
+def _read_all(store: Store, query: Select[*tuple[Any, ...]]) -> Sequence[Any]:
     """Read all rows."""
     with store.reading() as session:
         return session.execute(query).all()
 
 
-def record_of(row: Sequence[Any], store: Store) -> dict[str, Any]:
+def _record_of(row: Sequence[Any], store: Store) -> dict[str, Any]:
     """Name the columns of an answer."""
     condition = None if row[5] is None else store.conditions[row[5]]
     return dict(zip(COLUMNS, (*row[:5], condition, *row[6:-1], row[-1] == "answered"), strict=True))
 
 
-def overview(store: Store) -> Overview:
+def overview(store: Store) -> _Overview:
     """Say how far the study is, and how everybody is doing."""
     from_store = records(store)
     asked = (ItemRow.id, ItemRow.label, ItemRow.asked_confidence, ItemRow.asked_readability)
-    checks = {row[0]: tuple(row[1:]) for row in read_all(store, select(*asked).where(ItemRow.kind == "check"))}
+    checks = {row[0]: tuple(row[1:]) for row in _read_all(store, select(*asked).where(ItemRow.kind == "check"))}
     with store.reading() as session:
         people = session.scalars(select(AnnotatorRow).order_by(AnnotatorRow.id)).all()
         paused = bool(session.scalar(select(StudyRow.paused)))
@@ -147,17 +147,17 @@ def overview(store: Store) -> Overview:
     for record in from_store:
         by_person[record["annotator"]].append(record)
     n_answered = sum(record["counted"] for record in from_store)
-    found = [person_of(row, by_person[row.id], checks) for row in people]
-    places = places_of(store)
+    found = [_person_of(row, by_person[row.id], checks) for row in people]
+    places = _places_of(store)
     arrivals = {row.id: row.arrival for row in people}
-    done = (replace(one, finished=is_finished(one, arrivals[one.id], places, store)) for one in found)
+    done = (replace(one, finished=_is_finished(one, arrivals[one.id], places, store)) for one in found)
     readers = [places.closed_to(one.id) for one in found if one.state == "active"]
     n_more = more_people(places.missing, readers, store.shape.share)
-    return Overview(n_answered, store.shape.planned, paused, tuple(done), n_more)
+    return _Overview(n_answered, store.shape.planned, paused, tuple(done), n_more)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class _Places:
     """What is left to be answered, and who has seen what."""
 
     missing: Counter[int]
@@ -179,16 +179,16 @@ class Places:
         return self.seen.get(annotator, set()) - again
 
 
-def places_of(store: Store) -> Places:
+def _places_of(store: Store) -> _Places:
     """Read which places are taken."""
     left = select(ItemRow.id, ItemRow.document, ItemRow.wanted - ItemRow.taken).where(ItemRow.kind == "real")
     about = (AssignmentRow.annotator, AssignmentRow.item, AssignmentRow.document, AssignmentRow.state, AnswerRow.id)
     given = select(*about).outerjoin(AnswerRow, AnswerRow.assignment == AssignmentRow.id)
-    places = Places(Counter(), set(), {}, {}, {}, Counter())
-    for item, document, n in read_all(store, left):
+    places = _Places(Counter(), set(), {}, {}, {}, Counter())
+    for item, document, n in _read_all(store, left):
         places.missing[document] += n
         places.free.update([item] if n else [])
-    for annotator, item, document, state, answer in read_all(store, given):
+    for annotator, item, document, state, answer in _read_all(store, given):
         places.seen.setdefault(annotator, set()).add(document)
         places.n_answered[annotator] += state == "answered"
         if state == "open":
@@ -198,7 +198,7 @@ def places_of(store: Store) -> Places:
     return places
 
 
-def is_finished(person: Person, arrival: int | None, places: Places, store: Store) -> bool:
+def _is_finished(person: _Person, arrival: int | None, places: _Places, store: Store) -> bool:
     """Say whether somebody who takes part has done all that there is for them; what others hold may yet come."""
     if person.state != "active" or not (person.begun or person.n_answered) or person.id in places.held:
         return False
@@ -211,11 +211,11 @@ def is_finished(person: Person, arrival: int | None, places: Places, store: Stor
     return person.n_checks >= due and done
 
 
-def person_of(row: AnnotatorRow, given: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]) -> Person:
+def _person_of(row: AnnotatorRow, given: Sequence[dict[str, Any]], checks: dict[int, tuple[Any, ...]]) -> _Person:
     """Sum up somebody's answers."""
     real = [record for record in given if record["kind"] == "real"]
     had = [record for record in given if record["kind"] == "check"]
     failed = [one for one in had if (one["label"], one["confidence"], one["readability"]) != checks[one["item"]]]
     seconds = typical_seconds(record["milliseconds"] for record in real)
     begun = row.arrival is not None
-    return Person(row.id, row.outside, row.state, begun, len(real), len(had), len(failed), seconds)
+    return _Person(row.id, row.outside, row.state, begun, len(real), len(had), len(failed), seconds)

@@ -42,7 +42,7 @@ def majority(labels: Sequence[str]) -> list[str]:
     return sorted(label for label, count in counts.items() if count == max(counts.values()))
 
 
-def majority_score(labels: Sequence[str], gold: str) -> float:
+def _majority_score(labels: Sequence[str], gold: str) -> float:
     """Score a majority vote: 1 if it is right, 0 if not.
 
     A tie is worth what drawing lots among the tied labels gets on average: an even share, if the right one is
@@ -57,7 +57,7 @@ def item_values(responses: Iterable[Response], measure: str) -> dict[tuple[str, 
     values: dict[tuple[str, int], float] = {}
     for key, group in by_item(responses).items():
         if measure == "accuracy":
-            values[key] = majority_score([response.label for response in group], group[0].gold)
+            values[key] = _majority_score([response.label for response in group], group[0].gold)
         else:
             values[key] = sum(response.value(measure) for response in group) / len(group)
     return values

@@ -27,7 +27,7 @@ PAIR_HEADS = ("pair", "measure", "documents", "difference", "p texts", "p people
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class _Scale:
     """A rating over the items of a condition: mean and sample standard deviation of item means."""
 
     mean: Interval
@@ -52,7 +52,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class _Row:
     """One condition."""
 
     condition: str
@@ -61,8 +61,8 @@ class Row:
     n_ties: int
     accuracy: Interval
     """Of majority votes."""
-    confidence: Scale
-    readability: Scale
+    confidence: _Scale
+    readability: _Scale
     seconds: float | None
     """Median time an answer took; nothing where none was measured."""
     agreement: Agreement
@@ -76,7 +76,7 @@ class Results:
     n_annotators: int
     n_planned: int
     per_item: int
-    rows: tuple[Row, ...]
+    rows: tuple[_Row, ...]
     differences: tuple[Difference, ...]
 
     @property
@@ -105,7 +105,7 @@ class Results:
                 row.condition,
                 str(row.n_items),
                 str(row.accuracy),
-                *(part for scale in (row.confidence, row.readability) for part in (spelt(scale.mean), sd(scale.sd))),
+                *(part for scale in (row.confidence, row.readability) for part in (_spelt(scale.mean), _sd(scale.sd))),
             )
             for row in self.rows
         ]
@@ -115,7 +115,7 @@ class Results:
         """Lay out how far people agree."""
         parts = [(row.condition, row.agreement) for row in self.rows]
         rows = [
-            (name, *map(known, (a.raw, a.chance, a.kappa, a.alpha, a.alpha_confidence, a.alpha_readability)))
+            (name, *map(_known, (a.raw, a.chance, a.kappa, a.alpha, a.alpha_confidence, a.alpha_readability)))
             for name, a in parts
         ]
         return Table(AGREEMENT_HEADS, tuple(rows), tuple(self.records()), remarks=self.remarks[2:3])
@@ -136,7 +136,7 @@ class Results:
 
     def records(self) -> list[dict[str, object]]:
         """Write the rows in full, for machines."""
-        return [flat(asdict(row)) for row in self.rows]
+        return [_flat(asdict(row)) for row in self.rows]
 
     def to_markdown(self) -> str:
         """Write all tables."""
@@ -162,25 +162,25 @@ def make_results(
     if not responses:
         raise StudyError("Nobody has answered yet, so that there are no results.")
     there = [name for name in conditions if any(response.condition == name for response in responses)]
-    rows = tuple(row_of(name, [r for r in responses if r.condition == name], labels, per_item, seed) for name in there)
+    rows = tuple(_row_of(name, [r for r in responses if r.condition == name], labels, per_item, seed) for name in there)
     people = {response.annotator for response in responses}
     differences = tuple(compare_conditions(responses, there, seed))
     return Results(title, len(people), n_planned, per_item, rows, differences)
 
 
-def row_of(name: str, responses: Sequence[Response], labels: Sequence[str], per_item: int, seed: int) -> Row:
+def _row_of(name: str, responses: Sequence[Response], labels: Sequence[str], per_item: int, seed: int) -> _Row:
     """Compute one condition."""
     groups = by_item(responses)
     texts = np.array([group[0].text for group in groups.values()], dtype=np.int64)
     columns = {measure: [item_values(responses, measure)[key] for key in groups] for measure in MEASURES}
     means = {measure: mean_interval(column, seed=seed, texts=texts) for measure, column in columns.items()}
     confidence, readability = (
-        Scale(means[m], float(np.std(columns[m], ddof=1)) if len(groups) > 1 else None) for m in MEASURES[1:]
+        _Scale(means[m], float(np.std(columns[m], ddof=1)) if len(groups) > 1 else None) for m in MEASURES[1:]
     )
     n_ties = sum(len(majority([response.label for response in group])) > 1 for group in groups.values())
     seconds = typical_seconds(response.milliseconds for response in responses)
     agreement = agreement_of(list(groups.values()), labels, per_item)
-    return Row(
+    return _Row(
         name, len(groups), len(responses), n_ties, means["accuracy"], confidence, readability, seconds, agreement
     )
 
@@ -192,43 +192,43 @@ def agreement_of(groups: Sequence[Sequence[Response]], labels: Sequence[str], pe
     shares = [counts[number] / counts.total() for number in range(len(labels))]
     return Agreement(
         raw_agreement(votes),
-        chance_level(votes, per_item, shares),
-        chance_level(votes, per_item, [1 / len(labels)] * len(labels)),
+        _chance_level(votes, per_item, shares),
+        _chance_level(votes, per_item, [1 / len(labels)] * len(labels)),
         fleiss(votes, per_item),
         alpha(votes),
         *(alpha([[getattr(r, name) for r in group] for group in groups], "ordinal") for name in MEASURES[1:]),
     )
 
 
-def chance_level(votes: Sequence[Sequence[int]], per_item: int, chances: Sequence[float]) -> float:
+def _chance_level(votes: Sequence[Sequence[int]], per_item: int, chances: Sequence[float]) -> float:
     """Compute what chance gives on items with as many answers as these; as many as planned, where nobody compares."""
     sizes = Counter(len(item) for item in votes if len(item) > 1) or Counter({per_item: 1})
     return sum(count * raw_agreement_by_chance(n, chances) for n, count in sizes.items()) / sizes.total()
 
 
-def spelt(figure: Interval) -> str:
+def _spelt(figure: Interval) -> str:
     """Write a rating with its range."""
     return f"{figure.value:.2f} ({figure.low:.2f}–{figure.high:.2f})"
 
 
-def sd(value: float | None) -> str:
+def _sd(value: float | None) -> str:
     """Write a standard deviation, if there is one."""
     return "–" if value is None else f"{value:.2f}"
 
 
-def known(value: float | None) -> str:
+def _known(value: float | None) -> str:
     """Write a figure, if it is known."""
     return "–" if value is None else short(value)
 
 
 def probability(p: float | None) -> str:
     """Write how likely something is by chance, if it is known; never as nothing."""
-    return "<.001" if p is not None and p < 0.001 else known(p)
+    return "<.001" if p is not None and p < 0.001 else _known(p)
 
 
-def flat(record: dict[str, object], prefix: str = "") -> dict[str, object]:
+def _flat(record: dict[str, object], prefix: str = "") -> dict[str, object]:
     """Write nested figures as one line of names."""
     found: dict[str, object] = {}
     for name, value in record.items():
-        found |= flat(value, f"{prefix}{name}_") if isinstance(value, dict) else {prefix + name: value}
+        found |= _flat(value, f"{prefix}{name}_") if isinstance(value, dict) else {prefix + name: value}
     return found

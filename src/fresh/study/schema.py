@@ -101,7 +101,7 @@ class AssignmentRow(Table):
     at: Mapped[int] = mapped_column(BigInteger)
 
 
-class Given:
+class _Given:
     """What somebody answered; times are milliseconds, since 1970 where they are points in time."""
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -112,7 +112,7 @@ class Given:
     at: Mapped[int] = mapped_column(BigInteger)
 
 
-def on_scales() -> tuple[CheckConstraint, CheckConstraint]:
+def _on_scales() -> tuple[CheckConstraint, CheckConstraint]:
     """Keep ratings on their scales, whoever writes them."""
     return (
         CheckConstraint(f"confidence BETWEEN 1 AND {len(CONFIDENCE)}", name="confidence_on_scale"),
@@ -120,20 +120,20 @@ def on_scales() -> tuple[CheckConstraint, CheckConstraint]:
     )
 
 
-class AnswerRow(Given, Table):
+class AnswerRow(_Given, Table):
     """An answer to a real item; one for each assignment."""
 
     __tablename__ = "answers"
-    __table_args__ = on_scales()
+    __table_args__ = _on_scales()
 
     assignment: Mapped[int] = mapped_column(ForeignKey("assignments.id"), unique=True)
 
 
-class AsideRow(Given, Table):
+class AsideRow(_Given, Table):
     """An answer to a practice item or an attention check, which never counts as a result."""
 
     __tablename__ = "answers_aside"
-    __table_args__ = (*on_scales(), UniqueConstraint("annotator", "item", name="once"))
+    __table_args__ = (*_on_scales(), UniqueConstraint("annotator", "item", name="once"))
 
     annotator: Mapped[int] = mapped_column(ForeignKey("annotators.id"))
     item: Mapped[int] = mapped_column(ForeignKey("items.id"))

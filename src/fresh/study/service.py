@@ -45,7 +45,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class _Progress:
     """How far somebody has come; attention checks count, so that nobody can tell them from other items."""
 
     n_practised: int
@@ -59,15 +59,15 @@ def next_task(store: Store, annotator: int) -> Task | None:
     """Give somebody what they are to answer next: the same until they answer it; nothing when all is done."""
     with store.writing() as session:
         person = find(session, annotator)
-        check_active(person)
+        _check_active(person)
         if session.scalar(select(StudyRow.paused)):
             raise PausedError(PAUSED)
-        item = practice_of(session, annotator) or held_by(session, annotator) or check_of(store, session, person)
-        item = item or give_again(session, annotator) or give(store, session, person)
+        item = _practice_of(session, annotator) or _held_by(session, annotator) or _check_of(store, session, person)
+        item = item or _give_again(session, annotator) or _give(store, session, person)
         return None if item is None else task_of(item)
 
 
-def check_active(person: AnnotatorRow) -> None:
+def _check_active(person: AnnotatorRow) -> None:
     """Refuse whoever does not take part, or not yet."""
     if person.state != "active":
         raise EndedError(NOT_HERE[person.state])
@@ -80,20 +80,20 @@ def task_of(item: ItemRow) -> Task:
     return Task(item.id, item.kind, Rationale(tuple(item.words), tuple(item.query)))
 
 
-def practice_of(session: Session, annotator: int) -> ItemRow | None:
+def _practice_of(session: Session, annotator: int) -> ItemRow | None:
     """Find the first practice item that is not answered."""
     done = select(AsideRow.item).where(AsideRow.annotator == annotator)
     wanted = select(ItemRow).where(ItemRow.kind == "practice", ItemRow.id.not_in(done))
     return session.scalar(wanted.order_by(ItemRow.id).limit(1))
 
 
-def held_by(session: Session, annotator: int) -> ItemRow | None:
+def _held_by(session: Session, annotator: int) -> ItemRow | None:
     """Find what somebody was given and has not answered."""
     held = select(AssignmentRow.item).where(AssignmentRow.annotator == annotator, AssignmentRow.state == "open")
     return session.scalar(select(ItemRow).where(ItemRow.id.in_(held)))
 
 
-def check_of(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
+def _check_of(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
     """Find an attention check, if it is time for one."""
     if person.arrival is None or not store.about["n_checks"]:
         return None
@@ -110,23 +110,23 @@ def count(session: Session, annotator: int, state: str) -> int:
     return session.scalar(these) or 0
 
 
-def lost_by(annotator: int) -> Select[AssignmentRow]:
+def _lost_by(annotator: int) -> Select[AssignmentRow]:
     """Select what somebody was given here and gave back without an answer, the first first."""
     answered = select(AnswerRow.assignment)
     mine = (AssignmentRow.annotator == annotator, AssignmentRow.state == "released")
     return select(AssignmentRow).where(*mine, AssignmentRow.id.not_in(answered)).order_by(AssignmentRow.id)
 
 
-def give_again(session: Session, annotator: int) -> ItemRow | None:
+def _give_again(session: Session, annotator: int) -> ItemRow | None:
     """Give somebody what they gave back, if nobody else has taken the place: it is the only cut that they have seen."""
-    for assignment in session.scalars(lost_by(annotator)).all():
+    for assignment in session.scalars(_lost_by(annotator)).all():
         if take(session, assignment.item):
             assignment.state, assignment.at = "open", now()
             return session.get(ItemRow, assignment.item, populate_existing=True)
     return None
 
 
-def give(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
+def _give(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None:
     """Give somebody an item that still wants people, if there is one for them."""
     if person.arrival is None:
         counted = update(StudyRow).values(arrivals=StudyRow.arrivals + 1).returning(StudyRow.arrivals)
@@ -139,7 +139,7 @@ def give(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None
     )
     reader = Reader(person.arrival, tuple((d or 0, c or 0) for d, c in session.execute(seen).all()))
     while True:
-        found = planned(store, session, reader) or choose(store.shape, reader, free_items(session))
+        found = _planned(store, session, reader) or choose(store.shape, reader, _free_items(session))
         if found is None:
             return None
         if take(session, found.item):
@@ -148,15 +148,15 @@ def give(store: Store, session: Session, person: AnnotatorRow) -> ItemRow | None
     return session.get(ItemRow, found.item, populate_existing=True)
 
 
-def planned(store: Store, session: Session, reader: Reader) -> Free | None:
+def _planned(store: Store, session: Session, reader: Reader) -> Free | None:
     """Look whether somebody's own item of the plan is free, which is mostly so and quickly found."""
     document, condition = own(store.shape, reader)
     return choose(
-        store.shape, reader, free_items(session, ItemRow.document == document, ItemRow.condition == condition)
+        store.shape, reader, _free_items(session, ItemRow.document == document, ItemRow.condition == condition)
     )
 
 
-def free_items(session: Session, *where: Any) -> list[Free]:
+def _free_items(session: Session, *where: Any) -> list[Free]:
     """List items that still want people."""
     columns = select(ItemRow.id, ItemRow.document, ItemRow.condition, ItemRow.taken)
     rows = session.execute(columns.where(ItemRow.kind == "real", ItemRow.taken < ItemRow.wanted, *where))
@@ -178,25 +178,25 @@ def save(store: Store, annotator: int, item: int, answer: Answer) -> Saved:
         if shown is None:
             raise StudyError(f"There is no item {item} in this study.")
         if shown.kind == "real":
-            return save_real(session, person, shown, answer)
-        return save_aside(store, session, person, shown, answer)
+            return _save_real(session, person, shown, answer)
+        return _save_aside(store, session, person, shown, answer)
 
 
-def save_aside(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
+def _save_aside(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
     """Save an answer to a practice item or an attention check, if its turn has come."""
     told = item.label if item.kind == "practice" else None
     there = session.scalar(select(AsideRow).where(AsideRow.annotator == person.id, AsideRow.item == item.id))
     if there is not None:
         return Saved(answer_of(there), True, told)
-    check_active(person)
-    due = practice_of(session, person.id) if item.kind == "practice" else check_of(store, session, person)
+    _check_active(person)
+    due = _practice_of(session, person.id) if item.kind == "practice" else _check_of(store, session, person)
     if due is None or due.id != item.id:
         raise NotGivenError(NOT_GIVEN.format(item=item.id))
     session.add(AsideRow(annotator=person.id, item=item.id, **columns_of(answer)))
     return Saved(answer, False, told)
 
 
-def save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
+def _save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> Saved:
     """Save an answer that counts; one that comes late, only if nobody else was given the place."""
     held = session.scalar(
         select(AssignmentRow)
@@ -208,7 +208,7 @@ def save_real(session: Session, person: AnnotatorRow, item: ItemRow, answer: Ans
     there = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     if there is not None:
         return Saved(answer_of(there), True)
-    check_active(person)
+    _check_active(person)
     if held.state == "released" and not take(session, item.id):
         raise NotGivenError(f"Item {item.id} was given to somebody else, since no answer came. Go on with the next.")
     held.state = "answered"
@@ -249,7 +249,7 @@ def answer_of(row: AnswerRow | AsideRow) -> Answer:
     return Answer(row.label, row.confidence, row.readability, row.milliseconds)
 
 
-def progress(store: Store, annotator: int) -> Progress:
+def progress(store: Store, annotator: int) -> _Progress:
     """Say how far somebody has come."""
     with store.reading() as session:
         aside = (
@@ -261,7 +261,7 @@ def progress(store: Store, annotator: int) -> Progress:
         done = dict(session.execute(aside).tuples().all())
         n_answered = count(session, annotator, "answered") + done.get("check", 0)
         n_most = store.shape.share + store.about["n_checks"]
-        return Progress(done.get("practice", 0), store.about["n_practice"], n_answered, n_most)
+        return _Progress(done.get("practice", 0), store.about["n_practice"], n_answered, n_most)
 
 
 def may_get_more(store: Store, annotator: int) -> bool:
@@ -269,7 +269,7 @@ def may_get_more(store: Store, annotator: int) -> bool:
     mine = AssignmentRow.annotator == annotator
     with store.reading() as session:
         seen = session.scalars(select(AssignmentRow.document).where(mine)).all()
-        lost = [assignment.item for assignment in session.scalars(lost_by(annotator))]
+        lost = [assignment.item for assignment in session.scalars(_lost_by(annotator))]
         new = AssignmentRow.document.not_in(seen) if len(seen) < store.shape.share else false()
         held = select(func.count()).where(~mine, AssignmentRow.state == "open")
         return bool(session.scalar(held.where(new | AssignmentRow.item.in_(lost))))

@@ -30,10 +30,10 @@ def read_documents(config: StudyConfig, file: Path) -> list[Example]:
             return list(find_corpus(config.corpus).read(Path(config.data_dir)).test)
         return list(read_examples(config.corpus, config.data))
     except DataError as error:
-        raise DataError(for_a_file(str(error), file)) from error
+        raise DataError(_for_a_file(str(error), file)) from error
 
 
-def for_a_file(told: str, file: Path) -> str:
+def _for_a_file(told: str, file: Path) -> str:
     """Name settings as the study file has them, where a message names options of other commands."""
     kinds = {setting.name: setting.kind for setting in settings_of(DataConfig)}
 

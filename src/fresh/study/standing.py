@@ -10,7 +10,7 @@ from fresh.study.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class _Standing:
     """How far one condition is."""
 
     condition: str
@@ -21,17 +21,17 @@ class Standing:
     agreement: Agreement | None
 
 
-def standings(store: Store) -> list[Standing]:
+def standings(store: Store) -> list[_Standing]:
     """Say how far each condition is."""
     responses, labels = counted(store), sorted(store.labels)
     n_planned = store.shape.n_documents * store.shape.per_item
-    found: list[Standing] = []
+    found: list[_Standing] = []
     for name in store.conditions:
         own = [response for response in responses if response.condition == name]
         if not own:
-            found.append(Standing(name, 0, n_planned, None, None))
+            found.append(_Standing(name, 0, n_planned, None, None))
             continue
         seconds = typical_seconds(response.milliseconds for response in own)
         agreement = agreement_of(list(by_item(own).values()), labels, store.shape.per_item)
-        found.append(Standing(name, len(own), n_planned, seconds, agreement))
+        found.append(_Standing(name, len(own), n_planned, seconds, agreement))
     return found

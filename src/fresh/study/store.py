@@ -47,7 +47,7 @@ class Store:
     @classmethod
     def of(cls, engine: Engine, about: Mapping[str, Any]) -> Self:
         """Take a study as it was fixed."""
-        return cls(engine, about, shape_of(about), Lock() if engine.dialect.name == "sqlite" else nullcontext())
+        return cls(engine, about, _shape_of(about), Lock() if engine.dialect.name == "sqlite" else nullcontext())
 
     @property
     def labels(self) -> dict[str, str]:
@@ -86,7 +86,7 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def address(place: str | Path) -> URL:
+def _address(place: str | Path) -> URL:
     """Find the database of a study: in its folder, or at an address."""
     if "://" not in str(place):
         return URL.create("sqlite", database=str(Path(place) / FILE))  # any name will do: nothing in it is a sign
@@ -98,10 +98,10 @@ def hidden(url: URL) -> str:
     return url.render_as_string(hide_password=True)
 
 
-def connect(place: str | Path) -> Engine:
+def _connect(place: str | Path) -> Engine:
     """Prepare connections to a database."""
     try:
-        url = address(place)
+        url = _address(place)
     except ArgumentError as error:
         raise StudyError(f"{place} is no address of a database. Write postgresql://USER@HOST/NAME.") from error
     if url.get_backend_name() not in ("sqlite", "postgresql"):
@@ -110,27 +110,27 @@ def connect(place: str | Path) -> Engine:
         optional_import("psycopg", "postgres", "A study in PostgreSQL")
         return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
     engine = create_engine(url, connect_args={"timeout": PATIENCE})
-    event.listen(engine, "connect", prepare)
-    event.listen(engine, "begin", begin)
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
     return engine
 
 
-def prepare(connection: Any, _record: Any) -> None:
+def _prepare(connection: Any, _record: Any) -> None:
     """Set up a connection of SQLite: readers do not wait for writers, and what is saved is on the disk."""
     connection.isolation_level = None  # transactions begin where we say
     for line in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {line}")
 
 
-def begin(connection: Connection) -> None:
+def _begin(connection: Connection) -> None:
     """Begin a transaction of SQLite; whoever writes waits for others at once, not in the middle."""
     if connection.get_execution_options().get("writes", False):
-        wait_to_write(connection)
+        _wait_to_write(connection)
     else:
         connection.exec_driver_sql("BEGIN")
 
 
-def wait_to_write(connection: Connection) -> None:
+def _wait_to_write(connection: Connection) -> None:
     """Begin to write when nobody else does.
 
     SQLite looks whether others are done ten times a second, and a server that has much to write pauses for less than a
@@ -154,16 +154,16 @@ def wait_to_write(connection: Connection) -> None:
         raw.execute(f"PRAGMA busy_timeout={PATIENCE * 1000}")
 
 
-def migrations() -> Config:
+def _migrations() -> Config:
     """Find the migrations that come along."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     return config
 
 
-def bring_up_to_date(engine: Engine, to: str = "head") -> None:
+def _bring_up_to_date(engine: Engine, to: str = "head") -> None:
     """Make the tables, or change those of an older version; those of a newer one are refused."""
-    config = migrations()
+    config = _migrations()
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with engine.connect().execution_options(writes=True) as connection:
         if connection.dialect.name == "postgresql":
@@ -186,47 +186,47 @@ def open_study(place: str | Path) -> Store:
     """
     if "://" not in str(place) and not (Path(place) / FILE).is_file():
         raise StudyError(f"There is no study in {place}. Make one with: fresh study new STUDY.toml --out {place}")
-    with ready(place) as engine:
+    with _ready(place) as engine:
         with engine.connect() as connection:
             made = MigrationContext.configure(connection).get_current_revision()
         if made is not None:
-            bring_up_to_date(engine)
+            _bring_up_to_date(engine)
         with Session(engine) as session:
             found = None if made is None else session.scalar(select(StudyRow))
             if found is None:
                 raise StudyError(
-                    f"The database {hidden(address(place))} holds no study. "
+                    f"The database {hidden(_address(place))} holds no study. "
                     "Make one with: fresh study new STUDY.toml --database URL"
                 )
             return Store.of(engine, found.about)
 
 
 @contextmanager
-def ready(place: str | Path) -> Iterator[Engine]:
+def _ready(place: str | Path) -> Iterator[Engine]:
     """Connect to a database; if what is done with it fails, nothing stays open."""
-    engine = connect(place)
+    engine = _connect(place)
     try:
         yield engine
     except OperationalError as error:
         engine.dispose()
-        raise StudyError(unusable(place, error)) from error
+        raise StudyError(_unusable(place, error)) from error
     except BaseException:
         engine.dispose()
         raise
 
 
-def unusable(place: str | Path, error: OperationalError) -> str:
+def _unusable(place: str | Path, error: OperationalError) -> str:
     """Say why a database cannot be used."""
     code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         return (
-            f"The database {hidden(address(place))} cannot be written to ({error.orig}). A study is written to also "
+            f"The database {hidden(_address(place))} cannot be written to ({error.orig}). A study is written to also "
             "where it is only looked at: see that you may write to the file and to its folder."
         )
-    return f"The database {hidden(address(place))} cannot be used: {error.orig}."
+    return f"The database {hidden(_address(place))} cannot be used: {error.orig}."
 
 
-def shape_of(about: Mapping[str, Any]) -> Shape:
+def _shape_of(about: Mapping[str, Any]) -> Shape:
     """Read how large a study is; in one that an earlier version made, all read the documents in one order."""
     seed = about["seed"] if about.get("own_orders") else None
     return Shape(about["n_documents"], len(about["conditions"]), about["per_item"], about["most"], seed)
@@ -235,18 +235,18 @@ def shape_of(about: Mapping[str, Any]) -> Shape:
 def create_study(place: str | Path, plan: Plan) -> Store:
     """Write a plan into an empty database, in one move."""
     if "://" not in str(place):
-        make_room(Path(place))
-    with ready(place) as engine:
-        bring_up_to_date(engine)
-        store = Store.of(engine, about_of(plan))
+        _make_room(Path(place))
+    with _ready(place) as engine:
+        _bring_up_to_date(engine)
+        store = Store.of(engine, _about_of(plan))
         with store.writing() as session:
             if session.scalar(select(StudyRow)) is not None:
-                raise StudyError(f"There is a study at {hidden(address(place))} already. Choose another place.")
-            session.add(StudyRow(id=1, about=about_of(plan)))
+                raise StudyError(f"There is a study at {hidden(_address(place))} already. Choose another place.")
+            session.add(StudyRow(id=1, about=_about_of(plan)))
             sources = enumerate(plan.documents)
             session.add_all(DocumentRow(id=i, name=d.id, label=d.label, text=d.text) for i, d in sources)
             session.flush()
-            session.add_all(row_of(item, plan) for item in (*plan.practice, *plan.checks, *plan.items, *plan.examples))
+            session.add_all(_row_of(item, plan) for item in (*plan.practice, *plan.checks, *plan.items, *plan.examples))
         return store
 
 
@@ -256,24 +256,24 @@ def claim_folder(folder: Path) -> None:
         folder.mkdir(parents=True)
     except OSError as error:
         there = f"{folder} is there already. Choose another folder."
-        raise StudyError(there if isinstance(error, FileExistsError) else no_room(folder, error)) from error
+        raise StudyError(there if isinstance(error, FileExistsError) else _no_room(folder, error)) from error
 
 
-def make_room(folder: Path) -> None:
+def _make_room(folder: Path) -> None:
     """Make the folder of a study, and an empty file for its database."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).touch(0o600)  # it holds the key that sessions are signed with
     except OSError as error:
-        raise StudyError(no_room(folder, error)) from error
+        raise StudyError(_no_room(folder, error)) from error
 
 
-def no_room(folder: Path, error: OSError) -> str:
+def _no_room(folder: Path, error: OSError) -> str:
     """Say why a study cannot be written to a folder."""
     return f"The study cannot be written to {folder} ({error.strerror}). Choose a folder that you may write to."
 
 
-def about_of(plan: Plan) -> dict[str, Any]:
+def _about_of(plan: Plan) -> dict[str, Any]:
     """Write down what does not change any more."""
     config = plan.study.config
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
@@ -282,7 +282,7 @@ def about_of(plan: Plan) -> dict[str, Any]:
     return {**settings, **fixed, **sizes, "conditions": list(plan.conditions), "own_orders": True}
 
 
-def row_of(item: Item, plan: Plan) -> ItemRow:
+def _row_of(item: Item, plan: Plan) -> ItemRow:
     """Write an item as a row."""
     real, asked = item.kind == "real", item.asked
     return ItemRow(

@@ -16,7 +16,7 @@ LENGTH = 16
 SHORT = 8
 
 
-def ticket_of(key: bytes, item: int) -> str:
+def _ticket_of(key: bytes, item: int) -> str:
     """Name an item so that its number, and so its document and its condition, can be told with the key only."""
     return hmac.new(key, f"exported item {item}".encode(), "sha256").hexdigest()[:LENGTH].translate(LETTERS)
 
@@ -26,7 +26,7 @@ def tickets_of(store: Store) -> dict[int, str]:
     key = signing_key(store)
     with store.reading() as session:
         numbers = session.scalars(select(ItemRow.id).where(ItemRow.kind == "real")).all()
-    made = {number: ticket_of(key, number) for number in numbers}
+    made = {number: _ticket_of(key, number) for number in numbers}
     return dict(sorted(made.items(), key=lambda pair: pair[1]))
 
 

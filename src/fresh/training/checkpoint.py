@@ -31,7 +31,7 @@ def trained_parameters(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
     return [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
 
 
-def moving(model: nn.Module) -> list[tuple[str, Tensor]]:
+def _moving(model: nn.Module) -> list[tuple[str, Tensor]]:
     """List what a training keeps account of beside its weights, such as a moving mean: buffers called moving."""
     return [(name, value) for name, value in model.named_buffers() if name.rpartition(".")[2] == "moving"]
 
@@ -63,7 +63,7 @@ class BestState:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainState:
+class _TrainState:
     """All that is needed to go on after an epoch."""
 
     tensors: Weights
@@ -71,14 +71,14 @@ class TrainState:
     others: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The scores by other measures."""
 
-    def copied(self) -> "TrainState":
+    def copied(self) -> "_TrainState":
         """Have it as it is now, whatever training does next."""
         return replace(self, tensors={name: value.clone() for name, value in self.tensors.items()})
 
     def write(self, path: Path) -> None:
         """Write it down in one move."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as partial, told_as_usual(path):
+        with atomic_write(path) as partial, _told_as_usual(path):
             save_file(self.tensors, partial, {"scores": json.dumps(self.scores), "others": json.dumps(self.others)})
 
     def part(self, kind: str) -> Weights:
@@ -89,7 +89,7 @@ class TrainState:
 
 
 @contextmanager
-def told_as_usual(path: Path) -> Iterator[None]:
+def _told_as_usual(path: Path) -> Iterator[None]:
     """Have what a disk says come as it does elsewhere: as an error of the system, with the name of the file."""
     try:
         yield
@@ -100,25 +100,25 @@ def told_as_usual(path: Path) -> Iterator[None]:
         raise OSError(int(reason[1]), os.strerror(int(reason[1])), str(path)) from error
 
 
-def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: BestState) -> TrainState:
+def _state_of(model: nn.Module, optimizer: torch.optim.Optimizer, best: BestState) -> _TrainState:
     """Gather all that is needed to go on after this epoch."""
     names = [name for name, _ in trained_parameters(model)]
     tensors = {f"now/{name}": weight.detach().contiguous() for name, weight in trained_parameters(model)}
     tensors |= {f"best/{name}": weight for name, weight in best.weights.items()}
-    tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
+    tensors |= {f"moving/{name}": value.contiguous() for name, value in _moving(model)}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{names[index]}/{key}": value.contiguous() for key, value in state.items()}
-    return with_others(TrainState(tensors, tuple(best.scores)), best)
+    return _with_others(_TrainState(tensors, tuple(best.scores)), best)
 
 
-def best_state(model: nn.Module, best: BestState) -> TrainState:
+def best_state(model: nn.Module, best: BestState) -> _TrainState:
     """Gather what is needed of a training that is over."""
     tensors = {f"best/{name}": weight for name, weight in best.weights.items()}
-    tensors |= {f"moving/{name}": value.contiguous() for name, value in moving(model)}
-    return with_others(TrainState(tensors, tuple(best.scores)), best)
+    tensors |= {f"moving/{name}": value.contiguous() for name, value in _moving(model)}
+    return _with_others(_TrainState(tensors, tuple(best.scores)), best)
 
 
-def with_others(state: TrainState, best: BestState) -> TrainState:
+def _with_others(state: _TrainState, best: BestState) -> _TrainState:
     """Add the best states by other measures."""
     tensors = {
         f"best by {other}/{name}": weight for other, its in best.others.items() for name, weight in its.weights.items()
@@ -127,7 +127,7 @@ def with_others(state: TrainState, best: BestState) -> TrainState:
     return replace(state, tensors=state.tensors | tensors, others=scores)
 
 
-class CheckpointWriter:
+class _CheckpointWriter:
     """Writes down the state after an epoch, now and then, and what is wanted of the last one."""
 
     def __init__(self, path: Path | None, every: float, over: Over = "all") -> None:
@@ -135,7 +135,7 @@ class CheckpointWriter:
         self.every = every
         self.over = over
         self.last = time.monotonic()
-        self.waiting: TrainState | None = None
+        self.waiting: _TrainState | None = None
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, best: BestState, done: bool) -> None:
         """Take the state after an epoch: write it if it is time to or all is done, else have it at hand."""
@@ -145,7 +145,7 @@ class CheckpointWriter:
             self.waiting = None
             return
         only_best = done and self.over == "best"
-        self.waiting = best_state(model, best) if only_best else state_of(model, optimizer, best)
+        self.waiting = best_state(model, best) if only_best else _state_of(model, optimizer, best)
         if done or time.monotonic() - self.last >= self.every:
             self.write()
         else:
@@ -159,9 +159,9 @@ class CheckpointWriter:
 
 
 @contextmanager
-def keeping(path: Path | None, every: float, over: Over = "all") -> Iterator[CheckpointWriter]:
+def keeping(path: Path | None, every: float, over: Over = "all") -> Iterator[_CheckpointWriter]:
     """Keep states while the block lasts; if it is broken off, that of the last whole epoch is written."""
-    keeper = CheckpointWriter(path, every, over)
+    keeper = _CheckpointWriter(path, every, over)
     try:
         yield keeper
     finally:
@@ -177,13 +177,13 @@ def restore(
     """
     if path is None or not path.is_file():
         return BestState(others={name: BestState() for name in others})
-    kept = read_kept(path)
+    kept = _read_kept(path)
     now, averages = kept.part("now") or kept.part("best"), kept.part("moving")
-    same = shapes([*trained_parameters(model), *moving(model)]) == shapes([*now.items(), *averages.items()])
+    same = _shapes([*trained_parameters(model), *_moving(model)]) == _shapes([*now.items(), *averages.items()])
     if not same or not kept.others.keys() >= {*others}:
         raise ValueError(OTHER.format(path))
     model.load_state_dict(now, strict=False)
-    for name, value in moving(model):
+    for name, value in _moving(model):
         value.copy_(averages[name])
     state = optimizer.state_dict()
     state["state"] = {
@@ -201,8 +201,8 @@ def load_finished(path: Path | None, model: nn.Module, epochs: int, patience: in
     if not is_training_complete(path, epochs, patience):
         return False
     assert path is not None
-    weights = read_kept(path, "best/").part("best")
-    if shapes(trained_parameters(model)) != shapes(weights.items()):
+    weights = _read_kept(path, "best/").part("best")
+    if _shapes(trained_parameters(model)) != _shapes(weights.items()):
         raise ValueError(OTHER.format(path))
     model.load_state_dict(weights, strict=False)
     model.eval()
@@ -211,32 +211,32 @@ def load_finished(path: Path | None, model: nn.Module, epochs: int, patience: in
 
 def is_training_complete(path: Path | None, epochs: int, patience: int) -> bool:
     """Say whether a network is kept that was trained to its end."""
-    return path is not None and path.is_file() and BestState(scores_kept(path)).finished(epochs, patience)
+    return path is not None and path.is_file() and BestState(_scores_kept(path)).finished(epochs, patience)
 
 
-def shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
+def _shapes(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, torch.Size]:
     """Say how large each tensor is."""
     return {name: value.shape for name, value in tensors}
 
 
-def read_kept(path: Path, beginning: str = "") -> TrainState:
+def _read_kept(path: Path, beginning: str = "") -> _TrainState:
     """Read what was kept: the tensors whose names begin so."""
-    with opened(path) as file:
+    with _opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys() if name.startswith(beginning)}  # noqa: SIM118
         about = file.metadata()
         scores = tuple(json.loads(about["scores"]))
         others = {name: tuple(its) for name, its in json.loads(about.get("others", "{}")).items()}
-        return TrainState(tensors, scores, others)
+        return _TrainState(tensors, scores, others)
 
 
-def scores_kept(path: Path) -> list[float]:
+def _scores_kept(path: Path) -> list[float]:
     """Read only the scores of what was kept."""
-    with opened(path) as file:
+    with _opened(path) as file:
         return list(json.loads(file.metadata()["scores"]))
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[Any]:
     """Open what was kept."""
     try:
         with safe_open(path, "pt") as file:

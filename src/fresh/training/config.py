@@ -20,7 +20,7 @@ WARM_UP = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class EngineConfig:
+class _EngineConfig:
     """How the hardware is used; none of it changes what is learnt, but for rounding."""
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -74,7 +74,7 @@ class TrainConfig:
     """Seeds weights, order, dropout, and splits where files give none."""
     device: str = "auto"
     """Where to compute: auto, cpu, cuda, cuda:1, mps."""
-    engine: EngineConfig = field(default_factory=EngineConfig)
+    engine: _EngineConfig = field(default_factory=_EngineConfig)
 
     def __post_init__(self) -> None:
         raise_all(

@@ -27,7 +27,7 @@ Shape = tuple[int, int]
 
 
 @contextmanager
-def own_numbers(generator: torch.Generator, device: torch.device) -> Iterator[None]:
+def _own_numbers(generator: torch.Generator, device: torch.device) -> Iterator[None]:
     """Have all that is random on a GPU drawn from one generator, for as long as the block lasts."""
     usual = torch.cuda.default_generators[device.index or 0]
     with ALONE:
@@ -84,7 +84,7 @@ class GraphedTrainStep(TrainStep):
 
     def plainly(self, batch: BatchSpec, numbers: Tensor, scale: float, seed: int) -> None:
         """Make one step without recording."""
-        with own_numbers(self.generator, self.device):
+        with _own_numbers(self.generator, self.device):
             super().__call__(batch, numbers, scale, seed)
 
     def record(self, shape: Shape, scale: float) -> None:
@@ -92,7 +92,7 @@ class GraphedTrainStep(TrainStep):
         n_texts, width = shape
         given = torch.full((n_texts,), -1, device=self.device)
         graph = torch.cuda.CUDAGraph()
-        with own_numbers(self.generator, self.device):
+        with _own_numbers(self.generator, self.device):
             torch.cuda.synchronize(self.device)
             if self.captured(graph, given, width, scale):
                 self.recorded[shape] = graph, given

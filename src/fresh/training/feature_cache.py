@@ -55,7 +55,7 @@ class CachedTexts:
     """Texts that a network was trained with, and what the frozen layers made of them."""
 
     def __init__(self, readings: Sequence[tuple[Sequence[Text], CachedInputs]]) -> None:
-        exact = [(texts, reading) for texts, reading in readings if is_exact(reading.states)]
+        exact = [(texts, reading) for texts, reading in readings if _is_exact(reading.states)]
         self.places = [({text: number for number, text in enumerate(texts)}, reading) for texts, reading in exact]
 
     def find(self, texts: Sequence[Text]) -> tuple[CachedInputs, IntArray] | None:
@@ -70,7 +70,7 @@ class CachedTexts:
         self.places.clear()
 
 
-def is_exact(states: Tensor | None) -> bool:
+def _is_exact(states: Tensor | None) -> bool:
     """Say whether frozen outputs are kept as exactly as they are computed."""
     return states is not None and states.dtype == torch.float32
 

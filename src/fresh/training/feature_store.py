@@ -28,7 +28,7 @@ SHARE = 0.5
 """Of the free memory, how much is used unless more or less is asked for."""
 
 
-class StoreError(OSError):
+class _StoreError(OSError):
     """Frozen outputs that cannot be kept."""
 
 
@@ -110,7 +110,7 @@ class FeatureStore:
                 if rows.device.type == where.type and key not in self.mapped
             )
             return self.gigabytes * 1e9 - held
-        return SHARE * (torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else free_memory())
+        return SHARE * (torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else _free_memory())
 
     def drop(self, where: torch.device) -> None:
         """Let go of all that is kept in one place."""
@@ -121,36 +121,36 @@ class FeatureStore:
         """Open the file that holds what is wanted, or write it, in one move."""
         folder = self.folder
         if folder is None:
-            folder = self.temporary = self.temporary or temporary_folder(self)
+            folder = self.temporary = self.temporary or _temporary_folder(self)
         path = folder / f"{wanted.key}.bin"
-        problem = damage(path, wanted)
+        problem = _damage(path, wanted)
         if problem is not None:
             if path.exists():
                 progress.say(f"{path} is damaged ({problem}) and is made anew.")
-            write(path, wanted, fill)
+            _write(path, wanted, fill)
         else:
             self.found.add(wanted.key)
-        return mapped(path, wanted, shared=False)
+        return _mapped(path, wanted, shared=False)
 
 
-def temporary_folder(owner: object) -> Path:
+def _temporary_folder(owner: object) -> Path:
     """Make a folder that goes when its owner goes."""
     folder = tempfile.mkdtemp(prefix="fresh-")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
-def write(path: Path, wanted: CacheKey, fill: Callable[[Tensor], None]) -> None:
+def _write(path: Path, wanted: CacheKey, fill: Callable[[Tensor], None]) -> None:
     """Write a file of frozen outputs; what is half-written is never left behind."""
     partial = path.with_suffix(f".{os.getpid()}.partial")
     note = path.with_suffix(f".json.{os.getpid()}.partial")
     try:
-        reserve(partial, wanted.n_bytes)
-        rows = mapped(partial, wanted, shared=True)
+        _reserve(partial, wanted.n_bytes)
+        rows = _mapped(partial, wanted, shared=True)
         fill(rows)
         del rows
-        with told(path.parent, wanted.n_bytes):
-            note.write_text(json.dumps({"bytes": wanted.n_bytes, "crc32": checksum(partial)}), encoding="utf-8")
+        with _told(path.parent, wanted.n_bytes):
+            note.write_text(json.dumps({"bytes": wanted.n_bytes, "crc32": _checksum(partial)}), encoding="utf-8")
             partial.replace(path)
             note.replace(path.with_suffix(".json"))
     finally:
@@ -159,11 +159,11 @@ def write(path: Path, wanted: CacheKey, fill: Callable[[Tensor], None]) -> None:
                 left.unlink(missing_ok=True)
 
 
-def reserve(path: Path, n_bytes: int) -> None:
+def _reserve(path: Path, n_bytes: int) -> None:
     """Make a file of some size, or say that there is no room for it."""
-    with told(path.parent, n_bytes):
-        make_folder(path.parent)
-        check_room(path.parent, n_bytes)
+    with _told(path.parent, n_bytes):
+        _make_folder(path.parent)
+        _check_room(path.parent, n_bytes)
         with path.open("wb") as file:
             if hasattr(os, "posix_fallocate") and n_bytes:
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
@@ -171,38 +171,38 @@ def reserve(path: Path, n_bytes: int) -> None:
                 file.truncate(n_bytes)
 
 
-def make_folder(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     """Make a folder, unless it is there."""
     if folder.exists() and not folder.is_dir():
         raise OSError(0, "it is a file")
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def mapped(path: Path, wanted: CacheKey, shared: bool) -> Tensor:
+def _mapped(path: Path, wanted: CacheKey, shared: bool) -> Tensor:
     """Map a file into memory. Shape: (pieces, width)."""
     size = wanted.n_pieces * wanted.width
     return torch.from_file(str(path), shared=shared, size=size, dtype=wanted.dtype).view(-1, wanted.width)
 
 
 @contextmanager
-def told(folder: Path, n_bytes: int) -> Iterator[None]:
+def _told(folder: Path, n_bytes: int) -> Iterator[None]:
     """Say what was to be kept, and the ways out, where the disk fails."""
     try:
         yield
-    except StoreError:
+    except _StoreError:
         raise
     except OSError as error:
-        raise StoreError(cannot_keep(folder, n_bytes, error.strerror or str(error))) from error
+        raise _StoreError(_cannot_keep(folder, n_bytes, error.strerror or str(error))) from error
 
 
-def check_room(folder: Path, n_bytes: int) -> None:
+def _check_room(folder: Path, n_bytes: int) -> None:
     """Refuse to begin what the disk cannot hold."""
     free = shutil.disk_usage(folder).free
     if free < n_bytes:
-        raise StoreError(cannot_keep(folder, n_bytes, f"{readable(free)} are free there"))
+        raise _StoreError(_cannot_keep(folder, n_bytes, f"{readable(free)} are free there"))
 
 
-def cannot_keep(folder: Path, n_bytes: int, reason: str) -> str:
+def _cannot_keep(folder: Path, n_bytes: int, reason: str) -> str:
     """Say that there is no room, and the ways out."""
     return (
         f"What the frozen layers put out takes {readable(n_bytes)} and cannot be kept in {folder}: {reason}. "
@@ -210,7 +210,7 @@ def cannot_keep(folder: Path, n_bytes: int, reason: str) -> str:
     )
 
 
-def damage(path: Path, wanted: CacheKey) -> str | None:
+def _damage(path: Path, wanted: CacheKey) -> str | None:
     """Say what is wrong with a file, if anything."""
     try:
         about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
@@ -221,10 +221,10 @@ def damage(path: Path, wanted: CacheKey) -> str | None:
         return "what is said about it is not so"
     if size != wanted.n_bytes:
         return f"it has {size} bytes where {wanted.n_bytes} are expected"
-    return None if about.get("crc32") == checksum(path) else "its checksum is another"
+    return None if about.get("crc32") == _checksum(path) else "its checksum is another"
 
 
-def checksum(path: Path) -> int:
+def _checksum(path: Path) -> int:
     """Compute the CRC-32 of a file."""
     found = 0
     with path.open("rb") as file:
@@ -248,7 +248,7 @@ def digest(parts: Iterable[str | np.ndarray | Tensor]) -> str:
     return found.hexdigest()
 
 
-def free_memory() -> int:
+def _free_memory() -> int:
     """Find how much memory can be had, in bytes."""
     return int(psutil.virtual_memory().available)
 

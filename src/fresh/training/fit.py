@@ -48,16 +48,16 @@ class FitRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class FitResult:
+class _FitResult:
     """A trained classifier, and what it was trained with."""
 
     classifier: Classifier
     seen: CachedTexts
 
 
-def train_classifiers(lessons: Sequence[FitRequest]) -> list[FitResult]:
+def train_classifiers(lessons: Sequence[FitRequest]) -> list[_FitResult]:
     """Train networks from their pretrained state, side by side; the best dev macro-F1 wins."""
-    if len(lessons) == 1 and (taught := reopened(lessons[0])) is not None:
+    if len(lessons) == 1 and (taught := _reopened(lessons[0])) is not None:
         return [taught]
     feature_store = lessons[0].context.feature_store or lessons[0].config.train.engine.feature_store()
     prepared = [prepare(lesson, feature_store) for lesson in lessons]
@@ -75,7 +75,7 @@ def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
     return classifier.to(choose_device(config.train.device))
 
 
-def reopened(lesson: FitRequest) -> FitResult | None:
+def _reopened(lesson: FitRequest) -> _FitResult | None:
     """Take a network as it is kept, if it is trained to its end and nothing else of its training is worth having."""
     train, kept = lesson.config.train, lesson.context.kept
     if not is_training_complete(kept, train.epochs, train.patience):
@@ -84,10 +84,10 @@ def reopened(lesson: FitRequest) -> FitResult | None:
     if classifier.halves is not None and classifier.halves.n_below > 0:
         return None
     load_finished(kept, classifier, train.epochs, train.patience)
-    return FitResult(classifier, CachedTexts([]))
+    return _FitResult(classifier, CachedTexts([]))
 
 
-def prepare(lesson: FitRequest, feature_store: FeatureStore) -> tuple[FitResult, TrainingJob]:
+def prepare(lesson: FitRequest, feature_store: FeatureStore) -> tuple[_FitResult, TrainingJob]:
     """Make a network, encode its texts and run its frozen layers, so that nothing but training is left to do."""
     classifier = build(lesson.labels, lesson.config)
     config, context = lesson.config.train, lesson.context
@@ -96,8 +96,8 @@ def prepare(lesson: FitRequest, feature_store: FeatureStore) -> tuple[FitResult,
     job = TrainingJob(
         classifier,
         table.lengths,
-        make_loss(classifier, reading, lesson),
-        make_validate(classifier, dev_table, dev_reading, lesson),
+        _make_loss(classifier, reading, lesson),
+        _make_validate(classifier, dev_table, dev_reading, lesson),
         config,
         context,
         reading.on,
@@ -107,7 +107,7 @@ def prepare(lesson: FitRequest, feature_store: FeatureStore) -> tuple[FitResult,
     context.progress.say(describe(classifier, reading, job))
     parts = ((lesson.train, reading), (lesson.dev, dev_reading))
     seen = CachedTexts([([text for text, _ in part], found) for part, found in parts])
-    return FitResult(classifier, seen), job
+    return _FitResult(classifier, seen), job
 
 
 def run_frozen(
@@ -121,7 +121,7 @@ def run_frozen(
     return frozen.read(table, context.progress, "frozen layers")
 
 
-def make_loss(classifier: Classifier, reading: CachedInputs, lesson: FitRequest) -> Loss:
+def _make_loss(classifier: Classifier, reading: CachedInputs, lesson: FitRequest) -> Loss:
     """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
     targets = torch.tensor([lesson.labels.index(label) for _, label in lesson.train], device=classifier.device)
     half = uses_bf16(lesson.config.train, classifier.device)
@@ -138,7 +138,7 @@ def make_loss(classifier: Classifier, reading: CachedInputs, lesson: FitRequest)
     return loss
 
 
-def make_validate(
+def _make_validate(
     classifier: Classifier, table: TokenTable, reading: CachedInputs, lesson: FitRequest
 ) -> Callable[[], float]:
     """Make the function that measures macro-F1 on the development texts; a team shares them out."""
@@ -146,7 +146,7 @@ def make_validate(
     mine = np.array(members.share(range(len(table))), dtype=np.int64)
 
     def validate() -> float:
-        probabilities = read_again(classifier, table, reading, mine)
+        probabilities = _read_again(classifier, table, reading, mine)
         if not np.isfinite(probabilities).all():
             raise ValueError("Training diverged: probabilities are no longer numbers. Lower the learning_rate.")
         best = members.join(probabilities.argmax(1).tolist())
@@ -155,7 +155,7 @@ def make_validate(
     return validate
 
 
-def read_again(
+def _read_again(
     classifier: Classifier, table: TokenTable, reading: CachedInputs, which: IntArray
 ) -> NDArray[np.float64]:
     """Say how probable each label is for some texts that were read before. Shape: (texts, labels)."""

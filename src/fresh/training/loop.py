@@ -121,21 +121,21 @@ def fit_side_by_side(jobs: Sequence[TrainingJob]) -> list[tuple[float, ...]]:
     context = jobs[0].context
     name = context.name if len(jobs) == 1 else f"{context.name} x {len(jobs)}"
     with (
-        deterministic(),
+        _deterministic(),
         context.progress.task(name, sum(job.n_batches * job.config.epochs for job in jobs)) as advance,
     ):
         if all(job.recorded for job in jobs):
             broken_off = threading.Event()
             with ThreadPoolExecutor(len(jobs)) as threads:  # handing work to a GPU takes time of its own
                 try:
-                    return list(threads.map(lambda job: run(training(job), advance, broken_off), jobs))
+                    return list(threads.map(lambda job: _run(_training(job), advance, broken_off), jobs))
                 except BaseException:  # also Ctrl-C: the threads must hear of it, or they would train to the end
                     broken_off.set()
                     raise
-        return [run(training(job), advance) for job in jobs]
+        return [_run(_training(job), advance) for job in jobs]
 
 
-def run(
+def _run(
     steps: Generator[tuple[int, str], None, tuple[float, ...]],
     advance: Advance,
     broken_off: threading.Event | None = None,
@@ -151,7 +151,7 @@ def run(
     return ()
 
 
-def training(job: TrainingJob) -> Generator[tuple[int, str], None, tuple[float, ...]]:
+def _training(job: TrainingJob) -> Generator[tuple[int, str], None, tuple[float, ...]]:
     """Train step by step: how many steps were made and how it goes; at the end, the score of each epoch."""
     config, context, members = job.config, job.context, process_group()
     rates = config.learning_rate, config.weight_decay, config.max_grad_norm
@@ -175,7 +175,7 @@ def training(job: TrainingJob) -> Generator[tuple[int, str], None, tuple[float, 
                     yield 1, ""
             job.model.eval()
             if update.broken_step is not None:
-                context.note(diverged(context.name, update.broken_step, best))
+                context.note(_diverged(context.name, update.broken_step, best))
                 break
             with inference_precision(job.model, config):
                 best.add(job.validate(), job.model)
@@ -184,13 +184,13 @@ def training(job: TrainingJob) -> Generator[tuple[int, str], None, tuple[float, 
             keeper.keep(job.model, update.optimizer, best, done=best.finished(config.epochs, config.patience))
             yield 0, f"dev F1 {best.scores[-1]:.3f}, best {max(best.scores):.3f}"
     if members.is_main:
-        keep_others(job, best)
+        _keep_others(job, best)
     job.model.load_state_dict(best.weights, strict=False)
     job.model.eval()
     return tuple(best.scores)
 
 
-def keep_others(job: TrainingJob, best: BestState) -> None:
+def _keep_others(job: TrainingJob, best: BestState) -> None:
     """Write down the best states by other measures, each as a training of its own that is over."""
     for name, other in best.others.items():
         place = job.context.within(name).kept
@@ -198,7 +198,7 @@ def keep_others(job: TrainingJob, best: BestState) -> None:
             best_state(job.model, other).write(place)
 
 
-def diverged(name: str, step: int, best: BestState) -> str:
+def _diverged(name: str, step: int, best: BestState) -> str:
     """Say that a training broke down, and what is left of it; refuse to go on with nothing."""
     epoch = len(best.scores) + 1
     what = f"{name}: training diverged in step {step} of epoch {epoch}, its loss or gradients are no longer numbers."
@@ -235,7 +235,7 @@ def padding_of(job: TrainingJob) -> float:
 
 
 @contextmanager
-def deterministic() -> Iterator[None]:
+def _deterministic() -> Iterator[None]:
     """Compute repeatably inside the block, and leave no trace of what is random in it outside."""
     strict, warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     memory: Any = torch.utils.deterministic
@@ -255,7 +255,7 @@ def deterministic() -> Iterator[None]:
 @contextmanager
 def fixed_seed(seed: int) -> Iterator[None]:
     """Draw all that is random inside the block from a seed, repeatably, and leave no trace of it outside."""
-    with deterministic():
+    with _deterministic():
         torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
         yield
 

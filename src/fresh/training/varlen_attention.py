@@ -21,7 +21,7 @@ KNOWN = ("bert", "distilbert", "electra", "roberta")
 """Kinds of encoders that leave attention to a function and look at the whole text in every layer."""
 
 
-def attend(
+def _attend(
     _module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -33,13 +33,13 @@ def attend(
 ) -> tuple[Tensor, None]:
     """Attend within each text. Shapes: (texts, heads, pieces, size) to (texts, pieces, heads, size).
 
-    :param attention_mask: Where sequences end, as `ends` says; None if nothing is filled up.
+    :param attention_mask: Where sequences end, as `_ends` says; None if nothing is filled up.
     """
-    way = flash if attention_mask is not None and can_flash(query) else masked
+    way = _flash if attention_mask is not None and _can_flash(query) else _masked
     return way(query, key, value, attention_mask, dropout, scaling), None
 
 
-def flash(
+def _flash(
     query: Tensor, key: Tensor, value: Tensor, borders: Tensor | None, dropout: float, scaling: float | None
 ) -> Tensor:
     """Attend within sequences that stand in one row."""
@@ -50,39 +50,39 @@ def flash(
     return out.view(-1, width, *out.shape[1:])
 
 
-def masked(
+def _masked(
     query: Tensor, key: Tensor, value: Tensor, borders: Tensor | None, dropout: float, scaling: float | None
 ) -> Tensor:
     """Attend with a mask."""
-    there = None if borders is None else mask_of(borders, query.shape[2])[:, None, None]
+    there = None if borders is None else _mask_of(borders, query.shape[2])[:, None, None]
     return dropped.attend(query, key, value, there, dropout, scaling).transpose(1, 2).contiguous()
 
 
-def can_flash(query: Tensor) -> bool:
+def _can_flash(query: Tensor) -> bool:
     """Say whether there is a kernel that reads sequences of all lengths."""
     if not query.is_cuda or query.dtype not in (torch.float16, torch.bfloat16):
         return False
-    return is_proven(query.device, query.dtype, query.shape[-1])
+    return _is_proven(query.device, query.dtype, query.shape[-1])
 
 
-def is_proven(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+def _is_proven(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Say whether the kernel can be relied upon; it is tried once."""
     kind = device, dtype, size
     if kind not in PROVEN:
-        PROVEN[kind] = size % 8 == 0 and is_right(*kind)
+        PROVEN[kind] = size % 8 == 0 and _is_right(*kind)
     return PROVEN[kind]
 
 
-def is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
+def _is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Try the kernel on a few pieces, there and back: it must find what a mask finds."""
     width, mask = 8, torch.tensor([[1] * 5 + [0] * 3, [1] * 8], device=device)
     numbers = torch.linspace(-1, 1, 3 * 2 * width * size, device=device).sin().to(dtype)
     query, key, value = parts = [part.view(2, 1, width, size).requires_grad_() for part in numbers.chunk(3)]
-    borders = ends(attention_mask=mask)
+    borders = _ends(attention_mask=mask)
     found: list[list[Tensor]] = []
     try:
         with without_cudnn_attention(), torch.enable_grad(), torch.autocast(device.type, enabled=False):
-            for way in (flash, masked):
+            for way in (_flash, _masked):
                 kept = way(query, key, value, borders, 0.0, None).float() * mask[:, :, None, None]
                 found.append([kept, *torch.autograd.grad(kept.square().sum(), parts)])
     except (RuntimeError, AttributeError, TypeError) as error:
@@ -92,7 +92,7 @@ def is_right(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     return all(torch.allclose(one.float(), other.float(), 0.05, 0.05) for one, other in zip(*found, strict=True))
 
 
-def ends(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> Tensor | None:
+def _ends(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> Tensor | None:
     """Say where sequences end if all texts stand in one row: 0, then each text and what it is filled up with.
 
     :param attention_mask: 1 for pieces, which come first, and 0 for what they are filled up with. Shape: (texts,
@@ -106,7 +106,7 @@ def ends(*_given: Any, attention_mask: Tensor | None = None, **_others: Any) -> 
     return functional.pad(both, (1, 0)).to(torch.int32)
 
 
-def mask_of(borders: Tensor, width: int) -> Tensor:
+def _mask_of(borders: Tensor, width: int) -> Tensor:
     """Say again where there are pieces. Shape: (texts, pieces)."""
     n_pieces = borders[1::2] - borders[:-1:2]
     return torch.arange(width, device=borders.device) < n_pieces.unsqueeze(1)
@@ -121,12 +121,12 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     that training drops weights of long texts in less time, or for MPNet in less memory.
     """
     bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
-    usual = [body for body in bodies if looks_around(body) and body.config._attn_implementation == "sdpa"]
+    usual = [body for body in bodies if _looks_around(body) and body.config._attn_implementation == "sdpa"]
     for body in usual:
-        prove(body)
+        _prove(body)
     for body in usual:
         body.config._attn_implementation = NAME
-    taken = take_over(network) if wanted or is_on_gpu(network) else []
+    taken = take_over(network) if wanted or _is_on_gpu(network) else []
     try:
         yield
     finally:
@@ -135,22 +135,22 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
             body.config._attn_implementation = "sdpa"
 
 
-def looks_around(body: PreTrainedModel) -> bool:
+def _looks_around(body: PreTrainedModel) -> bool:
     """Say whether an encoder is known to look at whole texts, not only at what came before."""
     return body.config.model_type in KNOWN and not getattr(body.config, "is_decoder", False)
 
 
-def is_on_gpu(network: nn.Module) -> bool:
+def _is_on_gpu(network: nn.Module) -> bool:
     """Say whether a network is on a GPU."""
     return any(weight.is_cuda for weight in network.parameters())
 
 
-def prove(body: PreTrainedModel) -> None:
+def _prove(body: PreTrainedModel) -> None:
     """Have the kernel tried now, if it may be used: it cannot be while a step is recorded."""
     if body.device.type == "cuda":
         size = body.config.hidden_size // body.config.num_attention_heads
-        is_proven(body.device, torch.bfloat16, size)
+        _is_proven(body.device, torch.bfloat16, size)
 
 
-AttentionInterface.register(NAME, attend)
-AttentionMaskInterface.register(NAME, ends)
+AttentionInterface.register(NAME, _attend)
+AttentionMaskInterface.register(NAME, _ends)

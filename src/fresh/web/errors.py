@@ -34,16 +34,16 @@ class Problem(HTTPException):
 
 def problem_response(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """Write a problem as JSON; plain ASCII, since a message may quote half characters."""
-    told = {"type": "about:blank", "title": title_of(status), "status": status, "detail": detail}
+    told = {"type": "about:blank", "title": _title_of(status), "status": status, "detail": detail}
     return Response(json.dumps(told), status, headers, MEDIA_TYPE)
 
 
-def title_of(status: int) -> str:
+def _title_of(status: int) -> str:
     """Name a status."""
     return "Client Closed Request" if status == LEFT else HTTPStatus(status).phrase
 
 
-def as_json(_scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None) -> Response:
+def _as_json(_scope: Scope, status: int, detail: str, headers: Mapping[str, str] | None) -> Response:
     """Tell a program what went wrong."""
     return problem_response(status, detail, headers)
 
@@ -52,7 +52,7 @@ def as_json(_scope: Scope, status: int, detail: str, headers: Mapping[str, str] 
 class Teller:
     """How an app tells what goes wrong."""
 
-    respond: Callable[[Scope, int, str, Mapping[str, str] | None], Response] = as_json
+    respond: Callable[[Scope, int, str, Mapping[str, str] | None], Response] = _as_json
     plain: Mapping[int, str] = field(default_factory=lambda: PLAIN)
     """What it says where the framework says only its two words."""
 
@@ -61,7 +61,7 @@ class Teller:
         if isinstance(error, Problem):
             told = error.detail
         elif isinstance(error.__cause__, UnicodeDecodeError):  # the framework says only that it could not read it
-            told = not_utf8(error.__cause__)
+            told = _not_utf8(error.__cause__)
         elif error.detail == UNREAD:
             told = "The body is JSON that cannot be read: it is nested too deep, or a number has too many digits."
         else:
@@ -69,7 +69,7 @@ class Teller:
         return self.respond(scope, error.status_code, told, error.headers)
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
+def _not_utf8(error: UnicodeDecodeError) -> str:
     """Say where a body is not text."""
     byte = f"the byte 0x{error.object[error.start]:02x} at place {error.start:,}"
     return f"The body is not UTF-8 ({byte}). JSON is sent in UTF-8."
@@ -85,20 +85,20 @@ def tell_problems(app: FastAPI, teller: Teller) -> None:
     def not_understood(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         if isinstance(error.body, bytes):  # which it is only where nothing says that it is JSON
-            return teller.respond(request.scope, 415, no_json(request.headers.get("content-type")), None)
-        return teller.respond(request.scope, 422, " ".join(map(mistake, error.errors())), None)
+            return teller.respond(request.scope, 415, _no_json(request.headers.get("content-type")), None)
+        return teller.respond(request.scope, 422, " ".join(map(_mistake, error.errors())), None)
 
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, not_understood)
 
 
-def no_json(kind: str | None) -> str:
+def _no_json(kind: str | None) -> str:
     """Say how a body is sent."""
     found = f"as {kind[:60]}" if kind else "without saying what it is"
     return f"The body came {found}. Send JSON, with the header Content-Type: application/json."
 
 
-def mistake(found: Mapping[str, Any]) -> str:
+def _mistake(found: Mapping[str, Any]) -> str:
     """Say what is wrong with one part of a request."""
     if found["type"] == "json_invalid":
         return f"The body is broken JSON ({found['ctx']['error']}). Send one JSON object."
@@ -108,11 +108,11 @@ def mistake(found: Mapping[str, Any]) -> str:
         return f"The body is {'empty' if found['type'] == 'missing' else 'JSON, but no object'}. Send one JSON object."
     if found["type"] == "value_error":
         told = str(found["ctx"]["error"])
-        return f"{place(found['loc'])} must be a file, not text." if "UploadFile" in told else told
-    return f"{place(found['loc'])}: {found['msg'][:1].lower()}{found['msg'][1:]}."
+        return f"{_place(found['loc'])} must be a file, not text." if "UploadFile" in told else told
+    return f"{_place(found['loc'])}: {found['msg'][:1].lower()}{found['msg'][1:]}."
 
 
-def place(path: tuple[str | int, ...]) -> str:
+def _place(path: tuple[str | int, ...]) -> str:
     """Name a part of a request, such as texts.3."""
     return ".".join(map(str, path[1:]))
 

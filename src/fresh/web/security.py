@@ -95,7 +95,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def name_in(host: str) -> str:
+def _name_in(host: str) -> str:
     """Take the name out of a Host header, without its port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
@@ -121,7 +121,7 @@ class Guard:
         except Problem as problem:
             refused = self.teller.tell(scope, problem)
             refused.headers["Connection"] = "close"  # what is still on its way is not read
-            await refused(scope, receive, with_headers(send))
+            await refused(scope, receive, _with_headers(send))
             return
         begun = False
 
@@ -130,7 +130,7 @@ class Guard:
             begun = True
             await send(message)
 
-        guarded = with_headers(sent)
+        guarded = _with_headers(sent)
         try:
             await self.app(scope, self.limited(scope, receive), guarded)
         except Exception:  # the framework would answer from outside, without these headers
@@ -142,7 +142,7 @@ class Guard:
         """Refuse a request for what its head says."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self.rules.hosts and name_in(host) not in self.rules.hosts:
+        if self.rules.hosts and _name_in(host) not in self.rules.hosts:
             raise Problem(
                 421,
                 f"This server is not reached as {host!r}. Use the address that it printed, or start it with "
@@ -153,7 +153,7 @@ class Guard:
             raise Problem(403, f"A page of {origin} may not ask this server. Ask it from its own page, or without one.")
         length, room = headers.get("content-length", "0"), self.rules.room(scope["path"])
         if length.isdecimal() and int(length) > room:
-            raise too_large(room)
+            raise _too_large(room)
 
     def is_own(self, origin: str, host: str) -> bool:
         """Say whether a page is one of this server."""
@@ -181,20 +181,20 @@ class Guard:
             n_bytes += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if n_bytes > room:
-                raise too_large(room)
+                raise _too_large(room)
             return message
 
         return checked
 
 
-def too_large(room: int) -> Problem:
+def _too_large(room: int) -> Problem:
     """Say that a body is too large."""
     size = f"{room // MEGABYTE} MB" if room >= MEGABYTE else f"{room:,} bytes"
     told = f"The request is larger than {size}, the most that is taken here. Send less at a time."
     return Problem(413, told, {"Connection": "close"})
 
 
-def with_headers(send: Send) -> Send:
+def _with_headers(send: Send) -> Send:
     """Put safe headers on what is sent; what says nothing of caches is not kept by any."""
 
     async def sent(message: Message) -> None:

@@ -68,11 +68,11 @@ def bind(host: str, port: int) -> socket.socket:
         taken.listen(128)
     except OSError as error:
         taken.close()
-        raise PortError(unbound(host, port, error)) from error
+        raise PortError(_unbound(host, port, error)) from error
     return taken
 
 
-def unbound(host: str, port: int, error: OSError) -> str:
+def _unbound(host: str, port: int, error: OSError) -> str:
     """Say why a port could not be taken."""
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} of {host} is in use. Choose another with --port, or let one be found with --port 0."
@@ -86,7 +86,7 @@ def unbound(host: str, port: int, error: OSError) -> str:
 def address_of(taken: socket.socket) -> str:
     """Write an address at which a page is reached from this machine."""
     host, port = taken.getsockname()[:2]
-    return written(ALL.get(host, host), port)
+    return _written(ALL.get(host, host), port)
 
 
 def addresses_of(taken: socket.socket, allowed: Collection[str] = ()) -> list[str]:
@@ -96,17 +96,17 @@ def addresses_of(taken: socket.socket, allowed: Collection[str] = ()) -> list[st
     """
     host, port = taken.getsockname()[:2]
     if allowed and not is_loopback(host):
-        return [written(name, port) for name in sorted(allowed)]
-    others = [socket.gethostname(), *own_address(taken.family)] if host in ALL else []
-    return [address_of(taken), *(written(name, port) for name in others)]
+        return [_written(name, port) for name in sorted(allowed)]
+    others = [socket.gethostname(), *_own_address(taken.family)] if host in ALL else []
+    return [address_of(taken), *(_written(name, port) for name in others)]
 
 
-def written(host: str, port: int) -> str:
+def _written(host: str, port: int) -> str:
     """Write the address of a page."""
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def own_address(family: int) -> list[str]:
+def _own_address(family: int) -> list[str]:
     """Find the address of this machine in its network, if it is in one; nothing is sent."""
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -116,7 +116,7 @@ def own_address(family: int) -> list[str]:
         return []
 
 
-def serving(app: fastapi.FastAPI, trusted_proxies: Collection[str] = ()) -> uvicorn.Server:
+def _serving(app: fastapi.FastAPI, trusted_proxies: Collection[str] = ()) -> uvicorn.Server:
     """Make a server; run it with ``run(sockets=[bind(...)])``, and end it with ``should_exit = True``.
 
     :param trusted_proxies: Addresses and networks of proxies that say where a request comes from, and by which scheme.
@@ -145,4 +145,4 @@ def serve(app: fastapi.FastAPI, taken: socket.socket, trusted_proxies: Collectio
     """
     gc.collect()
     gc.freeze()
-    serving(app, trusted_proxies).run(sockets=[taken])
+    _serving(app, trusted_proxies).run(sockets=[taken])

@@ -13,7 +13,7 @@ from certified import Record, made_up, resealed, write
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
 from fresh.audit.certificates.file import Fault
-from fresh.audit.certificates.verify import TOLERANCE, Numbered, Tally, check, fault_of, verify
+from fresh.audit.certificates.verify import TOLERANCE, Numbered, _check, _fault_of, _Tally, verify
 from fresh.document import Document
 from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
@@ -49,7 +49,7 @@ def faults_in(
     place, digest = tmp_path_factory.mktemp("checked") / "certificates.jsonl", predictor_digest(folder / "predictor")
 
     def find(content: bytes) -> list[Fault]:
-        verdict = check(write(place, content), digest, lambda: predictor)
+        verdict = _check(write(place, content), digest, lambda: predictor)
         assert verdict.holds == (not verdict.faults)
         return list(verdict.faults)
 
@@ -170,10 +170,10 @@ def test_a_larger_difference_fails(content: bytes, faults_in: Callable[[bytes], 
 
 def test_the_label_must_be_the_same_however_close_it_is() -> None:
     certificate = made_up(0)
-    assert fault_of(certificate, certificate.pieces, certificate.prediction) is None
+    assert _fault_of(certificate, certificate.pieces, certificate.prediction) is None
     near = Prediction("neg", certificate.prediction.probabilities)
     reason = "its label is 'pos', but the predictor answers 'neg'."
-    assert fault_of(certificate, certificate.pieces, near) == reason
+    assert _fault_of(certificate, certificate.pieces, near) == reason
 
 
 def test_other_groups_change_at_most_the_last_digits(folder: Path, tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_groups_are_never_larger_than_memory_allows(
     content: bytes, faults_in: Callable[[bytes], list[Fault]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    real = fresh.audit.certificates.verify.recompute
+    real = fresh.audit.certificates.verify._recompute
 
-    def recompute(group: Sequence[Numbered], predictor: Predictor, tally: Tally) -> None:
+    def recompute(group: Sequence[Numbered], predictor: Predictor, tally: _Tally) -> None:
         sizes.append(len(group))
         real(group, predictor, tally)
 

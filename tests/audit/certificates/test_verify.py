@@ -15,7 +15,7 @@ from certified import Record, Watched, changed, resealed, write
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify
 from fresh.audit.certificates.file import Fault
-from fresh.audit.certificates.verify import check, verify
+from fresh.audit.certificates.verify import _check, verify
 from fresh.document import Document
 from fresh.errors import CertificateError, ModelError
 from fresh.persistence import predictor_digest
@@ -51,7 +51,7 @@ def faults_in(
     place, digest = tmp_path_factory.mktemp("checked") / "certificates.jsonl", predictor_digest(folder / "predictor")
 
     def find(content: bytes) -> list[Fault]:
-        verdict = check(write(place, content), digest, lambda: predictor)
+        verdict = _check(write(place, content), digest, lambda: predictor)
         assert verdict.holds == (not verdict.faults)
         return list(verdict.faults)
 
@@ -62,7 +62,7 @@ def test_certificates_hold_for_the_model_that_made_them(folder: Path, content: b
     watched = Watched()
     verdict = verify(write(tmp_path / "certificates.jsonl", content), folder, device="cpu", progress=watched)
     digest = re.findall(rb'"sha256":"(\w+)"', content)[-1].decode()
-    assert verdict == fresh.audit.certificates.verify.Verification(3, 3, 0.0, digest, (), 0)
+    assert verdict == fresh.audit.certificates.verify._Verification(3, 3, 0.0, digest, (), 0)
     assert verdict.to_text() == (
         "3 certificates: all hold, and the predictor is the same. Every probability was recomputed, equal to the "
         f"bit.\nFinal digest: {digest}"
@@ -128,7 +128,7 @@ def test_certificates_of_another_model_are_refused(content: bytes, support: Supp
         f"the certificates are of another predictor. Its digest is {made_by}, "
         f"that of this model {predictor_digest(tmp_path / 'other/predictor')}."
     )
-    assert verdict == fresh.audit.certificates.verify.Verification(0, 0, 0.0, None, (Fault(1, reason),), 1)
+    assert verdict == fresh.audit.certificates.verify._Verification(0, 0, 0.0, None, (Fault(1, reason),), 1)
     assert verdict.to_text() == f"The certificates do not hold: 1 fault.\nline 1: {reason}"
 
 

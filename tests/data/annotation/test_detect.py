@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import annotated
-from fresh.data.annotation.detect import KINDS, recognise, unified
+from fresh.data.annotation.detect import KINDS, _recognise, unified
 from fresh.data.readers import Row
 from fresh.data.splits import DataConfig, load_splits
 from fresh.document import Document, Mask
@@ -48,13 +48,13 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("kind", "record"), [(kind, record) for kind, found in SAMPLES.items() for record in found])
 def test_a_file_is_recognised_by_its_content(kind: str, record: dict[str, Any]) -> None:
-    assert recognise(record) == kind
+    assert _recognise(record) == kind
 
 
 def test_what_is_exported_is_recognised(tmp_path: Path) -> None:
     given = [annotated.explanation(Document.from_text("Good film"), Mask.full(2))]
     for tool, kind in (("label_studio", "label_studio"), ("doccano", "doccano"), ("potato", "tasks")):
-        assert recognise(annotated.exported(given, tmp_path, tool)[0]) == kind
+        assert _recognise(annotated.exported(given, tmp_path, tool)[0]) == kind
 
 
 def fails(path: Path, asked: str) -> str:

@@ -11,7 +11,7 @@ from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Estimate, Interval, LengthScore
 from fresh.reporting.html import Confusion, View, render
 from fresh.reporting.html.layout import figure
-from fresh.reporting.html.render import SCRIPTS, STYLES, read
+from fresh.reporting.html.render import SCRIPTS, STYLES, _read
 from pages import AGREEMENT, BINS, CALIBRATION, CURVE, HEADLINE, PAIRS, VERDICTS, hostile_view, movies_page, small_view
 
 
@@ -77,7 +77,7 @@ def test_nothing_is_fetched_and_nothing_needs_more_than_the_policy_gives(movies:
     addresses = [a.get(name) or "" for _, a in page.tags for name in ("src", "href", "action", "srcset", "data")]
     assert [one for one in addresses if one and not one.startswith("#")] == ["data:,"]
     assert not [tag for tag, a in page.tags if any(name == "style" or name.startswith("on") for name in a)]
-    files = "".join(map(read, (*STYLES, *SCRIPTS)))
+    files = "".join(map(_read, (*STYLES, *SCRIPTS)))
     assert not re.findall(r"@import|url\(|https?:(?!//www\.w3\.org/2000/svg)|innerHTML|eval\(|fetch\(|</", files)
 
 

@@ -11,7 +11,7 @@ from fresh.document import Document
 from fresh.highlight import ON_A_PAGE
 from fresh.metrics.estimate import Estimate
 from fresh.reporting.html import AgreementRow, Confusion, DocumentView, LengthCurve, View
-from fresh.reporting.html.drawing import Axis, bounds, ticks
+from fresh.reporting.html.drawing import _Axis, _ticks, bounds
 from fresh.reporting.html.packed import pack
 from fresh.reporting.verdict import Verdict
 from pages import HOSTILE, document_view, small_view
@@ -170,11 +170,11 @@ def test_bounds_are_the_nearest_tenths(values: list[float], expected: tuple[floa
 @given(st.integers(-10, 9), st.integers(1, 20))
 def test_ticks_are_few_and_lie_within(first: int, width: int) -> None:
     low, high = first / 10, (first + width) / 10
-    chosen = ticks(low, high)
+    chosen = _ticks(low, high)
     assert 2 <= len(chosen) <= 7
     assert low - 1e-9 <= chosen[0] < chosen[-1] <= high + 1e-9
 
 
 def test_a_value_outside_an_axis_goes_to_its_edge() -> None:
-    axis = Axis(0.5, 1.0, 100, 0)
+    axis = _Axis(0.5, 1.0, 100, 0)
     assert [axis.at(value) for value in (0.0, 0.5, 0.75, 1.0, 2.0)] == [100, 100, 50, 0, 0]

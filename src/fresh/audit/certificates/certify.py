@@ -19,7 +19,7 @@ from fresh.rationalizer import AT_ONCE, Rationalizer, find_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class _Certified:
     """What was written."""
 
     count: int
@@ -27,7 +27,7 @@ class Certified:
     """The digest of the closing line, which stands for the whole file."""
 
 
-class Certifier:
+class _Certifier:
     """Writes a line for each answer that a model gives."""
 
     def __init__(self, model: Rationalizer, maker: Maker, file: IO[bytes], target: Path) -> None:
@@ -80,7 +80,7 @@ def certifying(
     device: str = "auto",
     scorer: ScorerFactory | None = None,
     overwrite: bool = False,
-) -> Iterator[Certifier]:
+) -> Iterator[_Certifier]:
     """Have a saved model explain documents with certificates; their file appears when the block ends well.
 
     :param model: Folder of the model, or its name on the hub; a model that is not saved cannot be verified.
@@ -90,12 +90,12 @@ def certifying(
     :param overwrite: Replace a file that is there already; it goes when the first answer is certified.
     """
     target = Path(path)
-    check_target(target, overwrite)
+    _check_target(target, overwrite)
     folder = find_folder(model, {})
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
     maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
     with atomic_write(target) as place, place.open("wb") as file:
-        certifier = Certifier(loaded, maker, file, target)
+        certifier = _Certifier(loaded, maker, file, target)
         yield certifier
         certifier.close()
 
@@ -111,7 +111,7 @@ def certificates_of(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
     return written
 
 
-def check_target(target: Path, overwrite: bool) -> None:
+def _check_target(target: Path, overwrite: bool) -> None:
     """Refuse a place that cannot be written to, and to replace a file unless asked to."""
     if not target.parent.is_dir():
         raise CertificateError(f"There is no folder {target.parent} to write to. Make it first.")
@@ -130,7 +130,7 @@ def certify(
     device: str = "auto",
     overwrite: bool = False,
     progress: Progress = SILENT,
-) -> Certified:
+) -> _Certified:
     """Explain documents and write a certificate for each answer; for the explanations too, see certifying.
 
     :param model: Folder of a saved model, or its name on the hub.
@@ -144,4 +144,4 @@ def certify(
     ):
         for _ in certifier.explain(documents, ratio):
             advance(1, "")
-    return Certified(certifier.count, certifier.digest)
+    return _Certified(certifier.count, certifier.digest)

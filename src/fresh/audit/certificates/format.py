@@ -62,13 +62,13 @@ class Certificate:
         given, table = record["input"], record["probabilities"]
         if type(given) is not dict or given.keys() != {"words", "query", "pieces"}:
             raise RecordError("its input does not consist of words, query and pieces.")
-        labels = [pair[0] for pair in table] if is_list(table, is_probability) else []
+        labels = [pair[0] for pair in table] if _is_list(table, _is_probability) else []
         sound = {
             "id": is_text(record["id"]),
             "group": is_count(record["group"]),
-            "words": is_list(given["words"], is_word),
-            "query": is_list(given["query"], is_word),
-            "pieces": is_list(given["pieces"], is_count),
+            "words": _is_list(given["words"], _is_word),
+            "query": _is_list(given["query"], _is_word),
+            "pieces": _is_list(given["pieces"], is_count),
             "probabilities": 0 < len(labels) == len(set(labels)),
             "label": record["label"] in labels,
         }
@@ -87,7 +87,7 @@ def is_text(value: object) -> bool:
     return type(value) is str
 
 
-def is_word(value: object) -> bool:
+def _is_word(value: object) -> bool:
     """Say whether a value is text of at least one character."""
     return is_text(value) and value != ""
 
@@ -97,14 +97,14 @@ def is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def is_list(value: object, is_sound: Callable[[Any], bool]) -> bool:
+def _is_list(value: object, is_sound: Callable[[Any], bool]) -> bool:
     """Say whether a value is a list of sound values."""
     return type(value) is list and all(map(is_sound, value))
 
 
-def is_probability(pair: Any) -> bool:
+def _is_probability(pair: Any) -> bool:
     """Say whether a value is a label and a probability, written as the shortest decimal that is read back the same."""
-    if not is_list(pair, is_text) or len(pair) != 2:
+    if not _is_list(pair, is_text) or len(pair) != 2:
         return False
     try:
         value = float(pair[1])

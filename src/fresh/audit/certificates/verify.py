@@ -29,7 +29,7 @@ Numbered = tuple[int, Certificate]
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class _Verification:
     """What was found out about a file of certificates."""
 
     count: int
@@ -55,11 +55,11 @@ class Verification:
             return f"{self.how_equal()}\nFinal digest: {self.digest}"
         told = [f"line {fault.line}: {fault.reason}" for fault in self.faults]
         more = [f"and {self.n_faults - len(told)} more."] if self.n_faults > len(told) else []
-        return "\n".join([f"The certificates do not hold: {plural(self.n_faults, 'fault')}.", *told, *more])
+        return "\n".join([f"The certificates do not hold: {_plural(self.n_faults, 'fault')}.", *told, *more])
 
     def how_equal(self) -> str:
         """Say how the answers compare."""
-        held = f"{plural(self.count, 'certificate')}: all hold, and the predictor is the same."
+        held = f"{_plural(self.count, 'certificate')}: all hold, and the predictor is the same."
         if self.n_exact == self.count:
             return f"{held} Every probability was recomputed, equal to the bit."
         return (
@@ -68,13 +68,13 @@ class Verification:
         )
 
 
-def plural(count: int, thing: str) -> str:
+def _plural(count: int, thing: str) -> str:
     """Count things."""
     return f"{count:,} {thing}{'s' if count != 1 else ''}"
 
 
 @dataclass(slots=True)
-class Tally:
+class _Tally:
     """What is found out while a file is read."""
 
     faults: Faults = field(default_factory=Faults)
@@ -82,10 +82,10 @@ class Tally:
     n_exact: int = 0
     furthest: float = 0.0
 
-    def verdict(self, digest: str | None) -> Verification:
+    def verdict(self, digest: str | None) -> _Verification:
         """Put it together."""
         faults = self.faults
-        return Verification(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
+        return _Verification(self.count, self.n_exact, self.furthest, digest, tuple(sorted(faults.first)), faults.count)
 
 
 def verify(
@@ -95,7 +95,7 @@ def verify(
     digest: str | None = None,
     device: str = "auto",
     progress: Progress = SILENT,
-) -> Verification:
+) -> _Verification:
     """Check a file of certificates with the predictor of a model; nothing else of the model is needed.
 
     :param model: Folder of the model, of its predictor alone, or its name on the hub.
@@ -104,22 +104,22 @@ def verify(
     :param device: Where to compute: auto, cpu, cuda, ...
     """
     source = Path(path)
-    check_source(source)
+    _check_source(source)
     if digest is not None and re.fullmatch(r"[0-9a-fA-F]{64}", digest) is None:
         raise CertificateError(f"A digest is 64 hexadecimal digits, got {digest!r}. Take that of the predictor.")
     place = find_predictor(find_folder(model, {}))
     own = predictor_digest(place)
     if digest is not None and digest.lower() != own:
-        tally = Tally()
+        tally = _Tally()
         tally.faults.add(1, f"the model is not the expected one: the digest of its predictor is {own}.")
         return tally.verdict(None)
-    found = check(source, own, lambda: read_predictor(place, device), progress, place)
+    found = _check(source, own, lambda: read_predictor(place, device), progress, place)
     if found.holds and not found.count:
         raise CertificateError(f"{source} holds no certificate, so that there is nothing to check.")
     return found
 
 
-def check_source(source: Path) -> None:
+def _check_source(source: Path) -> None:
     """Refuse what is no file of certificates; a damaged one is."""
     if source.is_dir():
         raise CertificateError(f"{source} is a folder. Name the certificates first, then the model.")
@@ -135,34 +135,34 @@ def check_source(source: Path) -> None:
         )
 
 
-def check(
+def _check(
     source: Path,
     predictor_sha256: str,
     load: Callable[[], Predictor],
     progress: Progress = SILENT,
     place: Path | None = None,
-) -> Verification:
+) -> _Verification:
     """Check a file with a predictor, which is loaded only if the certificates are its own.
 
     :param place: The predictor's folder, to say more of one that does not fit.
     """
-    tally = Tally()
-    with source.open("rb") as file, progress.task("verifying", count_lines(source)) as advance:
+    tally = _Tally()
+    with source.open("rb") as file, progress.task("verifying", _count_lines(source)) as advance:
         reader = Reader(file, tally.faults)
         maker = reader.read_header()
         if maker is not None and maker.predictor_sha256 != predictor_sha256:
-            tally.faults.add(1, other_predictor(maker.predictor_sha256, predictor_sha256, place))
+            tally.faults.add(1, _other_predictor(maker.predictor_sha256, predictor_sha256, place))
         elif maker is not None:
             predictor = load()
             advance(1, "")
-            for group in grouped(reader):
-                recompute(group, predictor, tally)
+            for group in _grouped(reader):
+                _recompute(group, predictor, tally)
                 advance(len(group), "")
             advance(1, "")
     return tally.verdict(reader.digest)
 
 
-def other_predictor(certified: str, own: str, place: Path | None) -> str:
+def _other_predictor(certified: str, own: str, place: Path | None) -> str:
     """Say that a predictor is not the certified one, or which file makes it another."""
     digests = {} if place is None else {name: digest_of(place / name) for name in files_shown(place)}
     for stray in digests:
@@ -171,13 +171,13 @@ def other_predictor(certified: str, own: str, place: Path | None) -> str:
     return f"the certificates are of another predictor. Its digest is {certified}, that of this model {own}."
 
 
-def count_lines(source: Path) -> int:
+def _count_lines(source: Path) -> int:
     """Count the lines of a file."""
     with source.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
-def grouped(certificates: Iterable[Numbered]) -> Iterator[list[Numbered]]:
+def _grouped(certificates: Iterable[Numbered]) -> Iterator[list[Numbered]]:
     """Put certificates together whose answers were computed together."""
     group: list[Numbered] = []
     for line, certificate in certificates:
@@ -189,7 +189,7 @@ def grouped(certificates: Iterable[Numbered]) -> Iterator[list[Numbered]]:
         yield group
 
 
-def recompute(group: Sequence[Numbered], predictor: Predictor, tally: Tally) -> None:
+def _recompute(group: Sequence[Numbered], predictor: Predictor, tally: _Tally) -> None:
     """Have the predictor answer again, and compare."""
     _, too_long = predictor.classifier.words.measure([text_of(certificate.rationale) for _, certificate in group])
     for number, problem in too_long.items():
@@ -198,7 +198,7 @@ def recompute(group: Sequence[Numbered], predictor: Predictor, tally: Tally) -> 
     rationales = [certificate.rationale for _, certificate in readable]
     answers = zip(readable, predictor.pieces(rationales), predictor.predict(rationales), strict=True)
     for (line, certificate), pieces, prediction in answers:
-        reason = fault_of(certificate, pieces, prediction)
+        reason = _fault_of(certificate, pieces, prediction)
         if reason is not None:
             tally.faults.add(line, reason)
             continue
@@ -207,7 +207,7 @@ def recompute(group: Sequence[Numbered], predictor: Predictor, tally: Tally) -> 
         tally.furthest = max(tally.furthest, difference(prediction, certificate.prediction))
 
 
-def fault_of(certificate: Certificate, pieces: tuple[int, ...], prediction: Prediction) -> str | None:
+def _fault_of(certificate: Certificate, pieces: tuple[int, ...], prediction: Prediction) -> str | None:
     """Say what is wrong with a certificate, given what the predictor reads and answers."""
     certified = certificate.prediction
     if certificate.pieces != pieces:

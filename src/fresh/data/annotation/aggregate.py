@@ -60,7 +60,7 @@ def joined(row: Row, fields: Mapping[str, Any], answers: Sequence[Answer], confi
     values = dict(fields)
     for name in dict.fromkeys(name for answer in answers for name in answer.choices):
         chosen = [answer.choices[name] for answer in answers if name in answer.choices]
-        values[name] = agreed(row, chosen) if name == config.label else chosen[0]
+        values[name] = _agreed(row, chosen) if name == config.label else chosen[0]
     if config.rationale:
         marked = tuple(answer.spans for answer in answers if answer.spans is not None)
         values[config.rationale] = Marks(marked) if any(marked) else None
@@ -74,7 +74,7 @@ def one_of(chosen: Sequence[Any]) -> Any:
     return tuple(map(str, chosen)) or None
 
 
-def agreed(row: Row, chosen: Sequence[Hashable]) -> Any:
+def _agreed(row: Row, chosen: Sequence[Hashable]) -> Any:
     """Find the class that most annotators chose."""
     first, *others = Counter(choice for choice in chosen if choice is not None).most_common(2) or [(None, 0)]
     if others and others[0][1] == first[1]:
@@ -90,19 +90,19 @@ def wants(config: DataConfig, *names: str) -> bool:
 
 def vote(marks: Marks, document: Document, agreement: float, place: str) -> tuple[Mask, int]:
     """Keep the words that enough annotators marked; count the spans that cut a word, which are widened."""
-    runs = [runs_of(spans, document) for spans in marks.annotators]
+    runs = [_runs_of(spans, document) for spans in marks.annotators]
     both = [
         pair for spans, found in zip(marks.annotators, runs, strict=True) for pair in zip(spans, found, strict=True)
     ]
-    refuse_bad(place, problems_of(both, document.text))
+    refuse_bad(place, _problems_of(both, document.text))
     votes = np.zeros(len(document.words), dtype=np.int64)
     for found in runs:
         votes += Mask.from_spans(found, len(document.words)).kept
     needed = max(1, math.ceil(len(runs) * Fraction(str(agreement))))
-    return Mask(votes >= needed), sum(cuts(span, run, document) for span, run in both)
+    return Mask(votes >= needed), sum(_cuts(span, run, document) for span, run in both)
 
 
-def problems_of(both: Iterable[tuple[tuple[int, int], tuple[int, int]]], text: str) -> Iterator[str]:
+def _problems_of(both: Iterable[tuple[tuple[int, int], tuple[int, int]]], text: str) -> Iterator[str]:
     """Say which spans are outside of the text or hold no word."""
     for (start, end), (first, after) in both:
         if not 0 <= start < end <= len(text):
@@ -121,10 +121,10 @@ def refuse_bad(place: str, problems: Iterable[str]) -> None:
 
 def touched(spans: Iterable[tuple[int, int]], document: Document) -> Iterator[tuple[int, int]]:
     """Turn characters into words: every word that a span touches."""
-    return ((first, after) for first, after in runs_of(spans, document) if first < after)
+    return ((first, after) for first, after in _runs_of(spans, document) if first < after)
 
 
-def runs_of(spans: Iterable[tuple[int, int]], document: Document) -> list[tuple[int, int]]:
+def _runs_of(spans: Iterable[tuple[int, int]], document: Document) -> list[tuple[int, int]]:
     """Find for each span the first word that it touches, and the word after the last; for none, they do not ascend."""
     starts, ends = np.array(document.spans).T
     return [
@@ -132,7 +132,7 @@ def runs_of(spans: Iterable[tuple[int, int]], document: Document) -> list[tuple[
     ]
 
 
-def cuts(span: tuple[int, int], run: tuple[int, int], document: Document) -> bool:
+def _cuts(span: tuple[int, int], run: tuple[int, int], document: Document) -> bool:
     """Tell whether a span begins or ends within a word."""
     return document.spans[run[0]][0] < span[0] or span[1] < document.spans[run[1] - 1][1]
 
@@ -157,9 +157,9 @@ def check_texts(row: Row, text: str, spans: Sequence[tuple[int, int]], given: Se
 
 def same(text: str, start: int, end: int, given: str | None) -> bool:
     """Compare a span with the text beside it, but for white space: browsers change it."""
-    return given is None or squeezed(text[start:end]) == squeezed(given)
+    return given is None or _squeezed(text[start:end]) == _squeezed(given)
 
 
-def squeezed(text: str) -> str:
+def _squeezed(text: str) -> str:
     """Leave out all white space, also line breaks as Label Studio writes them: with a backslash and an n."""
     return "".join(text.replace("\\n", " ").split())

@@ -30,14 +30,14 @@ def unified(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
         if row.error:
             yield row
             continue
-        found = recognise(row.values)
+        found = _recognise(row.values)
         if config.format not in ("auto", found):
             raise DataError(wrong_kind(row.name, found, config.format))
         together = itertools.chain([row], rest)
         yield from READERS[found](together, config) if found in READERS else together
 
 
-def recognise(values: Mapping[str, Any]) -> str:
+def _recognise(values: Mapping[str, Any]) -> str:
     """Tell from its first object what kind of file it is."""
     for name, looks_like in SIGNS.items():
         if looks_like(values):

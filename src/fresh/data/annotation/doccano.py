@@ -33,10 +33,10 @@ def looks_like(values: Mapping[str, Any]) -> bool:
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     """Turn lines of doccano's into rows of a table."""
     for row in rows:
-        yield guarded(row, "doccano", partial(read_line, row, config))
+        yield guarded(row, "doccano", partial(_read_line, row, config))
 
 
-def read_line(row: Row, config: DataConfig) -> Row:
+def _read_line(row: Row, config: DataConfig) -> Row:
     """Turn one line into a row."""
     fields = {name: value for name, value in row.values.items() if name not in OWN or not isinstance(value, list)}
     given = row.values.get("label")
@@ -49,12 +49,12 @@ def read_line(row: Row, config: DataConfig) -> Row:
         fields[config.label] = Unanswered("nobody has annotated it.")
     entities = row.values.get("entities")
     marked = [item for item in (entities if isinstance(entities, list) else label) if item not in classes]
-    return joined(row, fields, [Answer(spans_of(row, marked, config), {})], config)
+    return joined(row, fields, [Answer(_spans_of(row, marked, config), {})], config)
 
 
-def spans_of(row: Row, marked: Iterable[Any], config: DataConfig) -> tuple[tuple[int, int], ...]:
+def _spans_of(row: Row, marked: Iterable[Any], config: DataConfig) -> tuple[tuple[int, int], ...]:
     """Read the spans of a line, in characters."""
-    spans = [(start, end) for start, end, name in (parts_of(row, item) for item in marked) if wants(config, name)]
+    spans = [(start, end) for start, end, name in (_parts_of(row, item) for item in marked) if wants(config, name)]
     text = row.values.get(config.text)
     if not isinstance(text, str):
         return ()  # the missing text is told where texts are read
@@ -71,7 +71,7 @@ def spans_of(row: Row, marked: Iterable[Any], config: DataConfig) -> tuple[tuple
     return tuple(span for span in found if span is not None)
 
 
-def parts_of(row: Row, item: Any) -> tuple[int, int, str]:
+def _parts_of(row: Row, item: Any) -> tuple[int, int, str]:
     """Take a span apart, which is a list or, with relations, an object."""
     try:
         start, end, name = (

@@ -12,7 +12,7 @@ from fresh.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class _Tool:
     """How a tool wants its tasks."""
 
     title: str
@@ -40,18 +40,18 @@ def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> 
 
     :param tool: The name of the tool: label_studio, doccano or potato.
     """
-    chosen, target = find_tool(tool), Path(path)
-    check_target(target, chosen)
+    chosen, target = _find_tool(tool), Path(path)
+    _check_target(target, chosen)
     rest = iter(explanations)
     first = next(rest, None)  # before anything is written: an input that cannot be read leaves no file behind
     if first is None:
         raise DataError("There is nothing to export: no text was explained.")
     partial = target.with_name(f"{target.name}.partial")
-    seen = Seen()
+    seen = _Seen()
     try:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(laid_out(seen.watched(itertools.chain([first], rest)), chosen))
-        files = {target: partial, **written_settings(target, chosen, seen)}
+            file.writelines(_laid_out(seen.watched(itertools.chain([first], rest)), chosen))
+        files = {target: partial, **_written_settings(target, chosen, seen)}
     except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
         partial.unlink(missing_ok=True)
         raise
@@ -60,7 +60,7 @@ def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> 
     return Exported(seen.count, tuple(files))
 
 
-class Seen:
+class _Seen:
     """What is learned about all explanations while they pass."""
 
     def __init__(self) -> None:
@@ -81,15 +81,15 @@ class Seen:
             self.count += 1
             self.labels |= explanation.prediction.probabilities.keys()
             self.asks |= bool(explanation.document.query)
-            yield explanation if explanation.document.id else numbered(explanation, self.count)
+            yield explanation if explanation.document.id else _numbered(explanation, self.count)
 
 
-def numbered(explanation: Explanation, number: int) -> Explanation:
+def _numbered(explanation: Explanation, number: int) -> Explanation:
     """Give a document that has no name one, by which tools tell tasks apart."""
     return replace(explanation, document=replace(explanation.document, id=f"document-{number}"))
 
 
-def laid_out(explanations: Iterable[Explanation], tool: Tool) -> Iterator[str]:
+def _laid_out(explanations: Iterable[Explanation], tool: _Tool) -> Iterator[str]:
     """Write tasks one after the other, with what stands around them."""
     before, between, after = tool.brackets
     yield before
@@ -100,34 +100,34 @@ def laid_out(explanations: Iterable[Explanation], tool: Tool) -> Iterator[str]:
 
 def files_of(path: str | Path, tool: str) -> tuple[Path, ...]:
     """Name the files that an export writes, and refuse a place that it could not write to."""
-    chosen, target = find_tool(tool), Path(path)
-    check_target(target, chosen)
-    return (target,) if chosen.settings is None else (target, settings_place(target, chosen))
+    chosen, target = _find_tool(tool), Path(path)
+    _check_target(target, chosen)
+    return (target,) if chosen.settings is None else (target, _settings_place(target, chosen))
 
 
-def settings_place(target: Path, tool: Tool) -> Path:
+def _settings_place(target: Path, tool: _Tool) -> Path:
     """Name the file of the tool's settings, beside the tasks."""
     return target.with_name(target.name.removesuffix(tool.ending) + tool.settings_ending)
 
 
-def written_settings(target: Path, tool: Tool, seen: Seen) -> dict[Path, Path]:
+def _written_settings(target: Path, tool: _Tool, seen: _Seen) -> dict[Path, Path]:
     """Write the tool's settings beside the tasks: where they belong, and where they are for now."""
     if tool.settings is None:
         return {}
-    place = settings_place(target, tool)
+    place = _settings_place(target, tool)
     partial = place.with_name(f"{place.name}.partial")
     partial.write_text(tool.settings(target.name, sorted(seen.labels), seen.asks), encoding="utf-8", newline="\n")
     return {place: partial}
 
 
-def find_tool(name: str) -> Tool:
+def _find_tool(name: str) -> _Tool:
     """Find a tool by its name."""
     if name in TOOLS:
         return TOOLS[name]
     raise DataError(suggest(name, "a tool that can be exported to", TOOLS))
 
 
-def check_target(target: Path, tool: Tool) -> None:
+def _check_target(target: Path, tool: _Tool) -> None:
     """Refuse a place that the tool would not read, or that cannot be written to."""
     if not target.name.endswith(tool.ending):
         raise DataError(
@@ -138,8 +138,8 @@ def check_target(target: Path, tool: Tool) -> None:
         raise DataError(f"There is no folder {target.parent} to write to. Make it first.")
 
 
-TOOLS: dict[str, Tool] = {
-    "label_studio": Tool(
+TOOLS: dict[str, _Tool] = {
+    "label_studio": _Tool(
         "Label Studio",
         label_studio.ENDING,
         label_studio.write,
@@ -147,8 +147,8 @@ TOOLS: dict[str, Tool] = {
         label_studio.SETTINGS_ENDING,
         label_studio.settings,
     ),
-    "doccano": Tool("doccano", doccano.ENDING, doccano.write),
-    "potato": Tool(
+    "doccano": _Tool("doccano", doccano.ENDING, doccano.write),
+    "potato": _Tool(
         "Potato",
         potato.ENDING,
         potato.write,

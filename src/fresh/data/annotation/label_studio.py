@@ -45,24 +45,24 @@ def looks_like(values: Mapping[str, Any]) -> bool:
 
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     """Turn tasks, or all flat annotations of a task, into rows of a table."""
-    for _, group in itertools.groupby(rows, task_of):
+    for _, group in itertools.groupby(rows, _task_of):
         row, *more = group
-        make = partial(read_task, row, config) if is_task(row) else partial(read_flat, [row, *more], config)
+        make = partial(_read_task, row, config) if _is_task(row) else partial(_read_flat, [row, *more], config)
         yield guarded(row, "Label Studio", make)
 
 
-def task_of(row: Row) -> tuple[str, Any]:
+def _task_of(row: Row) -> tuple[str, Any]:
     """Name the task that a row belongs to; those of JSON_MIN stand one after the other."""
-    flat = not row.error and not is_task(row) and row.values.get("id") is not None
+    flat = not row.error and not _is_task(row) and row.values.get("id") is not None
     return ("task", row.values["id"]) if flat else ("row", row.number)
 
 
-def is_task(row: Row) -> bool:
+def _is_task(row: Row) -> bool:
     """Tell a task from a flat annotation."""
     return isinstance(row.values.get("data"), Mapping)
 
 
-def read_task(row: Row, config: DataConfig) -> Row:
+def _read_task(row: Row, config: DataConfig) -> Row:
     """Read a task with all its annotations; if some are the ground truth, no others count."""
     fields = dict(row.values["data"])
     if config.id and config.id not in fields:
@@ -72,14 +72,14 @@ def read_task(row: Row, config: DataConfig) -> Row:
     done = [item for item in done if item.get("ground_truth")] or done
     if not done and fields.get(config.label) is None:
         fields[config.label] = Unanswered("it was skipped." if given else "nobody has annotated it.")
-    answers = [answer_of(row, item.get("result") or (), fields, config) for item in done]
+    answers = [_answer_of(row, item.get("result") or (), fields, config) for item in done]
     questions = {name for answer in answers for name in answer.choices}
     if questions and config.label == DataConfig().label and config.label not in {*questions, *fields}:
-        answers = [renamed(row, answer, questions, config) for answer in answers]
+        answers = [_renamed(row, answer, questions, config) for answer in answers]
     return joined(row, fields, answers, config)
 
 
-def renamed(row: Row, answer: Answer, questions: set[str], config: DataConfig) -> Answer:
+def _renamed(row: Row, answer: Answer, questions: set[str], config: DataConfig) -> Answer:
     """Let the only question be the label."""
     question, *others = sorted(questions)
     if others:
@@ -88,44 +88,44 @@ def renamed(row: Row, answer: Answer, questions: set[str], config: DataConfig) -
     return Answer(answer.spans, {config.label: answer.choices.get(question)})
 
 
-def answer_of(row: Row, result: Iterable[Mapping[str, Any]], fields: Mapping[str, Any], config: DataConfig) -> Answer:
+def _answer_of(row: Row, result: Iterable[Mapping[str, Any]], fields: Mapping[str, Any], config: DataConfig) -> Answer:
     """Read one annotation; what is neither a class of the text nor a span is passed over."""
     regions: list[Mapping[str, Any]] = []
     choices: dict[str, Any] = {}
     for item in result:
         kind, name, value = str(item.get("type")), str(item.get("from_name")), item.get("value") or {}
         if kind == "choices" and "start" not in value:
-            choices[name] = single(value.get("choices"))
+            choices[name] = _single(value.get("choices"))
         elif kind.endswith("labels") and wants(config, name, *(value.get(kind) or ())):
             regions.append(value)
-    return Answer(spans_of(row, regions, fields.get(config.text)), choices)
+    return Answer(_spans_of(row, regions, fields.get(config.text)), choices)
 
 
-def read_flat(rows: Sequence[Row], config: DataConfig) -> Row:
+def _read_flat(rows: Sequence[Row], config: DataConfig) -> Row:
     """Read all flat annotations of one task."""
     answers = []
     for row in rows:
-        found = [(name, region) for name, regions in row.values.items() if marks(regions) for region in regions]
+        found = [(name, region) for name, regions in row.values.items() if _marks(regions) for region in regions]
         regions = [region for name, region in found if wants(config, name, *region["labels"])]
         chosen = row.values.get(config.label)
-        choices = {} if marks(chosen) or config.label not in row.values else {config.label: single(chosen)}
-        answers.append(Answer(spans_of(row, regions, row.values.get(config.text)), choices))
-    fields = {name: value for name, value in rows[0].values.items() if not marks(value)}
+        choices = {} if _marks(chosen) or config.label not in row.values else {config.label: _single(chosen)}
+        answers.append(Answer(_spans_of(row, regions, row.values.get(config.text)), choices))
+    fields = {name: value for name, value in rows[0].values.items() if not _marks(value)}
     return joined(rows[0], fields, answers, config)
 
 
-def marks(value: Any) -> bool:
+def _marks(value: Any) -> bool:
     """Tell whether a flat value is a list of spans."""
     return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
-def single(chosen: Any) -> Any:
+def _single(chosen: Any) -> Any:
     """Take the class out of its list, which may stand in an object."""
     listed = chosen.get("choices") if isinstance(chosen, Mapping) else chosen
     return one_of(listed) if isinstance(listed, list) else listed
 
 
-def spans_of(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Spans:
+def _spans_of(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Spans:
     """Read places in a text; if they fit the text beside them only as UTF-16 code units, they are such."""
     spans = [(region.get("start"), region.get("end")) for region in regions]
     numbers = tuple((start, end) for start, end in spans if type(start) is int and type(end) is int)
@@ -136,13 +136,13 @@ def spans_of(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Sp
         return ()  # the missing text is told where texts are read
     given = [region.get("text") for region in regions]
     older = tuple(span for span in from_utf16(text, numbers) if span is not None)
-    if not fit(text, numbers, given) and len(older) == len(numbers) and fit(text, older, given):
+    if not _fit(text, numbers, given) and len(older) == len(numbers) and _fit(text, older, given):
         return older
     check_texts(row, text, numbers, given)
     return numbers
 
 
-def fit(text: str, spans: Spans, given: Sequence[str | None]) -> bool:
+def _fit(text: str, spans: Spans, given: Sequence[str | None]) -> bool:
     """Tell whether all spans hold the text beside them."""
     return all(same(text, start, end, words) for (start, end), words in zip(spans, given, strict=True))
 

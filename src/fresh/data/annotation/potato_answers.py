@@ -36,26 +36,26 @@ def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
         name = row.values.get("id", row.values.get("instance_id"))
         texts.setdefault(("row", row.number) if row.error else ("text", str(name)), []).append(row)
     for lines in texts.values():
-        yield guarded(lines[0], "Potato", partial(read_lines, lines, config))
+        yield guarded(lines[0], "Potato", partial(_read_lines, lines, config))
 
 
-def read_lines(lines: Sequence[Row], config: DataConfig) -> Row:
+def _read_lines(lines: Sequence[Row], config: DataConfig) -> Row:
     """Turn what was said about one text into a row."""
     row = next((row for row in lines if config.text in row.values), lines[0])
     own = {*FIRST, *SECOND, "instance_id", "user_id", "displayed_text", "links", "behavioral_data"}
     fields = {name: value for name, value in row.values.items() if name not in own}
     if config.text not in fields:
-        fields[config.text] = text_of(row)
+        fields[config.text] = _text_of(row)
     if config.id and config.id not in fields:
         fields[config.id] = row.values.get("instance_id")
-    answers = [answer_of(line, fields[config.text], config) for line in lines]
+    answers = [_answer_of(line, fields[config.text], config) for line in lines]
     questions = {name for answer in answers for name in answer.choices}
     if config.label not in {*questions, *fields} and config.label == DataConfig().label and questions:
-        answers = [renamed(row, answer, sorted(questions), config) for answer in answers]
+        answers = [_renamed(row, answer, sorted(questions), config) for answer in answers]
     return joined(row, fields, answers, config)
 
 
-def text_of(row: Row) -> str:
+def _text_of(row: Row) -> str:
     """Take the text that was shown."""
     if isinstance(row.values.get("displayed_text"), str):
         return str(row.values["displayed_text"])
@@ -63,7 +63,7 @@ def text_of(row: Row) -> str:
     raise RowError(row.place, problem, "Add to each line the text of its instance_id, under the name text.")
 
 
-def renamed(row: Row, answer: Answer, questions: Sequence[str], config: DataConfig) -> Answer:
+def _renamed(row: Row, answer: Answer, questions: Sequence[str], config: DataConfig) -> Answer:
     """Let the only question be the label."""
     if len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
@@ -71,16 +71,16 @@ def renamed(row: Row, answer: Answer, questions: Sequence[str], config: DataConf
     return Answer(answer.spans, {config.label: answer.choices[questions[0]]} if answer.choices else {})
 
 
-def answer_of(row: Row, text: Any, config: DataConfig) -> Answer:
+def _answer_of(row: Row, text: Any, config: DataConfig) -> Answer:
     """Read what one annotator said."""
     labels, spans = (row.values[name] for name in (FIRST if FIRST[0] in row.values else SECOND))
-    choices = {question: one_of(chosen_in(found)) for question, found in labels.items()}
+    choices = {question: one_of(_chosen_in(found)) for question, found in labels.items()}
     by_scheme = spans.items() if isinstance(spans, Mapping) else [("", spans)]
-    marked = [span for scheme, found in by_scheme for span in found if wants(config, scheme, name_of(span))]
-    return Answer(places_of(row, marked, text), choices)
+    marked = [span for scheme, found in by_scheme for span in found if wants(config, scheme, _name_of(span))]
+    return Answer(_places_of(row, marked, text), choices)
 
 
-def chosen_in(found: Any) -> list[Any]:
+def _chosen_in(found: Any) -> list[Any]:
     """List the classes that were chosen for one question, or what was written."""
     if not isinstance(found, Mapping):
         return [] if found in UNCHOSEN else [found]
@@ -88,12 +88,12 @@ def chosen_in(found: Any) -> list[Any]:
     return [value if name == WRITTEN else name for name, value in inner.items() if value not in UNCHOSEN]
 
 
-def name_of(span: Mapping[str, Any]) -> str:
+def _name_of(span: Mapping[str, Any]) -> str:
     """Take the name of what a span was marked as."""
     return str(next((span[name] for name in ("annotation", "label", "name") if name in span), ""))
 
 
-def places_of(row: Row, marked: Sequence[Mapping[str, Any]], text: Any) -> tuple[tuple[int, int], ...]:
+def _places_of(row: Row, marked: Sequence[Mapping[str, Any]], text: Any) -> tuple[tuple[int, int], ...]:
     """Read spans, in characters of the text, and see to it that they hold the words written beside them."""
     spans = [place_of(row, span) for span in marked]
     if not isinstance(text, str):

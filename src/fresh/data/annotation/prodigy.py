@@ -38,10 +38,10 @@ def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
     for row in rows:
         texts.setdefault(row.values.get("_input_hash", f"row {row.number}"), []).append(row)
     for lines in texts.values():
-        yield guarded(lines[0], "Prodigy", partial(read_lines, lines, config))
+        yield guarded(lines[0], "Prodigy", partial(_read_lines, lines, config))
 
 
-def read_lines(lines: Sequence[Row], config: DataConfig) -> Row:
+def _read_lines(lines: Sequence[Row], config: DataConfig) -> Row:
     """Turn what was said about one text into a row."""
     accepted = [row for row in lines if row.values.get("answer") == "accept"]
     fields: dict[str, Any] = {}
@@ -51,11 +51,11 @@ def read_lines(lines: Sequence[Row], config: DataConfig) -> Row:
     if not accepted:
         verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
         fields[config.label] = Unanswered(f"it was {verb}.")
-    answers = [Answer(spans_of(row, config), choices_of(row, config, fields)) for row in accepted]
+    answers = [Answer(_spans_of(row, config), _choices_of(row, config, fields)) for row in accepted]
     return joined((accepted or lines)[0], fields, answers, config)
 
 
-def choices_of(row: Row, config: DataConfig, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _choices_of(row: Row, config: DataConfig, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Read the class of a text: chosen among options, shown and accepted, or one of cats."""
     if config.label in fields:
         return {}
@@ -71,20 +71,20 @@ def choices_of(row: Row, config: DataConfig, fields: Mapping[str, Any]) -> dict[
     return {config.label: one_of(chosen)}
 
 
-def spans_of(row: Row, config: DataConfig) -> tuple[tuple[int, int], ...] | None:
+def _spans_of(row: Row, config: DataConfig) -> tuple[tuple[int, int], ...] | None:
     """Read the spans of a line, and see to it that they agree with their tokens and texts."""
     if not isinstance(row.values.get("spans"), list):
         return None
     given = [span for span in row.values["spans"] if wants(config, str(span.get("label")))]
     spans = [place_of(row, span) for span in given]
-    refuse_bad(row.place, (problem for span in given for problem in token_problems(row, span)))
+    refuse_bad(row.place, (problem for span in given for problem in _token_problems(row, span)))
     text = row.values.get(config.text)
     if isinstance(text, str):
         check_texts(row, text, spans, [span.get("text") for span in given])
     return tuple(spans)
 
 
-def token_problems(row: Row, span: Mapping[str, Any]) -> Iterator[str]:
+def _token_problems(row: Row, span: Mapping[str, Any]) -> Iterator[str]:
     """Say where a span and its tokens do not agree."""
     tokens, first, last = row.values.get("tokens"), span.get("token_start"), span.get("token_end")
     if not isinstance(tokens, list) or type(first) is not int or type(last) is not int:

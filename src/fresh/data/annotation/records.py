@@ -26,10 +26,10 @@ def explained(rows: Iterable[Row], documents: Iterable[Document]) -> Iterator[Ex
         if document is None:
             problem = f"there is no document {row.values.get('id')!r} in the input, or not in this order."
             raise RowError(row.place, problem, "Give the file that was explained, with the same --text and --id.")
-        yield explanation_of(row, document)
+        yield _explanation_of(row, document)
 
 
-def explanation_of(row: Row, document: Document) -> Explanation:
+def _explanation_of(row: Row, document: Document) -> Explanation:
     """Make an explanation of a record and its document."""
     values: Mapping[str, Any] = row.values
     try:

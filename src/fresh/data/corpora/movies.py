@@ -8,7 +8,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 
 
-def read(folder: Path) -> Splits:
+def _read(folder: Path) -> Splits:
     """Read train, dev and test, without the query: ERASER asks the same of every review."""
     splits = read_json_lines(folder, "movies")
     if splits is not None:
@@ -16,10 +16,10 @@ def read(folder: Path) -> Splits:
     splits = read_eraser(folder, "movies")
     if splits is None:
         raise nothing_found(folder, "movies", "ERASER's movies.tar.gz, there, in its folder eraser, or unpacked")
-    return Splits(without_query(splits.train), without_query(splits.dev), without_query(splits.test))
+    return Splits(_without_query(splits.train), _without_query(splits.dev), _without_query(splits.test))
 
 
-def without_query(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+def _without_query(examples: tuple[Example, ...]) -> tuple[Example, ...]:
     """Drop the question."""
     return tuple(replace(example, document=replace(example.document, query=())) for example in examples)
 
@@ -31,6 +31,6 @@ MOVIES = Corpus(
     ratio=0.3,
     half_ratio=0.15,
     encoder="bert-base-uncased",
-    read=read,
+    read=_read,
     long="chunk",
 )

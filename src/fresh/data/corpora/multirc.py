@@ -6,7 +6,7 @@ from fresh.data.corpora.corpus import Corpus, nothing_found, read_eraser, read_j
 from fresh.data.splits import Splits
 
 
-def read(folder: Path) -> Splits:
+def _read(folder: Path) -> Splits:
     """Read train, dev and test; the query is question and answer."""
     splits = read_json_lines(folder, "multirc") or read_eraser(folder, "multirc")
     if splits is None:
@@ -21,5 +21,5 @@ MULTIRC = Corpus(
     ratio=0.2,
     half_ratio=0.1,
     encoder="roberta-base",
-    read=read,
+    read=_read,
 )

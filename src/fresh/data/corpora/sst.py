@@ -16,35 +16,35 @@ LEAF = re.compile(r" ([^\s()]+)\)")
 SPACY_SPLITS = {"gonna": "gon na", "28k": "28 k"}
 
 
-def read(folder: Path) -> Splits:
+def _read(folder: Path) -> Splits:
     """Read train, dev and test, from JSON lines or from the treebank."""
     splits = read_json_lines(folder, "sst")
     if splits is not None:
         return splits
     for path in (folder, folder / ZIP, folder / "sst" / ZIP):
         if path.is_file():
-            return read_treebank(path)
+            return _read_treebank(path)
     raise nothing_found(folder, "sst", f"the treebank {ZIP}")
 
 
-def read_treebank(path: Path) -> Splits:
+def _read_treebank(path: Path) -> Splits:
     """Read the treebank's zip, without unpacking it."""
     try:
         with zipfile.ZipFile(path) as archive:
             trees = {split: archive.read(f"trees/{split}.txt").decode() for split in SPLITS}
     except (zipfile.BadZipFile, EOFError, KeyError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"{path.name}: broken treebank ({error}). Fetch the file again.") from error
-    return Splits(**{split: tuple(read_examples(sentences(trees[split], split), TOKENISED)) for split in SPLITS})
+    return Splits(**{split: tuple(read_examples(_sentences(trees[split], split), TOKENISED)) for split in SPLITS})
 
 
-def sentences(trees: str, split: str) -> Iterator[dict[str, str]]:
+def _sentences(trees: str, split: str) -> Iterator[dict[str, str]]:
     """Read the sentences of a split; those that are neither positive nor negative are left out."""
     opinionated = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
     for number, tree in enumerate(opinionated):
-        yield {"id": f"{split}_{number}", "document": normalise(tree), "label": "1" if tree[1] in "34" else "0"}
+        yield {"id": f"{split}_{number}", "document": _normalise(tree), "label": "1" if tree[1] in "34" else "0"}
 
 
-def normalise(tree: str) -> str:
+def _normalise(tree: str) -> str:
     """Reduce a sentence to lower-case words without punctuation, as the paper did."""
     leaves = " ".join(LEAF.findall(tree)).replace("-LRB-", "").replace("-RRB-", " ")
     return " ".join(SPACY_SPLITS.get(word, word) for word in re.sub(r"\W", " ", leaves).lower().split())
@@ -57,5 +57,5 @@ SST = Corpus(
     ratio=0.2,
     half_ratio=0.1,
     encoder="bert-base-uncased",
-    read=read,
+    read=_read,
 )

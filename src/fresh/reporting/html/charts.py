@@ -17,16 +17,16 @@ MANY = 6
 def charts(view: View) -> str:
     """Put the cards side by side, as many as there are."""
     cards = (
-        curve_card(view.curve) if view.curve is not None else "",
-        calibration_card(view.bins, view.calibration) if view.bins else "",
-        confusion_card(view.confusion) if view.confusion is not None else "",
-        less_read_card(view.less_read) if view.less_read else "",
-        classes_card(view.classes) if view.classes else "",
+        _curve_card(view.curve) if view.curve is not None else "",
+        _calibration_card(view.bins, view.calibration) if view.bins else "",
+        _confusion_card(view.confusion) if view.confusion is not None else "",
+        _less_read_card(view.less_read) if view.less_read else "",
+        _classes_card(view.classes) if view.classes else "",
     )
     return section("figures", "Figures", f'<div class="cards">{"".join(cards)}</div>' if any(cards) else "")
 
 
-def curve_card(curve: LengthCurve) -> str:
+def _curve_card(curve: LengthCurve) -> str:
     """Show how well longer rationales do."""
     points = sorted(curve.points, key=lambda point: point.ratio)
     rows = [row(f"{point.ratio:.0%}", (("macro-F1", figure(point.macro_f1)),)) for point in points]
@@ -38,7 +38,7 @@ def curve_card(curve: LengthCurve) -> str:
     return card("Length against F1", draw_curve(curve), small_print(" ".join(says)), laid)
 
 
-def calibration_card(bins: Sequence[Bin], measures: Sequence[Measure]) -> str:
+def _calibration_card(bins: Sequence[Bin], measures: Sequence[Measure]) -> str:
     """Show whether the model is right as often as it is sure."""
     rows = [
         row(
@@ -53,14 +53,14 @@ def calibration_card(bins: Sequence[Bin], measures: Sequence[Measure]) -> str:
     return card("Calibration", draw_calibration(bins), small_print(says), errors, laid)
 
 
-def confusion_card(matrix: Confusion) -> str:
+def _confusion_card(matrix: Confusion) -> str:
     """Show gold labels down and predicted ones across; a darker cell is a larger share of its row."""
     n_labels = len(matrix.labels)
     many = n_labels > MANY
     over = f'<tr><td></td><th class="over" scope="colgroup" colspan="{n_labels}">predicted</th></tr>'
     names = "".join(f'<th scope="col">{plain(label)}</th>' for label in matrix.labels)
     rows = "".join(
-        f'<tr><th scope="row">{plain(label)}</th>{confusion_cells(counts, place, many)}</tr>'
+        f'<tr><th scope="row">{plain(label)}</th>{_confusion_cells(counts, place, many)}</tr>'
         for place, (label, counts) in enumerate(zip(matrix.labels, matrix.counts, strict=True))
     )
     head = f'<thead>{over}<tr><td class="over">gold</td>{names}</tr></thead>'
@@ -73,7 +73,7 @@ def confusion_card(matrix: Confusion) -> str:
     return card("Confusion matrix", laid, small_print(f"{says} of the documents of a gold label."), whole=many)
 
 
-def confusion_cells(counts: Sequence[int], place: int, many: bool) -> str:
+def _confusion_cells(counts: Sequence[int], place: int, many: bool) -> str:
     """Write what the documents of one gold label were taken for; among many labels there is room for counts only."""
     total = sum(counts) or 1
     return "".join(
@@ -83,14 +83,14 @@ def confusion_cells(counts: Sequence[int], place: int, many: bool) -> str:
     )
 
 
-def classes_card(classes: Sequence[ClassScore]) -> str:
+def _classes_card(classes: Sequence[ClassScore]) -> str:
     """Show how well each class was found."""
     names = ("precision", "recall", "F1", "documents")
-    rows = [row(one.label, tuple(zip(names, class_cells(one), strict=True))) for one in classes]
+    rows = [row(one.label, tuple(zip(names, _class_cells(one), strict=True))) for one in classes]
     return card("Each class", table(("class", *names), rows, "How well each class was found"), whole=True)
 
 
-def class_cells(score: ClassScore) -> tuple[str, str, str, str]:
+def _class_cells(score: ClassScore) -> tuple[str, str, str, str]:
     """Write the scores of a class with their intervals, and its documents."""
     return (
         figure(Estimate.of(score.precision, score.precision_between)),
@@ -100,7 +100,7 @@ def class_cells(score: ClassScore) -> tuple[str, str, str, str]:
     )
 
 
-def less_read_card(measures: Sequence[Measure]) -> str:
+def _less_read_card(measures: Sequence[Measure]) -> str:
     """Show what it costs to read less."""
     says = (
         "How much less probable the answer to the full text becomes when less is read: the rationale alone "

@@ -14,7 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 492, 12, 238
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class _Axis:
     """Where values stand on a drawing."""
 
     low: float
@@ -37,7 +37,7 @@ def bounds(values: Iterable[float]) -> tuple[float, float]:
     return low / 10, high / 10
 
 
-def ticks(low: float, high: float) -> list[float]:
+def _ticks(low: float, high: float) -> list[float]:
     """Choose at most seven round numbers from low to high."""
     step = next((step for step in STEPS if (high - low) / step <= 6.001), high - low)
     first = math.ceil(low / step - 1e-9)
@@ -51,7 +51,7 @@ def ends(estimates: Iterable[Estimate]) -> list[float]:
 
 def whisker(estimate: Estimate, between: tuple[float, float], line: float | None = None) -> str:
     """Draw a figure as a dot and its interval as a line, beside a hairline to compare with."""
-    axis = Axis(*between, 6, 194)
+    axis = _Axis(*between, 6, 194)
     parts = ['<line class="track" x1="6" x2="194" y1="10" y2="10"/>']
     if line is not None:
         parts.append(f'<line class="hair" x1="{axis.at(line)}" x2="{axis.at(line)}" y1="0" y2="20"/>')
@@ -66,9 +66,9 @@ def draw_curve(curve: LengthCurve) -> str:
     """Draw macro-F1 against length, with a band for the interval."""
     points = sorted(curve.points, key=lambda point: point.ratio)
     values = ends(point.macro_f1 for point in points)
-    y = Axis(*bounds([*values, *([curve.full_text] if curve.full_text is not None else [])]), BOTTOM, TOP)
-    x = Axis(0.0, bounds([point.ratio for point in points])[1], LEFT, RIGHT)
-    parts = [frame(x, y, "share of the words read", "macro-F1")]
+    y = _Axis(*bounds([*values, *([curve.full_text] if curve.full_text is not None else [])]), BOTTOM, TOP)
+    x = _Axis(0.0, bounds([point.ratio for point in points])[1], LEFT, RIGHT)
+    parts = [_frame(x, y, "share of the words read", "macro-F1")]
     if len(points) > 1:
         upper = [f"{x.at(point.ratio)},{y.at(point.macro_f1.high)}" for point in points]
         lower = [f"{x.at(point.ratio)},{y.at(point.macro_f1.low)}" for point in reversed(points)]
@@ -80,8 +80,8 @@ def draw_curve(curve: LengthCurve) -> str:
         parts.append(f'<text class="muted" x="{RIGHT - 4}" y="{below}" text-anchor="end">full text</text>')
     path = " ".join(f"{x.at(point.ratio)},{y.at(point.macro_f1.value)}" for point in points)
     parts.append(f'<polyline class="curve" points="{path}"/>')
-    parts += [dot(x.at(point.ratio), y.at(point.macro_f1.value), 4) for point in points]
-    return picture("Macro-F1 against the share of the words read; the figures are in the table below.", parts)
+    parts += [_dot(x.at(point.ratio), y.at(point.macro_f1.value), 4) for point in points]
+    return _picture("Macro-F1 against the share of the words read; the figures are in the table below.", parts)
 
 
 def filled(bins: Iterable[Bin]) -> Iterator[tuple[Bin, float, float]]:
@@ -95,29 +95,29 @@ def draw_calibration(bins: Sequence[Bin]) -> str:
     """Draw how often the model is right against how sure it is; larger dots are more documents."""
     points = list(filled(bins))
     low = bounds([0.9, *(share for _, *shares in points for share in shares)])[0]
-    x, y = Axis(low, 1.0, LEFT, RIGHT), Axis(low, 1.0, BOTTOM, TOP)
+    x, y = _Axis(low, 1.0, LEFT, RIGHT), _Axis(low, 1.0, BOTTOM, TOP)
     most = max((one.count for one, _, _ in points), default=1)
     parts = [
-        frame(x, y, "how sure: probability of the answer", "how often right"),
+        _frame(x, y, "how sure: probability of the answer", "how often right"),
         f'<line class="reference" x1="{LEFT}" y1="{BOTTOM}" x2="{RIGHT}" y2="{TOP}"/>',
     ]
     for one, sure, right in points:
         place = x.at(sure)
         parts.append(f'<line class="miss" x1="{place}" x2="{place}" y1="{y.at(sure)}" y2="{y.at(right)}"/>')
-        parts.append(dot(place, y.at(right), round(3 + 7 * math.sqrt(one.count / most), 1)))
-    return picture("How often the model is right against how sure it is; the figures are in the table below.", parts)
+        parts.append(_dot(place, y.at(right), round(3 + 7 * math.sqrt(one.count / most), 1)))
+    return _picture("How often the model is right against how sure it is; the figures are in the table below.", parts)
 
 
-def frame(x: Axis, y: Axis, across: str, up: str) -> str:
+def _frame(x: _Axis, y: _Axis, across: str, up: str) -> str:
     """Draw the axes with their numbers and names."""
     parts: list[str] = []
-    for value in ticks(y.low, y.high):
+    for value in _ticks(y.low, y.high):
         height = y.at(value)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{height}" y2="{height}"/>')
         parts.append(f'<text class="muted" x="{LEFT - 8}" y="{height + 4}" text-anchor="end">{value:g}</text>')
     parts += [
         f'<text class="muted" x="{x.at(value)}" y="{BOTTOM + 20}" text-anchor="middle">{value:.0%}</text>'
-        for value in ticks(x.low, x.high)
+        for value in _ticks(x.low, x.high)
     ]
     middle = (LEFT + RIGHT) / 2
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{RIGHT}" y1="{BOTTOM}" y2="{BOTTOM}"/>')
@@ -127,11 +127,11 @@ def frame(x: Axis, y: Axis, across: str, up: str) -> str:
     return "".join(parts)
 
 
-def dot(x: float, y: float, radius: float) -> str:
+def _dot(x: float, y: float, radius: float) -> str:
     """Draw a point."""
     return f'<circle class="dot" cx="{x}" cy="{y}" r="{radius}"/>'
 
 
-def picture(name: str, parts: Sequence[str]) -> str:
+def _picture(name: str, parts: Sequence[str]) -> str:
     """Put a drawing together, with words for those who cannot see it."""
     return f'<svg class="picture" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">{"".join(parts)}</svg>'

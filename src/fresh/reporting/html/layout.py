@@ -28,15 +28,15 @@ def small_print(says: str) -> str:
 def table(heads: Sequence[str], rows: Sequence[str], name: str) -> str:
     """Lay out a table across the page; on a narrow screen each row becomes a block."""
     named = f'<caption class="unseen">{name}</caption>'
-    return f'<table class="stack">{named}{table_body(heads, rows)}</table>'
+    return f'<table class="stack">{named}{_table_body(heads, rows)}</table>'
 
 
 def numbers(heads: Sequence[str], rows: Sequence[str]) -> str:
     """Lay out a small table of numbers, for a card."""
-    return f'<div class="wide"><table class="plain">{table_body(heads, rows)}</table></div>'
+    return f'<div class="wide"><table class="plain">{_table_body(heads, rows)}</table></div>'
 
 
-def table_body(heads: Sequence[str], rows: Sequence[str]) -> str:
+def _table_body(heads: Sequence[str], rows: Sequence[str]) -> str:
     """Put the names of columns over rows."""
     head = "".join(f'<th scope="col">{head}</th>' for head in heads)
     return f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"

@@ -16,22 +16,22 @@ UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 def pack(documents: Sequence[DocumentView]) -> str:
     """Write documents as JSON, safe between script tags."""
-    labels = list(dict.fromkeys(label for document in documents for label in labels_of(document)))
+    labels = list(dict.fromkeys(label for document in documents for label in _labels_of(document)))
     places = {label: place for place, label in enumerate(labels)}
     record = {
         "labels": [label.translate(ON_A_PAGE) for label in labels],
-        "documents": [pack_document(document, places) for document in documents],
+        "documents": [_pack_document(document, places) for document in documents],
     }
     written = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
-def labels_of(document: DocumentView) -> tuple[str, ...]:
+def _labels_of(document: DocumentView) -> tuple[str, ...]:
     """Name every label that a document has to do with."""
     return (*document.probabilities, *((document.gold,) if document.gold is not None else ()))
 
 
-def pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, Any]:
+def _pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, Any]:
     """Turn a document into plain values; labels become their places."""
     text = document.text.translate(ON_A_PAGE)
     spans = to_utf16(text, document.spans)
@@ -39,20 +39,20 @@ def pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, A
         "id": document.id.translate(ON_A_PAGE),
         "text": text,
         "words": len(spans),
-        "kept": pack_kept(spans, document.kept),
+        "kept": _pack_kept(spans, document.kept),
         "label": places[document.label],
         "probabilities": [[places[label], round(share, 4)] for label, share in document.probabilities.items()],
     }
     if document.gold is not None:
         record["gold"] = places[document.gold]
     if document.human is not None:
-        record["human"] = pack_runs(spans, document.human)
+        record["human"] = _pack_runs(spans, document.human)
     if document.query:
         record["query"] = document.query.translate(ON_A_PAGE)
     return record
 
 
-def pack_kept(spans: Spans, runs: Spans) -> list[list[int]]:
+def _pack_kept(spans: Spans, runs: Spans) -> list[list[int]]:
     """Write runs of words: for each word how far it stands behind the word before, and its length."""
     packed: list[list[int]] = []
     at = 0
@@ -65,7 +65,7 @@ def pack_kept(spans: Spans, runs: Spans) -> list[list[int]]:
     return packed
 
 
-def pack_runs(spans: Spans, runs: Spans) -> list[int]:
+def _pack_runs(spans: Spans, runs: Spans) -> list[int]:
     """Write runs of words as stretches of text: how far each stands behind the one before, and its length."""
     packed: list[int] = []
     at = 0

@@ -26,8 +26,8 @@ NAMES = {
 
 def render(view: View) -> str:
     """Write a page that needs no other file, no server and no network."""
-    style = "".join(map(read, STYLES))
-    script = '"use strict";\n(() => {\n' + "".join(map(read, SCRIPTS)) + "})();\n"
+    style = "".join(map(_read, STYLES))
+    script = '"use strict";\n(() => {\n' + "".join(map(_read, SCRIPTS)) + "})();\n"
     before = (
         sections.headline(view.headline, view.whiskers)
         + charts(view)
@@ -36,21 +36,21 @@ def render(view: View) -> str:
         + sections.comparisons(view.pairs, view.tests)
     )
     after = sections.about(view)
-    return Template(read("page.html")).substitute(
-        policy=policy(script, style),
+    return Template(_read("page.html")).substitute(
+        policy=_policy(script, style),
         style=style,
         script=script,
         title=plain(view.title),
         name=escaped(view.title),
-        facts=" · ".join(map(plain, header_facts(view))),
-        links=links(before + after),
+        facts=" · ".join(map(plain, _header_facts(view))),
+        links=_links(before + after),
         before=before,
         after=after,
         data=pack(view.documents),
     )
 
 
-def header_facts(view: View) -> list[str]:
+def _header_facts(view: View) -> list[str]:
     """Say in a line what the page is about."""
     n_shown = len(view.documents)
     n_documents = view.n_documents or n_shown
@@ -59,18 +59,18 @@ def header_facts(view: View) -> list[str]:
     return [fact for fact in (view.data, count, shown, view.when) if fact]
 
 
-def links(body: str) -> str:
+def _links(body: str) -> str:
     """Link to the parts that are there; the documents always are."""
     there = [id for id in NAMES if id == "documents" or f'<section id="{id}"' in body]
     return "".join(f'<a href="#{id}">{NAMES[id]}</a>' for id in there)
 
 
-def policy(script: str, style: str) -> str:
+def _policy(script: str, style: str) -> str:
     """Allow this one script and this one style sheet, and nothing else at all."""
     rules = (
         "default-src 'none'",
-        f"script-src '{digest(script)}'",
-        f"style-src '{digest(style)}'",
+        f"script-src '{_digest(script)}'",
+        f"style-src '{_digest(style)}'",
         "img-src data:",  # the empty icon, so that no browser asks for one
         "base-uri 'none'",
         "form-action 'none'",
@@ -79,11 +79,11 @@ def policy(script: str, style: str) -> str:
     return "; ".join(rules)
 
 
-def digest(text: str) -> str:
+def _digest(text: str) -> str:
     """Name a text as a Content-Security-Policy does."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def read(name: str) -> str:
+def _read(name: str) -> str:
     """Read a file that comes with this package."""
     return resources.files("fresh.reporting.html").joinpath(name).read_text(encoding="utf-8")

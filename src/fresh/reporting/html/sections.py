@@ -38,13 +38,13 @@ def headline(rows: Sequence[HeadlineRow], whiskers: str) -> str:
         )
         for one in rows
     ]
-    heads = ("what is read", f"macro-F1{ruler(f1_range)}", f"accuracy{ruler(accuracy_range)}", "words kept")
+    heads = ("what is read", f"macro-F1{_ruler(f1_range)}", f"accuracy{_ruler(accuracy_range)}", "words kept")
     sure = any(one.macro_f1.low is not None for one in rows)
     says = "The same documents, read in several ways." + (f" {escaped(whiskers)}" if sure else "")
     return section("results", "Results", table(heads, laid, "How well each way of reading did"), says)
 
 
-def ruler(between: tuple[float, float]) -> str:
+def _ruler(between: tuple[float, float]) -> str:
     """Say over a column of whiskers from where to where they run."""
     return f' <span class="range"><span>{between[0]:g}</span><span>{between[1]:g}</span></span>'
 
@@ -63,13 +63,13 @@ def agreement(rows: Sequence[AgreementRow]) -> str:
 
 def audit(verdicts: Sequence[Verdict], guarantee: str) -> str:
     """Show what the audit found, and what is guaranteed."""
-    items = "".join(map(verdict_item, verdicts))
+    items = "".join(map(_verdict_item, verdicts))
     told = "".join(f"<p>{plain(paragraph)}</p>" for paragraph in guarantee.split("\n\n") if paragraph.strip())
     covers = f'<div class="guarantee"><h3>What is guaranteed, and what is not</h3>{told}</div>' if told else ""
     return section("audit", "Audit", (f'<ul class="verdicts">{items}</ul>' if items else "") + covers)
 
 
-def verdict_item(verdict: Verdict) -> str:
+def _verdict_item(verdict: Verdict) -> str:
     """Show one verdict by sign, word and sentence, with its evidence folded."""
     sign = f'<span class="sign" aria-hidden="true">{SIGNS[verdict.found]}</span>'
     title = f'<h3>{plain(verdict.name)} <span class="found">{verdict.found}</span></h3>'
@@ -92,18 +92,18 @@ def comparisons(pairs: Sequence[Pair], tests: str) -> str:
             (
                 ("measure", plain(one.measure)),
                 ("difference", figure(one.difference, "+z.3f") + whisker(one.difference, between, 0.0)),
-                ("p", p_value(p)),
-                ("p, corrected", "–" if one.adjusted is None else p_value(one.adjusted)),
+                ("p", _p_value(p)),
+                ("p, corrected", "–" if one.adjusted is None else _p_value(one.adjusted)),
             ),
         )
         for one, p in tested
     ]
-    heads = ("first − second", "measure", f"difference{ruler(between)}", "p", "p, corrected")
+    heads = ("first − second", "measure", f"difference{_ruler(between)}", "p", "p, corrected")
     says = f"{escaped(tests)}; the hairline is no difference."
     return section("comparisons", "Comparisons", table(heads, laid, "Comparisons of models") if tested else "", says)
 
 
-def p_value(p: float) -> str:
+def _p_value(p: float) -> str:
     """Write how surprising a difference would be by chance."""
     return "&lt; 0.001" if p < 0.001 else f"{p:.3f}"
 

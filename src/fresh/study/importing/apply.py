@@ -31,7 +31,7 @@ NEW, REPEATED = "new", "there already"
 
 
 @dataclass(slots=True)
-class Imported:
+class _Imported:
     """What became of a file."""
 
     n_new: int = 0
@@ -53,26 +53,26 @@ class Imported:
         return [f"{these}, as in the file.", *([who] if self.excluded else [])]
 
 
-def import_answers(store: Store, path: Path, form: str) -> Imported:
+def _import_answers(store: Store, path: Path, form: str) -> _Imported:
     """Bring in the answers of a file, all or nothing.
 
     If a row cannot be understood, all such rows are named and nothing is done. Rows are taken in the order of their
     times, where the file tells them: of a document that somebody has seen twice, the first time counts.
     """
-    answers = understood(store, path, form)
-    codes, done = codes_for(store, {one.person for one in answers if one.annotator is None}), Imported()
+    answers = _understood(store, path, form)
+    codes, done = _codes_for(store, {one.person for one in answers if one.annotator is None}), _Imported()
     with store.writing() as session:
         row_of(session)  # so that nobody is taken in twice
         before = set(session.scalars(select(AnnotatorRow.outside)))
         for one in sorted(answers, key=lambda one: LATEST if one.at is None else one.at):
-            bring_in(session, one, codes, done)
-        for person in session.scalars(without_count(answers, before)):
+            _bring_in(session, one, codes, done)
+        for person in session.scalars(_without_count(answers, before)):
             person.state = "excluded"
             done.excluded.append(str(person.outside))
     return done
 
 
-def understood(store: Store, path: Path, form: str) -> list[Foreign]:
+def _understood(store: Store, path: Path, form: str) -> list[Foreign]:
     """Understand all rows of a file, or say what is wrong with which."""
     known = known_to(store, form)
     answers: list[Foreign] = []
@@ -93,21 +93,21 @@ def understood(store: Store, path: Path, form: str) -> list[Foreign]:
     return answers
 
 
-def codes_for(store: Store, names: Set[str]) -> dict[str, tuple[str, str]]:
+def _codes_for(store: Store, names: Set[str]) -> dict[str, tuple[str, str]]:
     """Draw the codes that new people get, which takes long, before others have to wait; nobody is told them."""
     with store.reading() as session:
         new = names - set(session.scalars(select(AnnotatorRow.outside)))
     return {name: new_code() for name in sorted(new)}
 
 
-def bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]], done: Imported) -> None:
+def _bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]], done: _Imported) -> None:
     """Save an answer from elsewhere, if the plan has room for it.
 
     :param codes: Salt and code of whoever may have to be taken in.
     """
-    person = owner(session, one) or taken_in(session, one.person, partial(codes.__getitem__, one.person))
+    person = _owner(session, one) or taken_in(session, one.person, partial(codes.__getitem__, one.person))
     person.consented = person.consented or now()  # whoever answered has agreed to that elsewhere
-    became = settle(session, person, one) if one.kind == "real" else settle_aside(session, person, one)
+    became = _settle(session, person, one) if one.kind == "real" else _settle_aside(session, person, one)
     if became == NEW:
         done.n_new += 1
         done.n_uncounted += one.kind == "real" and not one.counted
@@ -117,7 +117,7 @@ def bring_in(session: Session, one: Foreign, codes: Mapping[str, tuple[str, str]
         done.left_out.append(f"{one.place}: {became}")
 
 
-def owner(session: Session, one: Foreign) -> AnnotatorRow | None:
+def _owner(session: Session, one: Foreign) -> AnnotatorRow | None:
     """Find whose answer of this very study it is that comes back from its own export.
 
     Exports of earlier versions do not name the database: there an answer is known by its item and its time.
@@ -137,12 +137,12 @@ def owner(session: Session, one: Foreign) -> AnnotatorRow | None:
     return next((row for row in rows if one.person == (row.outside or annotator_name(row.id))), None)
 
 
-def settle(session: Session, person: AnnotatorRow, one: Foreign) -> str:
+def _settle(session: Session, person: AnnotatorRow, one: Foreign) -> str:
     """Save an answer, and say that it is new; or that it was there; or why it is left out.
 
     Whatever becomes of the answer, the person has seen the document, and that is kept.
     """
-    held = held_or_seen(session, person, one)
+    held = _held_or_seen(session, person, one)
     there = session.scalar(select(AnswerRow).where(AnswerRow.assignment == held.id))
     otherwise = held.item != one.item
     if otherwise and held.state == "released" and there is None:
@@ -152,7 +152,7 @@ def settle(session: Session, person: AnnotatorRow, one: Foreign) -> str:
     if otherwise:
         return f"{one.person} has seen the document of item {one.called} otherwise cut."
     if there is not None:
-        return compared(there, one, held.state == "answered")
+        return _compared(there, one, held.state == "answered")
     if not one.counted:
         release(session, held.id)
         held.state = "released"
@@ -162,12 +162,12 @@ def settle(session: Session, person: AnnotatorRow, one: Foreign) -> str:
         return f"item {one.called} has all the answers that it needs."
     else:
         held.state = "answered"
-    session.add(AnswerRow(assignment=held.id, **columns_at(one.answer, one.at)))
+    session.add(AnswerRow(assignment=held.id, **_columns_at(one.answer, one.at)))
     session.flush()
     return NEW
 
 
-def held_or_seen(session: Session, person: AnnotatorRow, one: Foreign) -> AssignmentRow:
+def _held_or_seen(session: Session, person: AnnotatorRow, one: Foreign) -> AssignmentRow:
     """Find what somebody has of a document, or keep that they have seen it."""
     document = session.get_one(ItemRow, one.item).document
     assert document is not None
@@ -181,18 +181,18 @@ def held_or_seen(session: Session, person: AnnotatorRow, one: Foreign) -> Assign
     return held
 
 
-def settle_aside(session: Session, person: AnnotatorRow, one: Foreign) -> str:
+def _settle_aside(session: Session, person: AnnotatorRow, one: Foreign) -> str:
     """Save an answer to a practice item or an attention check, and say that it is new, or what was there."""
     there = session.scalar(select(AsideRow).where(AsideRow.annotator == person.id, AsideRow.item == one.item))
     if there is not None:
-        return compared(there, one)
+        return _compared(there, one)
     assert one.answer is not None
-    session.add(AsideRow(annotator=person.id, item=one.item, **columns_at(one.answer, one.at)))
+    session.add(AsideRow(annotator=person.id, item=one.item, **_columns_at(one.answer, one.at)))
     session.flush()
     return NEW
 
 
-def compared(there: AnswerRow | AsideRow, one: Foreign, counts: bool = False) -> str:
+def _compared(there: AnswerRow | AsideRow, one: Foreign, counts: bool = False) -> str:
     """Say that an answer was there; or that another one was, or one that counts.
 
     :param counts: Whether the one that is there is part of the results.
@@ -204,12 +204,12 @@ def compared(there: AnswerRow | AsideRow, one: Foreign, counts: bool = False) ->
     return REPEATED
 
 
-def columns_at(answer: Answer, at: int | None) -> dict[str, Any]:
+def _columns_at(answer: Answer, at: int | None) -> dict[str, Any]:
     """Write an answer as columns, with the time when it was given, if that is known."""
     return columns_of(answer) | ({} if at is None else {"at": at})
 
 
-def without_count(answers: Iterable[Foreign], before: Set[str | None]) -> Select[AnnotatorRow]:
+def _without_count(answers: Iterable[Foreign], before: Set[str | None]) -> Select[AnnotatorRow]:
     """Select the people who are new, and none of whose answers counted in the file.
 
     :param before: Names of those who were there.
@@ -219,19 +219,19 @@ def without_count(answers: Iterable[Foreign], before: Set[str | None]) -> Select
     return select(AnnotatorRow).where(AnnotatorRow.outside.in_(sorted(names))).order_by(AnnotatorRow.id)
 
 
-def import_prolific(store: Store, path: Path) -> Imported:
+def _import_prolific(store: Store, path: Path) -> _Imported:
     """Take in the participants of Prolific; who returned or timed out has left, who was rejected is excluded."""
     told: dict[str, set[str]] = {}
     problems: list[tuple[str, str]] = []
     for row in read_rows(path):
         try:
-            participant, status = submission_of(row)
+            participant, status = _submission_of(row)
             told.setdefault(participant, set()).add(status)
         except ValueError as error:
             problems.append((row.place, str(error)))
     if problems:
         raise StudyError(at_once(problems))
-    codes = codes_for(store, told.keys())
+    codes = _codes_for(store, told.keys())
     with store.writing() as session:
         row_of(session)
         for participant, statuses in told.items():
@@ -240,10 +240,10 @@ def import_prolific(store: Store, path: Path) -> Imported:
                 end_part(session, person, "excluded", ("open", "answered"))
             elif statuses <= set(GONE):
                 end_part(session, person, "left", ("open",))
-    return Imported(n_new=len(codes), n_repeated=len(told) - len(codes))
+    return _Imported(n_new=len(codes), n_repeated=len(told) - len(codes))
 
 
-def submission_of(row: Row) -> tuple[str, str]:
+def _submission_of(row: Row) -> tuple[str, str]:
     """Read who made a submission, and what became of it; older exports write small letters and underscores."""
     if row.error:
         raise row.error
@@ -258,10 +258,10 @@ def submission_of(row: Row) -> tuple[str, str]:
     return plain["participant id"], status
 
 
-def import_study(store: Store, form: str, path: Path) -> Imported:
+def import_study(store: Store, form: str, path: Path) -> _Imported:
     """Bring a file into a study; of Potato also the whole folder that it writes."""
     if form == "prolific":
-        return import_prolific(store, path)
+        return _import_prolific(store, path)
     if form not in CLAIMS:
         raise StudyError(suggest(form, "a form that a study can import", (*CLAIMS, "prolific")))
-    return import_answers(store, path, form)
+    return _import_answers(store, path, form)

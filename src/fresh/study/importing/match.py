@@ -50,7 +50,7 @@ class Foreign:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class _Known:
     """What a study knows, to understand answers by."""
 
     items: Mapping[str, Mapping[int, Mapping[str, Sequence[str]]]]
@@ -64,7 +64,7 @@ class Known:
     """Annotators by their numbers, with the names that files have for them."""
 
 
-def known_to(store: Store, form: str) -> Known:
+def known_to(store: Store, form: str) -> _Known:
     """List items, and how answers are written: Potato keeps what people read, the others what it stands for."""
     meanings: dict[str, Mapping[str, str]] = {}
     for name, (_, answers) in questions_of(store).items():
@@ -75,10 +75,10 @@ def known_to(store: Store, form: str) -> Known:
     with store.reading() as session:
         rows = session.execute(select(AnnotatorRow.id, AnnotatorRow.outside)).tuples()
         people = {number: outside or annotator_name(number) for number, outside in rows}
-    return Known(items_of(store), tickets, meanings, database_name(store), people)
+    return _Known(_items_of(store), tickets, meanings, database_name(store), people)
 
 
-def items_of(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
+def _items_of(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
     """List the items that people answer, by kind, with all that files tell of them."""
     found: dict[str, dict[int, dict[str, tuple[str, ...]]]] = {kind: {} for kind in KINDS}
     study, query = study_name(store), select(ItemRow, DocumentRow.name).where(ItemRow.kind.in_(KINDS))
@@ -93,25 +93,30 @@ def items_of(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
     return found
 
 
-def foreign(claim: Claim, known: Known) -> Foreign:
+def foreign(claim: Claim, known: _Known) -> Foreign:
     """Understand an answer, or say all that is wrong with it."""
-    told = {name: meaning_of(claim.answers.get(name), known.meanings[name]) for name in ASKED}
+    told = {name: _meaning_of(claim.answers.get(name), known.meanings[name]) for name in ASKED}
     unfinished = [name for name in ASKED if told[name] is None]
     seen_only = claim.void or (bool(unfinished) and not claim.whole)
     about = {"person": claim.person, "item": claim.item}
     missing = [name for name, value in (about if seen_only else told | about).items() if value in (None, "")]
     if missing:
         raise StudyError(f"{claim.place}: there is no {', no '.join(missing)}, or more than one.")
-    person, item, answer = str(claim.person).strip(), item_of(claim.item, known), None
-    problems = [*wrong_item(claim, item, known), *wrong_name(person), *wrong_moment(claim.at), *wrong_own(claim, known)]
+    person, item, answer = str(claim.person).strip(), _item_of(claim.item, known), None
+    problems = [
+        *_wrong_item(claim, item, known),
+        *wrong_name(person),
+        *_wrong_moment(claim.at),
+        *_wrong_own(claim, known),
+    ]
     if not seen_only:
         try:
-            answer = answer_of(claim, told, known)
+            answer = _answer_of(claim, told, known)
         except ValueError as error:
             problems += str(error).splitlines()
     if problems:
         raise StudyError("\n".join(f"{claim.place}: {problem}" for problem in problems))
-    number = whole(claim.annotator) if is_own(claim, known) else None
+    number = _whole(claim.annotator) if _is_own(claim, known) else None
     person = person if number is None else known.people[number]
     unanswered = f"{person} has not answered {' and '.join(unfinished)}."
     return Foreign(
@@ -119,7 +124,7 @@ def foreign(claim: Claim, known: Known) -> Foreign:
         person,
         item,
         answer,
-        None if claim.at in (None, "") else whole(claim.at),
+        None if claim.at in (None, "") else _whole(claim.at),
         why=f"the answer of {person} was {claim.void} there." if claim.void else unanswered,
         called=str(claim.item).strip() if str(claim.item).strip() in known.tickets else str(item),
         kind=claim.kind,
@@ -128,14 +133,14 @@ def foreign(claim: Claim, known: Known) -> Foreign:
     )
 
 
-def answer_of(claim: Claim, told: Mapping[str, Any], known: Known) -> Answer:
+def _answer_of(claim: Claim, told: Mapping[str, Any], known: _Known) -> Answer:
     """Understand what was answered, and how long that took."""
     labels = set(known.meanings["label"].values())
     problems, label = [], str(told["label"])
     if label not in labels:
         problems.append(suggest(f"{label:.60}", "a label of this study", sorted(labels)))
     try:
-        answer = Answer(label, whole(told["confidence"]), whole(told["readability"]), milliseconds(claim))
+        answer = Answer(label, _whole(told["confidence"]), _whole(told["readability"]), _milliseconds(claim))
     except ValueError as error:
         problems.append(str(error))
     if problems:
@@ -143,12 +148,12 @@ def answer_of(claim: Claim, told: Mapping[str, Any], known: Known) -> Answer:
     return answer
 
 
-def item_of(written: Any, known: Known) -> Any:
+def _item_of(written: Any, known: _Known) -> Any:
     """Find an item by its name in files for others, or by its number; what cannot be found stays as it is."""
-    return known.tickets.get(written.strip(), whole(written)) if isinstance(written, str) else whole(written)
+    return known.tickets.get(written.strip(), _whole(written)) if isinstance(written, str) else _whole(written)
 
 
-def wrong_item(claim: Claim, item: Any, known: Known) -> Iterator[str]:
+def _wrong_item(claim: Claim, item: Any, known: _Known) -> Iterator[str]:
     """Say that there is no such item, or that a file tells something else of it than the study."""
     if type(item) is not int:
         yield f"its item is none of this study. {ELSEWHERE}"
@@ -157,19 +162,19 @@ def wrong_item(claim: Claim, item: Any, known: Known) -> Iterator[str]:
     else:
         ways = known.items[claim.kind][item]
         given = {name: value for name, value in claim.about.items() if value not in (None, "")}
-        other = [name for name, value in given.items() if not any(is_same(value, own) for own in ways[name])]
+        other = [name for name, value in given.items() if not any(_is_same(value, own) for own in ways[name])]
         if other:
             yield f"the item has another {' and another '.join(other)} in this study. {ELSEWHERE}"
 
 
-def is_same(given: Any, own: str) -> bool:
+def _is_same(given: Any, own: str) -> bool:
     """Compare what a file tells with what was exported: as it was, as HTML, or as a spreadsheet has it."""
     plain = as_it_was(str(given))
-    ways = {spaced(str(given)), spaced(plain), spaced(unescape(plain))}
-    return not ways.isdisjoint((spaced(own), spaced(for_mturk(own))))
+    ways = {_spaced(str(given)), _spaced(plain), _spaced(unescape(plain))}
+    return not ways.isdisjoint((_spaced(own), _spaced(for_mturk(own))))
 
 
-def spaced(text: str) -> str:
+def _spaced(text: str) -> str:
     """Write a text with one space between any two words."""
     return " ".join(text.split())
 
@@ -182,41 +187,41 @@ def wrong_name(person: str) -> Iterator[str]:
         yield f"a person's name must have at most {LONGEST_NAME} characters, got {len(person):,}."
 
 
-def is_own(claim: Claim, known: Known) -> bool:
+def _is_own(claim: Claim, known: _Known) -> bool:
     """Tell whether a row names an annotator of this very study."""
     return claim.database == known.database and claim.annotator not in (None, "")
 
 
-def wrong_own(claim: Claim, known: Known) -> Iterator[str]:
+def _wrong_own(claim: Claim, known: _Known) -> Iterator[str]:
     """Say what our own export would not say."""
-    number = whole(claim.annotator)
-    if is_own(claim, known) and not (type(number) is int and number in known.people):
+    number = _whole(claim.annotator)
+    if _is_own(claim, known) and not (type(number) is int and number in known.people):
         yield f"there is no annotator {claim.annotator!s:.60} in this study."
     if str(claim.counted).strip().lower() not in COUNTED:
         yield f"counted must be true or false, got {claim.counted!r:.60}."
 
 
-def wrong_moment(at: Any) -> Iterator[str]:
+def _wrong_moment(at: Any) -> Iterator[str]:
     """Say that a point in time cannot be one."""
-    found = whole(at)
+    found = _whole(at)
     if at not in (None, "") and not (type(found) is int and 0 <= found <= LATEST):
         yield f"at must be a whole number of milliseconds from 0 (1970) to {LATEST} (the year 9999), got {at!r:.60}."
 
 
-def meaning_of(given: Any, meanings: Mapping[str, str]) -> Any:
+def _meaning_of(given: Any, meanings: Mapping[str, str]) -> Any:
     """Find which answer was meant; what cannot be found stays as it is."""
     written = str(given).strip()
     return None if given in (None, "") else meanings.get(written, given)
 
 
-def whole(value: Any) -> Any:
+def _whole(value: Any) -> Any:
     """Read a whole number, however it is written; anything else stays as it is."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) <= DIGITS:
         return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def milliseconds(claim: Claim) -> int:
+def _milliseconds(claim: Claim) -> int:
     """Read a time; tools that count while nobody looks say more than a week, which is the most that is kept."""
     try:
         seconds = float(claim.spent or 0) / claim.per_second
@@ -236,9 +241,9 @@ def at_once(problems: Iterable[tuple[str, str]]) -> str:
     for place, lines in problems:
         for line in lines.splitlines():
             places.setdefault(line.removeprefix(f"{place}: "), []).append(place)
-    return "\n".join(f"{first}{and_more(len(rest))}: {line}" for line, (first, *rest) in places.items())
+    return "\n".join(f"{first}{_and_more(len(rest))}: {line}" for line, (first, *rest) in places.items())
 
 
-def and_more(n: int) -> str:
+def _and_more(n: int) -> str:
     """Say how many more rows there are."""
     return f" and {plural(n, 'more row')}" if n else ""

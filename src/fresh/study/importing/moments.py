@@ -14,13 +14,13 @@ def moment(written: Any) -> int | None:
     Label Studio writes ISO 8601, Mechanical Turk "Mon Mar 09 22:16:08 PDT 2026", Potato seconds since 1970.
     """
     try:
-        seconds = float(written) if isinstance(written, int | float) else seconds_of(str(written).strip())
+        seconds = float(written) if isinstance(written, int | float) else _seconds_of(str(written).strip())
         return round(seconds * 1000) if 0 < seconds <= LATEST / 1000 else None
     except (ValueError, OverflowError, TypeError, IndexError):
         return None
 
 
-def seconds_of(text: str) -> float:
+def _seconds_of(text: str) -> float:
     """Read a date; one that names no zone is taken for UTC."""
     if text[:1].isdigit():
         found = datetime.fromisoformat(text)

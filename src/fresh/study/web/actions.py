@@ -13,7 +13,7 @@ GIVEN_BACK = " Texts that others get: {number:,}."
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class _Question:
     """What is asked before something is done."""
 
     heading: str
@@ -23,7 +23,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class _Action:
     """Something that is done about an annotator."""
 
     do: Callable[[Store, int], int]
@@ -42,9 +42,9 @@ def check_action(action: str) -> None:
 
 
 ACTIONS = {
-    "exclude": Action(exclude, "excluded", "is excluded: nothing of theirs counts.", GIVEN_BACK),
-    "leave": Action(leave, "left", "has left: what they answered counts.", GIVEN_BACK),
-    "readmit": Action(
+    "exclude": _Action(exclude, "excluded", "is excluded: nothing of theirs counts.", GIVEN_BACK),
+    "leave": _Action(leave, "left", "has left: what they answered counts.", GIVEN_BACK),
+    "readmit": _Action(
         readmit,
         "active",
         "takes part again, and what they answered counts.",
@@ -52,25 +52,25 @@ ACTIONS = {
     ),
 }
 ASKED = {
-    "exclude": Question(
+    "exclude": _Question(
         "Exclude annotator {number}?",
         "Nothing that they answered counts any more, others get the texts, and their code opens nothing. The answers "
         "are kept: readmitted, they count again as far as places are left.",
         "Exclude",
     ),
-    "leave": Question(
+    "leave": _Question(
         "Let annotator {number} go?",
         "What they answered counts. The text before them goes to others, and their code opens nothing until they are "
         "readmitted.",
         "Let go",
     ),
-    "readmit": Question(
+    "readmit": _Question(
         "Readmit annotator {number}?",
         "They can go on with their code. What they answered counts again, unless others were given the texts "
         "meanwhile.",
         "Readmit",
     ),
-    "renew": Question(
+    "renew": _Question(
         "A new code for annotator {number}?",
         "The code that they have opens nothing any more, and they are signed out. The new one is shown once.",
         "Make a new code",

@@ -77,9 +77,9 @@ class Admin:
 
     def done(self, did: str, annotator: str, number: str) -> str:
         """Say what was done about somebody, if that is how they stand."""
-        person = look_up(self.site.store, int(annotator)) if is_count(annotator) else None
+        person = look_up(self.site.store, int(annotator)) if _is_count(annotator) else None
         action = ACTIONS.get(did)
-        if person is None or action is None or person.state != action.leads_to or not is_count(number):
+        if person is None or action is None or person.state != action.leads_to or not _is_count(number):
             return ""
         more = action.more.format(number=int(number)) if int(number) else ""
         return f"Annotator {person.id} {action.done}{more}"
@@ -133,16 +133,16 @@ class Admin:
 
     def number(self, annotator: str) -> int:
         """Read the number of an annotator."""
-        if not is_count(annotator) or look_up(self.site.store, int(annotator)) is None:
+        if not _is_count(annotator) or look_up(self.site.store, int(annotator)) is None:
             raise StudyError(f"There is no annotator {annotator} in this study.")
         return int(annotator)
 
     def codes(self, request: Request, form: Field = "", number: Field = "", after: Field = "") -> Response:
         """Let more people take part, and show their codes this once; a form that is sent again makes no others."""
         self.site.visits.posted(request, ROLE, form)
-        if not (is_count(number) and 1 <= int(number) <= MOST_CODES):
+        if not (_is_count(number) and 1 <= int(number) <= MOST_CODES):
             raise Problem(422, f"The number of new codes must be from 1 to {MOST_CODES}, got {number!r}.")
-        made = add_annotators(self.site.store, int(number), int(after) if is_count(after) else -1)
+        made = add_annotators(self.site.store, int(number), int(after) if _is_count(after) else -1)
         return self.shown(request, "codes.html", codes=made, renewed=False)
 
     def results(self, request: Request) -> Response:
@@ -166,12 +166,12 @@ class Admin:
             raise Problem(404, suggest(form, "a form that a study can be exported to", FORMS))
         with tempfile.TemporaryDirectory() as folder:
             made = export_study(self.site.store, form, Path(folder) / FILES[form])
-            content, ending = packed(made)
+            content, ending = _packed(made)
         headers = {"Content-Disposition": f'attachment; filename="{Path(FILES[form]).stem}{ending}"'}
         return Response(content, media_type=KINDS.get(ending, "application/json"), headers=headers)
 
 
-def packed(files: list[Path]) -> tuple[bytes, str]:
+def _packed(files: list[Path]) -> tuple[bytes, str]:
     """Read one file, or several into one, and say how it ends."""
     if len(files) == 1:
         return files[0].read_bytes(), files[0].suffix
@@ -182,6 +182,6 @@ def packed(files: list[Path]) -> tuple[bytes, str]:
     return whole.getvalue(), ".zip"
 
 
-def is_count(text: str) -> bool:
+def _is_count(text: str) -> bool:
     """Tell a whole number that is not too large for the database from other texts."""
     return text.isascii() and text.isdigit() and len(text) < 10

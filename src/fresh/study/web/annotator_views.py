@@ -130,7 +130,7 @@ class Annotating:
         item = self.find(session.who, ticket)
         given = {"label": label, "confidence": confidence, "readability": readability}
         try:
-            answer = read_answer(given, milliseconds)
+            answer = _read_answer(given, milliseconds)
         except ValueError as error:
             return self.refuse(request, session, item, str(error), given)
         saved = self.save(session.who, item, answer)
@@ -180,14 +180,16 @@ class Annotating:
         return self.site.page("left.html", self.site.visits.visitor(request))
 
 
-def read_answer(given: dict[str, str], milliseconds: str) -> Answer:
+def _read_answer(given: dict[str, str], milliseconds: str) -> Answer:
     """Read what a form holds, or say all that is missing or wrong; without scripts there is no time."""
     missing = [told for name, told in MISSING.items() if not given[name]]
     if missing:
         raise ValueError("\n".join(missing))
-    return Answer(given["label"], whole(given["confidence"]), whole(given["readability"]), whole(milliseconds or "0"))
+    return Answer(
+        given["label"], _whole(given["confidence"]), _whole(given["readability"]), _whole(milliseconds or "0")
+    )
 
 
-def whole(text: str) -> Any:
+def _whole(text: str) -> Any:
     """Read a whole number; what is none is left for the answer itself to refuse."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text

@@ -69,7 +69,7 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        task = asyncio.create_task(release_regularly(store))
+        task = asyncio.create_task(_release_regularly(store))
         yield
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -88,11 +88,11 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
     app.add_exception_handler(StudyError, site.refused)
     app.add_exception_handler(OperationalError, site.away)
     app.add_exception_handler(InternalError, read_only)
-    add_routes(app, site)
+    _add_routes(app, site)
     return app
 
 
-async def release_regularly(store: Store) -> None:
+async def _release_regularly(store: Store) -> None:
     """Give to others what lies too long, for as long as the server runs."""
     while True:
         with suppress(SQLAlchemyError):  # a database that is away for a while must not end this for good
@@ -100,7 +100,7 @@ async def release_regularly(store: Store) -> None:
         await asyncio.sleep(EVERY)
 
 
-def add_routes(app: FastAPI, site: Site) -> None:
+def _add_routes(app: FastAPI, site: Site) -> None:
     """Say what answers where."""
     people, admin = Annotating(site), Admin(site)
     shown: dict[str, Callable[..., Response]] = {

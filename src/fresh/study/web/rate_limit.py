@@ -40,7 +40,7 @@ class RateLimiter:
 
         :param find: Gives nothing for a wrong code; runs in a thread.
         """
-        place = network(address)
+        place = _network(address)
         if not self.is_slowed(place):
             return self.counted(place, await run_in_threadpool(find))
         with self.lock:
@@ -76,7 +76,7 @@ class RateLimiter:
         return found
 
 
-def network(address: str) -> str:
+def _network(address: str) -> str:
     """Name whom an address belongs to: in IPv6, one person has many."""
     try:
         found = ipaddress.ip_address(address)

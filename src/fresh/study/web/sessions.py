@@ -15,7 +15,7 @@ TOKEN = re.compile(
 )
 
 
-def unmarked(_who: int) -> str:
+def _unmarked(_who: int) -> str:
     """Mark nobody's sessions."""
     return ""
 
@@ -55,7 +55,7 @@ class Signer:
         told = f"{session.role}.{session.who}.{session.at}.{session.nonce}"
         return f"{told}.{self.sign('session', told, mark)}"
 
-    def read(self, token: str, role: Role, mark_of: Callable[[int], str] = unmarked) -> Session | None:
+    def read(self, token: str, role: Role, mark_of: Callable[[int], str] = _unmarked) -> Session | None:
         """Read a session, unless it is of another role, or was not signed here.
 
         :param mark_of: Says for whoever it claims to be of what it must be marked with.

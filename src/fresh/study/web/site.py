@@ -78,12 +78,12 @@ def make_templates(assets: Assets) -> Environment:
     """Find the pages; what stands in them cannot turn the reading direction round."""
     templates = templates_of(PACKAGE, "pages", assets)
     templates.finalize = lambda value: value.translate(ON_A_PAGE) if type(value) is str else value
-    templates.filters |= {"figure": figure, "plural": plural, "parts": parts_of}
+    templates.filters |= {"figure": _figure, "plural": plural, "parts": parts_of}
     templates.globals["cannot_complete"] = cannot_complete
     return templates
 
 
-def figure(value: float | None, digits: int = 2) -> str:
+def _figure(value: float | None, digits: int = 2) -> str:
     """Write a figure, if it is known."""
     return "–" if value is None else f"{value:.{digits}f}"
 
@@ -124,7 +124,7 @@ class Site:
             "notice.html",
             here or self.visits.visitor(request),
             status,
-            heading=heading_of(status, told, admin),
+            heading=_heading_of(status, told, admin),
             told=told,
             link=link,
             admin=admin,
@@ -145,7 +145,7 @@ class Site:
         return self.notice(request.scope, 503, told, {"Retry-After": "60"})
 
 
-def heading_of(status: int, told: str, admin: bool) -> str:
+def _heading_of(status: int, told: str, admin: bool) -> str:
     """Choose what stands above a page that tells something."""
     if told in NOT_HERE.values():
         return ENDED
