@@ -35,7 +35,7 @@ def with_target(pair_support: SupportModel, toy_pairs: Splits, quick: Classifier
     pairs = [(e.document.cut(Mask.full(len(e.document.words))), e.label) for e in toy_pairs.dev]
     predictor = Predictor.train(pairs, pairs, quick)
     pair = small.rationalizer(pair_support, predictor, TopK(0.2))
-    return Rationalizer(pair.extractor, pair.predictor, asks=True)
+    return Rationalizer(pair.extractor, pair.predictor, needs_query=True)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 import small
 from fresh.cli.main import main
-from fresh.config import settings_of
+from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.methods.listed import settings_of_methods
@@ -238,7 +238,7 @@ def test_help_names_the_methods_that_a_section_is_for(capsys: pytest.CaptureFixt
         "rationales (bastings):",
     ]
     flags = [line.split()[0].rstrip(",") for line in shown.splitlines() if line.startswith("  --")]
-    named = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
+    named = {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
     assert {f"--{name.replace('_', '-')}" for name in named} <= set(flags)
     assert len(flags) == len(set(flags))
 

@@ -25,7 +25,7 @@ from fresh.predictor import Predictor, TrainingPairs
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK, budget
-from fresh.selection.extractors import FullText, SaliencyExtractor, at_ratio
+from fresh.selection.extractors import FullText, SaliencyExtractor, with_ratio
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.step import Loss
 from strategies import ratios
@@ -210,11 +210,11 @@ def test_a_model_of_one_length_serves_no_other(single: Rationalizer) -> None:
 
 def test_only_what_is_cut_to_a_ratio_can_be_cut_to_another() -> None:
     extractor = SaliencyExtractor(Random(), Contiguous(0.2))
-    assert at_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
+    assert with_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
     with pytest.raises(
         TypeError, match=r"^Only rationales of top_k and contiguous have a ratio that can be changed\.$"
     ):
-        at_ratio(FullText(), 0.4)
+        with_ratio(FullText(), 0.4)
 
 
 def test_a_saved_model_still_serves_its_range(model: Rationalizer, single: Rationalizer, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fresh.document import Document, Example, Mask, words_at
 from fresh.errors import DataError, RowError
 from fresh.highlight import CONTROL_PICTURES
 from fresh.rationale import Words
-from fresh.text import Spans, split_at_spaces, split_words
+from fresh.text import Spans, split_whitespace, split_words
 
 SHOWN = 3  # messages in a summary
 MOST_NAMED = 30  # columns in a message
@@ -175,7 +175,7 @@ class Splitter:
     def split(self, text: str, tokenised: bool) -> tuple[str, Words, Spans]:
         """Split a text into words."""
         if text != self.last[0]:
-            spans = split_at_spaces(text) if tokenised else split_words(text)
+            spans = split_whitespace(text) if tokenised else split_words(text)
             self.last = (text, words_at(text, spans), spans)
         return self.last
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import get_args
 
-from fresh.config import Setting, settings_of
+from fresh.config import Setting, list_settings
 from fresh.methods.listed import settings_of_methods
 from fresh.methods.run_config import RunConfig
 
@@ -41,4 +41,4 @@ def _as_setting(whole: str, option: str, value: str) -> str:
 def known() -> Mapping[str, Setting]:
     """List the settings of all trainings by their names."""
     of_methods = {name: setting for name, (setting, _) in settings_of_methods().items()}
-    return {**{setting.name: setting for setting in settings_of(RunConfig)}, **of_methods}
+    return {**{setting.name: setting for setting in list_settings(RunConfig)}, **of_methods}

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.rationalizer import Rationalizer
-from fresh.selection.curve import ratios_of
-from fresh.selection.extractors import at_ratio, extract_with_scores, select_masks
+from fresh.selection.extractors import curve_ratios, extract_with_scores, select_masks, with_ratio
 
 Answer = tuple[Explanation, ...]
 """One explanation, or one for each length."""
@@ -54,10 +53,10 @@ def _cut_again(model: Rationalizer, question: Question, mask: Mask, saliency: Sa
     """Cut the same scores at the length that was asked for, or at every length."""
     if question.every_length:
         assert model.ratios is not None
-        ratios = ratios_of(len(question.document.words), *model.ratios)
+        ratios = curve_ratios(len(question.document.words), *model.ratios)
     elif question.ratio is not None:
-        ratios = [model.served(question.ratio)]
+        ratios = [model.check_ratio(question.ratio)]
     else:
         return [mask]
     assert saliency is not None
-    return [select_masks(at_ratio(model.extractor, ratio).discretizer, [saliency])[0] for ratio in ratios]
+    return [select_masks(with_ratio(model.extractor, ratio).discretizer, [saliency])[0] for ratio in ratios]

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from fresh.audit.certificates.certify import certificates_of
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
-from fresh.selection.curve import Curve
+from fresh.selection.extractors import Curve
 from fresh.serving.batcher import ENDING, ClosedError, OverloadedError
 from fresh.serving.models import Models
 from fresh.serving.question import Question

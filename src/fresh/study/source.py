@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from fresh.config import settings_of
+from fresh.config import list_settings
 from fresh.data.config import DataConfig
 from fresh.data.corpora import CORPORA, find_corpus
 from fresh.data.splits import read_examples
@@ -35,7 +35,7 @@ def read_documents(config: StudyConfig, file: Path) -> list[Example]:
 
 def _for_a_file(told: str, file: Path) -> str:
     """Name settings as the study file has them, where a message names options of other commands."""
-    kinds = {setting.name: setting.kind for setting in settings_of(DataConfig)}
+    kinds = {setting.name: setting.kind for setting in list_settings(DataConfig)}
 
     def written(found: re.Match[str]) -> str:
         name = found[1].replace("-", "_")

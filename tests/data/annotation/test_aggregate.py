@@ -9,7 +9,7 @@ import annotated
 from fresh.data.annotation.aggregate import Marks, same, vote
 from fresh.data.splits import BadRows
 from fresh.document import Document, Mask
-from fresh.offsets import from_utf16, to_utf16
+from fresh.text import from_utf16, to_utf16
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 FILM = Document.from_text("A lovely, funny film.")

@@ -30,7 +30,7 @@ def raw_texts() -> st.SearchStrategy[str]:
 @st.composite
 def explanations(draw: st.DrawFn, tokenised: bool = False) -> list[Explanation]:
     """Explanations of a few texts."""
-    split = Document.from_tokenised if tokenised else Document.from_text
+    split = Document.from_tokenized if tokenised else Document.from_text
     found = []
     for number, text in enumerate(draw(st.lists(raw_texts(), min_size=1, max_size=3))):
         document = split(text, None, f"d{number}")
