@@ -14,7 +14,7 @@ from fresh.attribution.registry import ScorerFactory
 from fresh.config import from_mapping
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import DataConfig, read_documents
-from fresh.document import Document, Explanation
+from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.errors import DataError, ModelError
 from fresh.persistence import (
     CARD,
@@ -39,6 +39,19 @@ RANGE = "a model that was trained for a range of ratios, such as --ratio 0.05:0.
 
 Input = str | Document
 """What can be explained: raw text, or a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainSpec:
+    """A document to explain, and how."""
+
+    document: Document
+    ratio: float | None = None
+    """Share of the words to read; None for the model's own."""
+    mask: Mask | None = None
+    """The words to read; None lets the extractor select them."""
+    curve: bool = False
+    """Explain with growing rationales instead of one."""
 
 
 @dataclass(eq=False)
@@ -85,51 +98,70 @@ class Rationalizer(
     def explain(
         self, documents: Input | Sequence[Input], query: str | None = None, ratio: float | None = None
     ) -> Explanation | list[Explanation]:
-        """Classify text and say from which words.
+        """Classify text and show the words that each answer was computed from.
 
         :param documents: Raw text or a document, or a list of them.
-        :param query: What is asked about raw text, if the model was trained with queries.
-        :param ratio: Share of the words to read, if the model was trained for a range of them.
+        :param query: The query about raw text, for a model that was trained with queries.
+        :param ratio: Share of the words to read, for a model that was trained for a range of ratios.
         """
         if isinstance(documents, str | Document):
             return self.explain([documents], query, ratio)[0]
         if not isinstance(documents, Iterable):
             raise TypeError(f"Texts and documents can be explained, got {type(documents).__name__}.")
-        extractor = self.extractor if ratio is None else with_ratio(self.extractor, self.check_ratio(ratio))
-        read = [Document.from_text(item, query) if isinstance(item, str) else item for item in documents]
-        for document in read:
-            if type(document) is not Document:
-                raise TypeError(f"Texts and documents can be explained, got {type(document).__name__}.")
-            self.check_query(document)
-        masks, saliencies = extract_with_scores(extractor, read)
-        rationales = [document.cut(mask) for document, mask in zip(read, masks, strict=True)]
-        predictions = self.predictor.predict(rationales)
-        return list(map(Explanation, read, masks, rationales, predictions, saliencies))
+        specs = [ExplainSpec(_to_document(item, query), ratio) for item in documents]
+        return [explanation for (explanation,) in self.explain_specs(specs)]
+
+    def explain_specs(self, specs: Sequence[ExplainSpec]) -> list[tuple[Explanation, ...]]:
+        """Explain documents with one pass of each network, each in its own way; all other methods call this one.
+
+        :return: One explanation for each document, or several for a curve, the shortest rationale first.
+        """
+        for spec in specs:
+            self.check_query(spec.document)
+            if spec.curve and self.ratios is None:
+                raise ValueError(f"A curve needs {RANGE}")
+            if spec.ratio is not None:
+                self.check_ratio(spec.ratio)
+        open_documents = [spec.document for spec in specs if spec.mask is None]
+        selected = iter(
+            zip(*extract_with_scores(self.extractor, open_documents), strict=True) if open_documents else ()
+        )
+        pairs = [(spec.mask, None) if spec.mask is not None else next(selected) for spec in specs]
+        masks = [self._masks_for(spec, *pair) for spec, pair in zip(specs, pairs, strict=True)]
+        rationales = [spec.document.cut(mask) for spec, group in zip(specs, masks, strict=True) for mask in group]
+        answers = zip(rationales, self.predictor.predict(rationales), strict=True)
+        return [
+            tuple(Explanation(spec.document, mask, *next(answers), saliency) for mask in group)
+            for spec, group, (_, saliency) in zip(specs, masks, pairs, strict=True)
+        ]
+
+    def _masks_for(self, spec: ExplainSpec, mask: Mask, saliency: Saliency | None) -> list[Mask]:
+        """Cut the scores again where another ratio, or every ratio, is wanted."""
+        if spec.curve and self.ratios is not None:
+            ratios = curve_ratios(len(spec.document.words), *self.ratios)
+        elif spec.ratio is not None:
+            ratios = [spec.ratio]
+        else:
+            return [mask]
+        discretizers = [with_ratio(self.extractor, ratio).discretizer for ratio in ratios]
+        assert saliency is not None
+        return [select_masks(discretizer, [saliency])[0] for discretizer in discretizers]
 
     def curve(self, document: Input, query: str | None = None) -> Curve:
-        """Answer from growing rationales of one document, for a model that was trained for a range of ratios."""
-        if self.ratios is None:
-            raise ValueError(f"A curve needs {RANGE}")
-        read = Document.from_text(document, query) if isinstance(document, str) else document
-        [whole] = self.explain([read])
-        assert whole.saliency is not None
-        extractors = [with_ratio(self.extractor, ratio) for ratio in curve_ratios(len(read.words), *self.ratios)]
-        masks = [select_masks(extractor.discretizer, [whole.saliency])[0] for extractor in extractors]
-        rationales = [read.cut(mask) for mask in masks]
-        found = zip(masks, rationales, self.predictor.predict(rationales), strict=True)
-        return Curve(tuple(Explanation(read, *parts, whole.saliency) for parts in found))
+        """Explain one document with growing rationales, for a model that was trained for a range of ratios."""
+        [points] = self.explain_specs([ExplainSpec(_to_document(document, query), curve=True)])
+        return Curve(points)
 
-    def check_ratio(self, ratio: float) -> float:
-        """Refuse a ratio that the predictor was not trained for."""
+    def check_ratio(self, ratio: float) -> None:
+        """Raise if the predictor was not trained for a ratio."""
         if self.ratios is None:
             raise ValueError(f"Another ratio needs {RANGE}")
         low, high = self.ratios
         if not is_finite_number(ratio) or not low <= ratio <= high:
-            raise ValueError(f"ratio must be from {low} to {high}, for which this model was trained, got {ratio!r}.")
-        return ratio
+            raise ValueError(f"ratio must be in [{low}, {high}], the range this model was trained for, got {ratio!r}.")
 
     def check_query(self, document: Document) -> None:
-        """Refuse a query where none was trained, and the other way round."""
+        """Raise if a document has no query but the model was trained with queries, or the other way round."""
         if self.needs_query and not document.query:
             raise ValueError(
                 f"Document {document.id!r} has no query, but this model was trained with queries. Give one: --query "
@@ -139,27 +171,31 @@ class Rationalizer(
             raise ValueError(f"Document {document.id!r} has a query, but this model was trained without: leave it out.")
 
     def explain_file(self, path: str | Path, **columns: Any) -> Iterator[Explanation]:
-        """Explain the texts of a file, a few at a time.
+        """Explain the texts of a file, one batch at a time.
 
-        :param columns: How to read it, as for training: ``text="review"``, ``query=...``, ``tokenised=True``.
+        :param columns: How to read the file, as for training: ``text="review"``, ``query=...``, ``tokenised=True``.
         """
         return self.explain_stream(read_documents(path, from_mapping(DataConfig, columns)))
 
     def explain_stream(
-        self, documents: Iterator[Document], at_once: int = BATCH_SIZE, ratio: float | None = None
+        self, documents: Iterable[Document], batch_size: int = BATCH_SIZE, ratio: float | None = None
     ) -> Iterator[Explanation]:
-        """Explain documents as they come, some at a time, so that memory does not grow with their number."""
-        group: list[Document] = []
+        """Explain documents as they come, one batch at a time, so that memory does not grow with their number.
+
+        :param batch_size: How many documents to explain together.
+        :param ratio: Share of the words to read, as in :meth:`explain`.
+        """
+        batch: list[Document] = []
         try:
             for document in documents:
-                group.append(document)
-                if len(group) == at_once:
-                    whole, group = group, []
+                batch.append(document)
+                if len(batch) == batch_size:
+                    whole, batch = batch, []
                     yield from self.explain(whole, ratio=ratio)
-        except DataError:  # what came before the row that cannot be read is explained first
-            yield from self.explain(group, ratio=ratio)
+        except DataError:  # the documents before an unreadable row are explained first
+            yield from self.explain(batch, ratio=ratio)
             raise
-        yield from self.explain(group, ratio=ratio)
+        yield from self.explain(batch, ratio=ratio)
 
     def save_pretrained(  # type: ignore[override]  # to share a model, push_to_hub
         self,
@@ -229,6 +265,15 @@ class Rationalizer(
             ratios = None if about["ratios"] is None else tuple(about["ratios"])
             seen = TrainingFingerprints.load(folder / FINGERPRINTS) if FINGERPRINTS in about["files"] else None
         return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen)
+
+
+def _to_document(item: object, query: str | None) -> Document:
+    """Split raw text; accept nothing else but a document."""
+    if isinstance(item, str):
+        return Document.from_text(item, query)
+    if type(item) is Document:
+        return item
+    raise TypeError(f"Texts and documents can be explained, got {type(item).__name__}.")
 
 
 def from_files(files: Mapping[str, bytes], device: str) -> Rationalizer:

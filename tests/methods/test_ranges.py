@@ -177,7 +177,7 @@ def test_a_ratio_buys_its_words(model: Rationalizer, ratio: float, toy: Splits) 
     for found in model.explain(documents, ratio=ratio):
         assert int(found.mask.kept.sum()) == budget(len(found.mask), ratio)
         assert_answered(found, model)
-    streamed = model.explain_stream(iter(documents), at_once=3, ratio=ratio)
+    streamed = model.explain_stream(iter(documents), batch_size=3, ratio=ratio)
     assert [item.mask for item in streamed] == [item.mask for item in model.explain(documents, ratio=ratio)]
 
 

@@ -62,7 +62,7 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         question = await _beside(asked, asked.one, served)
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for one length, so that there is no curve.")
-        question = Question(question.document, every_length=True)
+        question = Question(question.document, curve=True)
         [points] = await _got(
             request, _put(partial(served.batcher.ask, [question])), seconds, served.batcher.seconds_left
         )

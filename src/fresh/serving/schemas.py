@@ -91,7 +91,7 @@ class Asked(BaseModel):
             raise Problem(422, f"words holds {len(words):,} words; at most {MOST_WORDS:,} are taken.")
         _check_text(" ".join(words), "text of all words")
         query = words_at(self.query, split_words(self.query)) if self.query else ()
-        return Question(Document.from_words(words, query, "text"), held=Mask(np.array(kept, dtype=np.bool_)))
+        return Question(Document.from_words(words, query, "text"), mask=Mask(np.array(kept, dtype=np.bool_)))
 
 
 def _check_text(text: str, id: str) -> None:
