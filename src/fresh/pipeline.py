@@ -153,12 +153,10 @@ def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterat
     best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
     if report.n_documents >= FEW and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
         careful = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
-        better = (
-            "choose words with more care (--scorer integrated_gradients, which takes longer), or " if careful else ""
-        )
+        better = "choose words with more care (scorer=integrated_gradients, which takes longer), or " if careful else ""
         yield (
             f"Rationales have {own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1. If that is too little, "
-            f"{better}keep more words (--ratio)."
+            f"{better}keep more words (`ratio`)."
         )
 
 
@@ -224,7 +222,7 @@ def check_corpus_folder(data: Any) -> Any:
     names = [data] if isinstance(data, str) else data
     name = names[0] if isinstance(names, Sequence) and len(names) == 1 else None
     if isinstance(name, str) and name in CORPORA and not Path(name).exists():
-        raise DataError(f"{name} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+        raise DataError(f"{name} is the name of a corpus. Say where its files are: data_dir=FOLDER.")
     return data
 
 
@@ -277,7 +275,7 @@ def _mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
         found = json.loads((partial_folder(folder) / RUN_FILE).read_text(encoding="utf-8"))
         _kept_of(folder)
     except (ValueError, SafetensorError, KeyError, TypeError):
-        return "is damaged. Choose another folder, or discard it: --overwrite."
+        return "is damaged. Choose another folder, or discard it: overwrite=True."
     if found == wanted:
         return None
     changed = {key for key in {*found, *wanted} if found.get(key) != wanted.get(key)}
@@ -286,7 +284,7 @@ def _mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
     # The encoder's value is shown: for one of the hub it has a commit, which is needed to finish the training.
     values = {ENCODER: f" (it was {found.get(ENCODER)})"}
     names = ", ".join(f"{name}{values.get(name, '')}" for name in sorted(changed))
-    return f"differs in: {names}. Finish that one first, choose another folder, or discard it: --overwrite."
+    return f"differs in: {names}. Finish that one first, choose another folder, or discard it: overwrite=True."
 
 
 def describe_unfinished(folder: Path) -> str:
@@ -296,7 +294,7 @@ def describe_unfinished(folder: Path) -> str:
         wanted = json.loads((partial_folder(folder) / RUN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return kept  # nobody can go on from there
-    fewer = "" if "train.epochs" in wanted else "; a smaller --epochs then makes do with what is done"
+    fewer = "" if "train.epochs" in wanted else "; a smaller `epochs` then makes do with what is done"
     return kept and f"{kept} Give the same command again to go on from there{fewer}."
 
 

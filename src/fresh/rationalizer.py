@@ -35,7 +35,7 @@ from fresh.selection.extractors import Curve, Extractor, curve_ratios, extract_w
 
 BATCH_SIZE = 256
 """Documents that are explained together where there are many."""
-RANGE = "a model that was trained for a range of ratios, such as --ratio 0.05:0.5. This one serves a single length."
+RANGE = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one serves a single length."
 
 Input = str | Document
 """What can be explained: raw text, or a document."""
@@ -164,8 +164,8 @@ class Rationalizer(
         """Raise if a document has no query but the model was trained with queries, or the other way round."""
         if self.needs_query and not document.query:
             raise ValueError(
-                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: --query "
-                "for a text; for a file, the column query, or the one that --query names."
+                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: `query` "
+                "for a text; for a file, the column query, or the one that `query` names."
             )
         if document.query and not self.needs_query:
             raise ValueError(f"Document {document.id!r} has a query, but this model was trained without: leave it out.")

@@ -116,8 +116,7 @@ def test_one_model_serves_a_range_of_ratios(
     assert main(["explain", model, text, "--curve", *CPU]) == 0
     assert "From these words on, the answer stays the same:" in capsys.readouterr().out
     assert main(["explain", model, text, "--ratio", "0.6", *CPU]) == 1
-    message = "ratio must be from 0.1 to 0.5, for which this model was trained, got 0.6."
-    assert capsys.readouterr().err == f"fresh explain: {message}\n"
+    assert "ratio must be in [0.1, 0.5]" in capsys.readouterr().err
 
 
 def test_a_model_of_one_length_serves_no_other(

@@ -31,7 +31,7 @@ from fresh.training.step import Loss
 from strategies import ratios
 
 RANGE = Range(0.05, 0.5)
-NEEDS = "a model that was trained for a range of ratios, such as --ratio 0.05:0.5. This one serves a single length."
+NEEDS = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one serves a single length."
 
 
 def made_up(n_words: int, number: int) -> Example:
@@ -142,7 +142,7 @@ def test_a_predictor_reads_one_version_an_epoch(quick: ClassifierConfig, monkeyp
 
         return noted
 
-    monkeypatch.setattr(fresh.training.fit, "make_loss", noting)
+    monkeypatch.setattr(fresh.training.fit, "_make_loss", noting)
     pairs = [(Rationale((word,)), label) for word, label in (("good", "pos"), ("bad", "neg")) * 6]
     config = replace(quick, train=replace(quick.train, epochs=4))
     Predictor.train_many([TrainingPairs(pairs, pairs[:2], 3)], [config])
@@ -196,8 +196,7 @@ def test_without_a_ratio_the_middle_one_is_taken(model: Rationalizer) -> None:
 
 @pytest.mark.parametrize("ratio", [0.04, 0.51, 0.0, -1.0, float("nan")])
 def test_a_ratio_out_of_the_range_is_refused(model: Rationalizer, ratio: float) -> None:
-    expected = f"ratio must be from 0.05 to 0.5, for which this model was trained, got {ratio}."
-    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+    with pytest.raises(ValueError, match=rf"ratio must be in \[0\.05, 0\.5\].*{ratio}"):
         model.explain(LONG, ratio=ratio)
 
 
