@@ -170,7 +170,7 @@ def export_paths(path: str | Path, tool: str) -> tuple[Path, ...]:
             f"Give it the ending {exporter.ending}."
         )
     if not target.parent.is_dir():
-        raise DataError(f"There is no folder {target.parent} to write to. Create it first.")
+        raise DataError(f"There is no folder {target.parent} to write to. Make it first.")
     if not exporter.config_ending:
         return (target,)
     return target, target.with_name(target.name.removesuffix(exporter.ending) + exporter.config_ending)
