@@ -62,7 +62,7 @@ def test_a_class_may_be_named_false(kept: Any) -> None:
 def test_one_of_several_questions_is_the_label(kept: Any, refusal: Any) -> None:
     labels = {"sentiment": {"good": "true"}, "length": {"short": "true"}}
     assert kept(line(labels=labels), label="length") == [("short", ("lovely",))]
-    assert "line 1: it has the questions length, sentiment. Set label" in refusal(line(labels=labels))
+    assert "line 1: it has the questions length, sentiment. Name the one" in refusal(line(labels=labels))
 
 
 def test_spans_are_chosen_by_label_or_scheme(kept: Any) -> None:

@@ -69,7 +69,7 @@ def merge_annotations(
     unnamed = questions and config.label == DataConfig().label and config.label not in {*questions, *fields}
     if unnamed and len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
-        raise RowError(row.place, problem, "Set label to the question that gives the label.")
+        raise RowError(row.place, problem, "Name the one that gives the label with `label`.")
     for question in questions:
         chosen = [annotation.choices[question] for annotation in annotations if question in annotation.choices]
         name = config.label if unnamed else question

@@ -72,7 +72,7 @@ def check_format(name: str, actual: str, config: DataConfig) -> None:
     elif actual in ("tasks", "explained"):
         fix = "Give the file that the annotation tool exported."
     else:
-        fix = f"Set format={actual}, or leave format out."
+        fix = f"Set format={actual}, or leave `format` out."
     raise DataError(f"{name} looks like {FORMATS[actual].title}, not {FORMATS[config.format].title}. {fix}")
 
 
@@ -189,7 +189,7 @@ def read_explanations(rows: Iterable[Row], documents: Iterable[Document]) -> Ite
         document = next((document for document in rest if document.id == row.values.get("id")), None)
         if document is None:
             problem = f"there is no document {row.values.get('id')!r} in the input, or not in this order."
-            raise RowError(row.place, problem, "Give the file that was explained, with the same settings text and id.")
+            raise RowError(row.place, problem, "Give the file that was explained, with the same `text` and `id`.")
         yield _parse_explanation(row, document)
 
 
