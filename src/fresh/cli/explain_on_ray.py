@@ -31,12 +31,12 @@ def explain_file(args: argparse.Namespace) -> int:
     from fresh._io import atomic_write
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows
-    from fresh.experiments.ray_explain import Asked, explain_on_cluster
+    from fresh.experiments.ray_explain import ExplainRequest, explain_on_cluster
     from fresh.progress import Terminal
 
     reads, bad = reading(args), BadRows()
-    asked = Asked(args.input, reads, args.ratio, args.scores, args.device)
-    lines = explain_on_cluster(args.model, asked, bad, args.address, args.workers)
+    request = ExplainRequest(args.input, reads, args.ratio, args.scores, args.device)
+    lines = explain_on_cluster(args.model, request, bad, args.address, args.workers)
     try:
         with (
             Terminal().task("explaining", count_rows(args.input, reads)) as advance,

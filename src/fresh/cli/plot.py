@@ -53,9 +53,8 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw the figure, and say what it may lack."""
-    from fresh.experiments.curves import drawing
-    from fresh.experiments.figure_config import read_figure
-    from fresh.experiments.plot import plot
+    from fresh.experiments.figures import figure_data, read_figure_config
+    from fresh.experiments.plot import plot_figure
     from fresh.experiments.results import read_results
     from fresh.experiments.store import RunStore
     from fresh.reporting.figure_style import check_places
@@ -69,11 +68,11 @@ def run(args: argparse.Namespace) -> int:
         options["where"] = parse_assignments(args.where)
     if args.name:
         options["names"] = dict(map(_read_name, args.name))
-    names = [args.experiment] if args.experiment is not None else runs.plans()
-    given = runs.plan(names[0])["figure"] if len(names) == 1 else {}
-    found = drawing(read_results(runs, args.experiment), read_figure(given, options))
+    names = [args.experiment] if args.experiment is not None else runs.experiments()
+    given = runs.read_plan(names[0])["figure"] if len(names) == 1 else {}
+    found = figure_data(read_results(runs, args.experiment), read_figure_config(given, options))
     _check_named(options.get("names", ()), found.all_names)
-    plot(found, args.output)
+    plot_figure(found, args.output)
     print(f"Drawn: {', '.join(map(str, args.output))}")
     for remark in found.remarks:
         print(remark)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fresh.cli.options import INTERRUPTED, add_engine, check_engine
-from fresh.experiments.overrides import parse_lists
 
 if TYPE_CHECKING:
-    from fresh.experiments.executor import Executor
+    from fresh.experiments.scheduler import Executor
 
 FIRST = "Delete the file"
 """How a failure begins what it asks for, without which the next try would fail as well."""
@@ -73,23 +72,24 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     text = (
         "a setting of all runs that have it, whatever the file says; several values with commas stand for one run each"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUES", help=text)
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="try again what failed before")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
     check_engine(args)
-    overrides = parse_lists(args.set)  # before anything is loaded, which takes seconds
+    from fresh.experiments.grid_file import parse_overrides
     from fresh.experiments.run import run_grids
-    from fresh.experiments.store import check_place
+    from fresh.experiments.store import check_folder
 
-    check_place(args.out)
+    overrides = parse_overrides(args.overrides)
+    check_folder(args.out)
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
     try:
-        with contextlib.closing(_make_engine(args)) as engine:
-            ended = run_grids(grids, args.out, engine=engine, overrides=overrides, **how)
+        with contextlib.closing(_make_engine(args)) as executor:
+            ended = run_grids(grids, args.out, executor=executor, overrides=overrides, **how)
     except KeyboardInterrupt:
         print("\nInterrupted. Give the same command again to go on with what is left.", file=sys.stderr)
         return INTERRUPTED

@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look for good settings and say how to use them."""
-    from fresh.experiments.search import BEST, search
+    from fresh.experiments.search import BEST_FILE, search
 
     how = {"trials": args.trials, "space": args.space or ()}
     places = {"out": args.out, "data_dir": args.data_dir, "config": args.config}
@@ -45,5 +45,5 @@ def run(args: argparse.Namespace) -> int:
         print("\nInterrupted. Give the same command again to go on with the trials that are left.", file=sys.stderr)
         return INTERRUPTED
     shown = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
-    print(f"Best: {shown}. Train with it: fresh train ... --config {Path(args.out) / BEST}")
+    print(f"Best: {shown}. Train with it: fresh train ... --config {Path(args.out) / BEST_FILE}")
     return 0

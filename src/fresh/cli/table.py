@@ -9,7 +9,7 @@ from fresh.cli.options import check_output
 from fresh.config import parse_assignments
 
 if TYPE_CHECKING:
-    from fresh.experiments.results import Result
+    from fresh.experiments.results import RunResult
     from fresh.reporting.tables import Table
 
 SUMMARY = "make a table of the runs of an experiment"
@@ -69,17 +69,17 @@ def _write_manifest(args: argparse.Namespace) -> None:
     import json
 
     from fresh._io import write_text
-    from fresh.experiments.manifest import manifest
+    from fresh.experiments.manifest import make_manifest
 
-    write_text(Path(args.manifest), json.dumps(manifest(_chosen_of(args)), indent=1, ensure_ascii=False) + "\n")
+    write_text(Path(args.manifest), json.dumps(make_manifest(_chosen_of(args)), indent=1, ensure_ascii=False) + "\n")
 
 
-def _chosen_of(args: argparse.Namespace) -> "list[Result]":
+def _chosen_of(args: argparse.Namespace) -> "list[RunResult]":
     """Read the runs that are asked for."""
-    from fresh.experiments.results import read_results, where
+    from fresh.experiments.results import read_results, select
     from fresh.experiments.store import RunStore
 
-    results = where(read_results(RunStore(args.runs), args.experiment), parse_assignments(args.where))
+    results = select(read_results(RunStore(args.runs), args.experiment), parse_assignments(args.where))
     if not results:
         raise ValueError(f"No run has all of: {'; '.join(args.where)}. Ask for less with --where.")
     return results
@@ -88,18 +88,18 @@ def _chosen_of(args: argparse.Namespace) -> "list[Result]":
 def _make(args: argparse.Namespace) -> "Table":
     """Read the runs and lay out what is asked for."""
     from fresh.experiments.results import read_results
-    from fresh.experiments.significance import read_question, welch_table
+    from fresh.experiments.significance import parse_contrast, welch_table
     from fresh.experiments.store import RunStore
-    from fresh.experiments.tables import pivot, relative
+    from fresh.experiments.tables import divide_by_row, pivot
 
     everything, results = read_results(RunStore(args.runs), args.experiment), _chosen_of(args)
     figures, marked = _listed(args.figure), args.format != "csv"
     if args.test:
         if args.relative or len(figures) > 1:
             raise ValueError("--test compares one figure as it is. Leave out --relative, and name one --figure.")
-        return welch_table(results, [read_question(results, text) for text in args.test], figures[0]).sheet(marked)
+        return welch_table(results, [parse_contrast(results, text) for text in args.test], figures[0]).to_table(marked)
     table = pivot(results, figures, None if args.rows is None else _listed(args.rows), _listed(args.columns))
-    return (relative(table, everything, args.relative) if args.relative else table).sheet(marked)
+    return (divide_by_row(table, everything, args.relative) if args.relative else table).to_table(marked)
 
 
 def _listed(text: str) -> list[str]:

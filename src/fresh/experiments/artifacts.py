@@ -20,7 +20,7 @@ from fresh.methods.gate_config import GateConfig
 from fresh.methods.joint import learn_joint
 from fresh.methods.rationales import SUPPORT, build_scorer, score_all
 from fresh.methods.registry import scheme_of
-from fresh.persistence import drop_folder
+from fresh.persistence import remove_folder
 from fresh.rationale import Words
 from fresh.training.checkpoint import is_training_complete
 from fresh.training.config import TrainConfig
@@ -125,4 +125,4 @@ def _read_part(arrays: Mapping[str, np.ndarray], part: str, splits: Splits) -> I
 def remove_shared(store: RunStore, key: str) -> None:
     """Delete work that runs share, unless another process is using it."""
     with contextlib.suppress(BusyError), store.claim(key):
-        drop_folder(store.shared_folder(key))
+        remove_folder(store.shared_folder(key))

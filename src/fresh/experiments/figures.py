@@ -4,13 +4,13 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.config import from_mapping, suggest, to_mapping
+from fresh.config import from_mapping, suggest
 from fresh.errors import ConfigError
 from fresh.experiments.results import (
     MAIN_METRIC,
@@ -51,8 +51,8 @@ class _Layout:
     """What goes where in a figure."""
 
     kind: Kind = "lines"
-    """lines: a metric over a setting; scatter: two metrics, a mark a run; evp: expected validation performance, how good
-    the best of so many trials of a search is."""
+    """lines: a metric over a setting; scatter: two metrics, one mark a run; evp: expected validation performance, the
+    best score of a search after each number of trials."""
     x: str = ""
     """The horizontal axis: a setting for lines, a metric for scatter, trials or seconds for evp."""
     y: str = ""
@@ -116,7 +116,7 @@ def read_figure_config(of_grid: Mapping[str, Any], options: Mapping[str, Any]) -
         if not isinstance(text, str):
             raise ConfigError(f"names must have a text for {name!r}, got {text!r}. Write a name with dots in quotes.")
     chosen = {name: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for name, v in where.items()}
-    return FigureConfig(**to_mapping(layout), where=chosen, against=rows, names=names)
+    return FigureConfig(**asdict(layout), where=chosen, against=rows, names=names)
 
 
 def _check_table(value: Any, name: str, example: str) -> Mapping[str, Any]:

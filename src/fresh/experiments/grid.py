@@ -5,18 +5,18 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fresh.config import flatten, to_mapping
+from fresh.config import flatten
 from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
 from fresh.methods.config import FreshConfig, FullTextConfig
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import asks_support
 from fresh.nn.identity import identity_of
-from fresh.pipeline import Run, resolve
+from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
 
 Reads = Literal["rationale", "complement"]
@@ -75,11 +75,11 @@ class RunSpec:
             raise DataError(f"{self.corpus} is the name of a corpus. Name the folder with its files: data_dir=FOLDER.")
         return self.corpus, data_dir
 
-    def resolve(self, data_dir: Path | None) -> Run:
+    def resolve(self, data_dir: Path | None) -> RunSettings:
         """Combine the settings of the grid, those of the corpus, and the defaults."""
-        return resolve(*self.source(data_dir), None, {"audit": False, "baseline": False, **self.settings})
+        return resolve_settings(*self.source(data_dir), None, {"audit": False, "baseline": False, **self.settings})
 
-    def key(self, run: Run, digest: str) -> str:
+    def key(self, run: RunSettings, digest: str) -> str:
         """Compute the name of the run's folder from everything that affects the result.
 
         :param digest: Digest of the corpus.
@@ -87,9 +87,9 @@ class RunSpec:
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
         return short_hash({**about, "method": self.method, "settings": key_settings(run)})
 
-    def table_settings(self, run: Run) -> dict[str, Any]:
+    def table_settings(self, run: RunSettings) -> dict[str, Any]:
         """Return the settings that the grid gives, converted to their types, and those that every table needs."""
-        converted = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+        converted = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
         own = {name: converted.get(name, value) for name, value in self.settings.items()}
         return {"method": self.method, "ratio": converted.get("ratio"), "reads": self.reads, **own}
 
@@ -117,7 +117,7 @@ class CheckedGrid(NamedTuple):
     """A grid, its valid runs with all their settings, and what is wrong with which others."""
 
     grid: Grid
-    runs: list[tuple[RunSpec, Run]]
+    runs: list[tuple[RunSpec, RunSettings]]
     errors: dict[str, list[RunLabel]]
 
 
@@ -136,18 +136,18 @@ def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
     return checked
 
 
-def result_settings(run: Run) -> dict[str, Any]:
+def result_settings(run: RunSettings) -> dict[str, Any]:
     """List the settings of a run that affect its result."""
-    return {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
+    return {name: value for name, value in flatten(asdict(run.method)) if name.rpartition(".")[2] not in FREE}
 
 
-def speed_settings(run: Run) -> dict[str, Any]:
+def speed_settings(run: RunSettings) -> dict[str, Any]:
     """List the settings of a run that affect only its speed."""
-    settings = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+    settings = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
     return {name: settings[name] for name in FREE}
 
 
-def key_settings(run: Run) -> dict[str, Any]:
+def key_settings(run: RunSettings) -> dict[str, Any]:
     """List the settings that make up a run's key."""
     # A setting that was added later is left out at the value that stands for how things were before it, so that keys
     # of older reports stay valid; an encoder stands there by its content, so that a copy elsewhere is the same run.
@@ -160,18 +160,18 @@ def short_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def shares_scores(run: Run) -> bool:
+def shares_scores(run: RunSettings) -> bool:
     """Return whether a run uses scores that other runs may use too."""
     config = run.method
     return isinstance(config, FreshConfig) and config.folds == 1 and asks_support(config, None)
 
 
-def shares_support(run: Run) -> bool:
+def shares_support(run: RunSettings) -> bool:
     """Return whether a run uses, or is, a support model: a network of whole documents that other runs may use too."""
     return isinstance(run.method, FullTextConfig) or shares_scores(run)
 
 
-def shares_gate(run: Run) -> bool:
+def shares_gate(run: RunSettings) -> bool:
     """Return whether a run uses a gate that other runs may use too: its training must not depend on the cut."""
     config = run.method
     return isinstance(config, GateConfig) and config.train.patience >= config.train.epochs - 1

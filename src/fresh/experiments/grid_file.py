@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import parse_assignments, read_toml, try_convert
+from fresh.config import convert_to, parse_assignments, read_toml
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.figures import check_figure
@@ -159,7 +159,7 @@ def _is_of_other_methods(name: str, method: str) -> bool:
 
 
 def _read_seed(value: Any) -> int:
-    seed = try_convert(value, int)
+    seed = convert_to(value, int)
     if seed is MISSING or seed < 0:
         raise ConfigError(f"seed must be a whole number of at least 0, got {value!r}.")
     return int(seed)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fresh.config import Setting, flatten, settings_of, suggest, suggest_setting
+from fresh.config import Setting, flatten, list_settings, nearest_name, suggest, suggest_setting
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.grid import RunSpec
-from fresh.likeness import nearest_name
 from fresh.methods.listed import CONFIGS, settings_of_methods
 from fresh.methods.registry import NEEDS, owns, split_settings
 from fresh.methods.run_config import RunConfig
@@ -55,12 +54,16 @@ def as_list(values: Any) -> list[Any]:
 def known_settings() -> Mapping[str, Setting]:
     """List the settings of all methods and of a run, by name."""
     of_methods = {name: setting for name, (setting, _) in settings_of_methods().items()}
-    return {**{setting.name: setting for setting in settings_of(RunConfig)}, **of_methods}
+    return {**{setting.name: setting for setting in list_settings(RunConfig)}, **of_methods}
+
+
+def _configs() -> list[type]:
+    return [RunConfig, *CONFIGS.values()]
 
 
 @functools.cache
 def _paths() -> tuple[str, ...]:
-    return tuple(setting.path for kind in (RunConfig, *CONFIGS.values()) for setting in settings_of(kind))
+    return tuple(setting.path for kind in _configs() for setting in list_settings(kind))
 
 
 def _sections() -> list[str]:
@@ -84,7 +87,7 @@ def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _short_name(path: str) -> str:
-    is_setting = any(owns(kind, path) for kind in (RunConfig, *CONFIGS.values()))
+    is_setting = any(owns(kind, path) for kind in _configs())
     return path.rpartition(".")[2] if is_setting else path
 
 
@@ -108,6 +111,10 @@ def check_parts(content: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must be a table, as in [corpora.{name}]."
         elif not all(isinstance(file, str) for file in as_list(about.get("data", []))):
             yield f"data of the corpus {name} must name one or more files, got {about['data']!r}."
+    yield from _check_values(content)
+
+
+def _check_values(content: Mapping[str, Any]) -> Iterator[str]:
     documents = content.get("documents", 1)
     if not isinstance(documents, int) or isinstance(documents, bool) or documents < 1:
         yield f"documents must be a whole number of at least 1, got {documents!r}."

@@ -1,12 +1,11 @@
 """The tasks of a grid, in order: support models, gates, scores, runs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fresh.attribution.registry import scorer_settings
-from fresh.config import to_mapping
 from fresh.errors import ConfigError, EncoderError, MissingExtraError
 from fresh.experiments.grid import (
     WHERE_SETTINGS_BELONG,
@@ -32,7 +31,7 @@ from fresh.methods.human import keep_with_rationale
 from fresh.methods.rationales import check_rationales, cut_in_parts
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
-from fresh.pipeline import Run
+from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
 
 Kind = Literal["support", "gate", "scores", "run"]
@@ -83,7 +82,7 @@ def plan_all(grids: Sequence[CheckedGrid], data_dir: Path | None, store: RunStor
     return {grid.name: _plan(grid, runs, sources, store) for grid, runs, _ in grids}
 
 
-def _plan(grid: Grid, runs: Sequence[tuple[RunSpec, Run]], sources: Sources, store: RunStore) -> list[Task]:
+def _plan(grid: Grid, runs: Sequence[tuple[RunSpec, RunSettings]], sources: Sources, store: RunStore) -> list[Task]:
     tasks: dict[str, Task] = {}
     n_words: dict[str, int] = {}
     planned: list[dict[str, Any]] = []
@@ -98,13 +97,13 @@ def _plan(grid: Grid, runs: Sequence[tuple[RunSpec, Run]], sources: Sources, sto
     return sorted(tasks.values(), key=lambda task: -n_words[task.spec.corpus])
 
 
-def tasks_of(spec: RunSpec, run: Run, digest: str) -> Iterable[Task]:
+def tasks_of(spec: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
     """List the tasks that a run needs, and the run itself.
 
     :param digest: Digest of the corpus.
     """
     needs: tuple[str, ...] = ()
-    data = {"data": ", ".join(spec.data), **to_mapping(run.config.data)} if spec.data else {}
+    data = {"data": ", ".join(spec.data), **asdict(run.config.data)} if spec.data else {}
     common, settings = {"documents": spec.documents, **data}, result_settings(run)
     for kind, is_shared, key_of, own_settings in SHARED:
         if is_shared(run):
@@ -127,38 +126,38 @@ def label_tasks(tasks: Sequence[Task]) -> list[Task]:
     return [replace(task, detail=details[task.key]) for task in tasks]
 
 
-def gate_key(spec: RunSpec, run: Run, digest: str) -> str:
+def gate_key(spec: RunSpec, run: RunSettings, digest: str) -> str:
     """Compute the key of a gate: everything that affects it, which the way it is cut does not."""
     settings = _gate_settings(run, key_settings(run))
     return "gate-" + short_hash([spec.corpus, digest, spec.documents, spec.method, settings])
 
 
-def _gate_settings(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _gate_settings(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != "discretizer"}
 
 
-def support_key(spec: RunSpec, run: Run, digest: str) -> str:
+def support_key(spec: RunSpec, run: RunSettings, digest: str) -> str:
     """Compute the key of a support model."""
     settings = _support_settings(run, key_settings(run))
     return "support-" + short_hash([spec.corpus, digest, spec.documents, settings])
 
 
-def _support_settings(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _support_settings(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name.startswith(("network.", "train."))}
 
 
-def scores_key(spec: RunSpec, run: Run, digest: str) -> str:
+def scores_key(spec: RunSpec, run: RunSettings, digest: str) -> str:
     """Compute the key of the scores of all documents."""
     assert isinstance(run.method, FreshConfig)
     return "scores-" + short_hash([support_key(spec, run, digest), run.method.scorer, _scorer_settings(run.method)])
 
 
 def _scorer_settings(config: FreshConfig) -> dict[str, Any]:
-    settings = to_mapping(config.scoring)
+    settings = asdict(config.scoring)
     return {name: settings[name] for name in scorer_settings(config.scorer) if name in settings}
 
 
-def _score_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _score_settings(run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     assert isinstance(run.method, FreshConfig)
     return {"scorer": run.method.scorer, **_scorer_settings(run.method), **_support_settings(run, settings)}
 
@@ -167,9 +166,9 @@ class _SharedWork(NamedTuple):
     """Work that runs may share."""
 
     kind: Kind
-    is_shared: Callable[[Run], bool]
-    key_of: Callable[[RunSpec, Run, str], str]
-    own_settings: Callable[[Run, Mapping[str, Any]], dict[str, Any]]
+    is_shared: Callable[[RunSettings], bool]
+    key_of: Callable[[RunSpec, RunSettings, str], str]
+    own_settings: Callable[[RunSettings, Mapping[str, Any]], dict[str, Any]]
     """Selects, from all settings of a run, those that affect this work."""
 
 
@@ -191,7 +190,7 @@ class _RunChecker:
     unreadable: dict[str, str] = field(default_factory=dict)
     """Why corpora cannot be read."""
 
-    def check_all(self, runs: Sequence[tuple[RunSpec, Run]], errors: dict[str, list[RunLabel]]) -> None:
+    def check_all(self, runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunLabel]]) -> None:
         """Add to the errors of a grid."""
         for spec, run in sorted(runs, key=lambda pair: (pair[0].corpus, pair[0].seed)):  # reads each corpus once
             try:
@@ -211,10 +210,11 @@ class _RunChecker:
         n_layers = self.n_layers[name]
         if isinstance(n_layers, str):
             raise ConfigError(n_layers)
-        if network.layers != "all" and network.layers > n_layers:
-            raise ConfigError(f"layers must be at most {n_layers} for the encoder {name}, or all, got {network.layers}.")
+        n_trained = network.layers
+        if n_trained != "all" and n_trained > n_layers:
+            raise ConfigError(f"layers must be at most {n_layers} for the encoder {name}, or all, got {n_trained}.")
 
-    def _check_corpus(self, spec: RunSpec, run: Run) -> None:
+    def _check_corpus(self, spec: RunSpec, run: RunSettings) -> None:
         key = self.sources.key(spec, run)
         if key in self.unreadable:
             raise ConfigError(self.unreadable[key])
@@ -224,7 +224,7 @@ class _RunChecker:
             self.unreadable[key] = str(error)
             raise
 
-    def _check_method(self, spec: RunSpec, run: Run) -> None:
+    def _check_method(self, spec: RunSpec, run: RunSettings) -> None:
         """Refuse a run that needs human rationales that are not there, too many folds, or what is not installed."""
         config = run.method
         human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)
@@ -239,7 +239,7 @@ class _RunChecker:
 
 
 def _check_duplicates(
-    runs: Sequence[tuple[RunSpec, Run]], errors: dict[str, list[RunLabel]], sources: Sources
+    runs: Sequence[tuple[RunSpec, RunSettings]], errors: dict[str, list[RunLabel]], sources: Sources
 ) -> None:
     """Refuse rows that differ only in settings that affect speed: they are one run."""
     firsts: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
@@ -249,6 +249,8 @@ def _check_duplicates(
         first, first_settings = firsts.setdefault(key, (spec, settings))
         names = [name for name in settings if settings[name] != first_settings[name]]
         if names:
-            reason = f"The rows {first.row} and {spec.row} differ only in {', '.join(names)}. That affects the speed of "
+            reason = (
+                f"The rows {first.row} and {spec.row} differ only in {', '.join(names)}. That affects the speed of "
+            )
             reason += "a run, not its result, so they are the same run. Remove one of them."
             errors.setdefault(reason, []).append(spec.label)

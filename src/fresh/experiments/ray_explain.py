@@ -15,8 +15,8 @@ from fresh.data.splits import BadRows, DataConfig, read_documents
 from fresh.document import Document
 from fresh.evaluation.length_check import drop_too_long
 from fresh.experiments.ray_cluster import Node, check_nodes, connect
-from fresh.persistence import files_in
-from fresh.rationalizer import AT_ONCE, Rationalizer, find_folder, unpacked
+from fresh.persistence import read_files
+from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model, from_files
 from fresh.reporting.console import to_record
 
 Batch = Mapping[str, Sequence[Any]]
@@ -51,10 +51,10 @@ def explain_on_cluster(
     # Refuse here and at once what would be refused on a node, and later.
     loaded = Rationalizer.from_pretrained(model, device="cpu")
     if request.ratio is not None:
-        loaded.served(request.ratio)
+        loaded.check_ratio(request.ratio)
     next(read_documents(request.source, request.reads, BadRows()), None)
     with connect(address) as ray:
-        for number, row in enumerate(_process(ray, files_in(find_folder(model, {})), request, n_workers)):
+        for number, row in enumerate(_process(ray, read_files(find_model(model, {})), request, n_workers)):
             assert row["number"] == number
             content = row["content"].decode()
             if row["kind"] == "error":
@@ -112,7 +112,7 @@ def _read_groups(batch: Batch, request: ExplainRequest, files: Sequence[Any]) ->
         documents = read_documents(request.source, request.reads, bad)
         if request.reads.skip_bad:
             documents = drop_too_long(documents, _load(files, "cpu"), bad)
-        while group := list(itertools.islice(documents, AT_ONCE)):
+        while group := list(itertools.islice(documents, BATCH_SIZE)):
             yield _row(next(count), "documents", pickle.dumps(group))
     except ValueError as error:
         yield _row(next(count), "error", str(error).encode())
@@ -152,4 +152,4 @@ def _load(files: Sequence[Any], device: str) -> Rationalizer:
     """Load the model from its files, on any node of the cluster."""
     import ray
 
-    return unpacked(ray.get(files[0]), device)
+    return from_files(ray.get(files[0]), device)

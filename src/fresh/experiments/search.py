@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,18 @@ from fresh.config import (
     check_min,
     flatten,
     from_mapping,
-    kinds_of,
+    list_settings,
     raise_all,
     read_toml,
-    settings_of,
     suggest,
-    to_mapping,
+    union_types,
 )
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.evaluation.evaluate import explain_all
 from fresh.methods.registry import find_method, train_method
 from fresh.metrics.classification import macro_f1
-from fresh.pipeline import Run, identity, read_usable, resolve
+from fresh.pipeline import RunSettings, read_usable_splits, resolve_settings, run_identity
 from fresh.progress import Progress, Terminal
 from fresh.training.distributed import process_group
 from fresh.training.loop import RunContext
@@ -60,10 +59,10 @@ class Span:
 def read_span(text: str, method: str) -> Span:
     """Read ``name=low:high``, ``name=low:high:log`` or ``name=one,two,three``."""
     name, _, values = text.partition("=")
-    known = {setting.name: setting for setting in settings_of(find_method(method).config)}
+    known = {setting.name: setting for setting in list_settings(find_method(method).config)}
     if name not in known:
         raise ConfigError(suggest(name, f"a setting of the method {method}", known))
-    kinds = kinds_of(known[name].kind)
+    kinds = union_types(known[name].kind)
     if not {float, int} & {*kinds}:
         raise ConfigError(f"{name} has no numbers to draw from. To compare its values, use a grid: fresh run.")
     if ":" in values and float not in kinds:
@@ -102,14 +101,14 @@ def search(
     """
     optuna = optional_import("optuna", "search", "fresh search")
     progress = progress or Terminal()
-    run = resolve(data, data_dir, config, settings)
+    run = resolve_settings(data, data_dir, config, settings)
     raise_all(
         *check_min(1, trials=trials),
         None if process_group().size == 1 else "fresh search trains in one process. Start a single process.",
     )
     spans = _read_space(space, run)
-    splits = read_usable(data, data_dir, run, progress)
-    own = {name: value for name, value in identity(run, splits, None).items() if name != "train.epochs"}
+    splits = read_usable_splits(data, data_dir, run, progress)
+    own = {name: value for name, value in run_identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     study = _open_study(optuna, Path(out), {**own, **lasting, "space": [repr(span) for span in spans]})
     fixed = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
@@ -124,11 +123,11 @@ def search(
     return dict(study.best_params)
 
 
-def _read_space(space: Sequence[str], run: Run) -> list[Span]:
+def _read_space(space: Sequence[str], run: RunSettings) -> list[Span]:
     method = run.config.method
     if not space and method not in SPACES:
         raise ConfigError(
-            f"The method {method} has no default search space. Set one, for example space='learning_rate=1e-5:1e-3:log'."
+            f"The method {method} has no default search space. Set one, as in space='learning_rate=1e-5:1e-3:log'."
         )
     spans = [read_span(text, method) for text in space or SPACES[method]]
     for span in spans:
@@ -155,7 +154,9 @@ def _open_study(optuna: Any, folder: Path, about: dict[str, Any]) -> Any:
     return optuna.create_study(study_name="fresh", storage=storage, direction="maximize", load_if_exists=True)
 
 
-def _run_trial(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: Run, context: RunContext) -> str:
+def _run_trial(
+    optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: RunSettings, context: RunContext
+) -> str:
     """Draw values, train with them, record the score on dev or the failure, and describe the result."""
     # A seed for each trial makes its values the same however often the search was interrupted.
     seed = np.random.SeedSequence((run.method.train.seed, len(_finished_trials(study)))).generate_state(1)[0]
@@ -178,8 +179,8 @@ def _run_trial(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, r
     return f"{shown}: dev macro-F1 {score:.3f} (best {study.best_value:.3f})"
 
 
-def _replace_settings(run: Run, values: Mapping[str, float]) -> Run:
-    return Run(run.config, from_mapping(type(run.method), {**to_mapping(run.method), **values}))
+def _replace_settings(run: RunSettings, values: Mapping[str, float]) -> RunSettings:
+    return RunSettings(run.config, from_mapping(type(run.method), {**asdict(run.method), **values}))
 
 
 def _finished_trials(study: Any) -> list[Any]:

@@ -204,5 +204,7 @@ def _common_settings(result: RunResult, name: str, split: Sequence[str]) -> dict
 
     :param split: Settings that tell runs of one row apart.
     """
-    names = split if name == "row" else [other for other in sorted(result.settings) if other not in (name, "seed", *FREE)]
+    names = (
+        split if name == "row" else [other for other in sorted(result.settings) if other not in (name, "seed", *FREE)]
+    )
     return {"corpus": result.corpus, **{other: format_value(result.get(other)) for other in names}}

@@ -5,7 +5,7 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -13,7 +13,6 @@ import numpy as np
 
 import fresh
 from fresh._io import write_text
-from fresh.config import to_mapping
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Example
 from fresh.errors import DataError
@@ -21,7 +20,7 @@ from fresh.evaluation.length_check import drop_too_long_splits
 from fresh.experiments.grid import RunSpec, short_hash
 from fresh.experiments.store import RunStore, read_record
 from fresh.methods.human import keep_with_rationale
-from fresh.pipeline import Run, read_splits
+from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
 N_IN_MEMORY = 2
@@ -55,7 +54,7 @@ class Sources:
     uncached: dict[str, Path] = field(default_factory=dict)
     """Cache files of summaries that were computed here and not written yet."""
 
-    def splits(self, spec: RunSpec, run: Run) -> Splits:
+    def splits(self, spec: RunSpec, run: RunSettings) -> Splits:
         """Read the corpus of a run, with as many documents as the grid says."""
 
         def read() -> Splits:
@@ -65,7 +64,7 @@ class Sources:
 
         return _remember(self.splits_in_memory, self.key(spec, run), read)
 
-    def usable_splits(self, spec: RunSpec, run: Run) -> Splits:
+    def usable_splits(self, spec: RunSpec, run: RunSettings) -> Splits:
         """Read the corpus of a run without the documents that the run cannot use."""
         needs_rationales, skip_bad = spec.method == "human", run.config.data.skip_bad
 
@@ -73,10 +72,10 @@ class Sources:
             splits = drop_too_long_splits(self.splits(spec, run), run.method.network, skip_bad, SILENT)
             return keep_with_rationale(splits, SILENT) if needs_rationales else splits
 
-        key = short_hash([self.key(spec, run), to_mapping(run.method.network), skip_bad, needs_rationales])
+        key = short_hash([self.key(spec, run), asdict(run.method.network), skip_bad, needs_rationales])
         return _remember(self.usable_in_memory, key, read)
 
-    def summary(self, spec: RunSpec, run: Run) -> CorpusSummary:
+    def summary(self, spec: RunSpec, run: RunSettings) -> CorpusSummary:
         """Summarize the corpus of a run, from the cache if its files have not changed."""
         key = self.key(spec, run)
         if key not in self.summaries:
@@ -92,10 +91,10 @@ class Sources:
             self.summaries[key] = summary
         return self.summaries[key]
 
-    def key(self, spec: RunSpec, run: Run) -> str:
+    def key(self, spec: RunSpec, run: RunSettings) -> str:
         """Compute a name for what is read; custom files are split by the seed, and read as settings say."""
         about = [spec.corpus, spec.documents]
-        return short_hash([*about, spec.data, to_mapping(run.config.data), spec.seed] if spec.data else about)
+        return short_hash([*about, spec.data, asdict(run.config.data), spec.seed] if spec.data else about)
 
     def save_cache(self) -> None:
         """Write the summaries that were computed here, as far as the disk allows: they can be computed again."""
@@ -106,7 +105,7 @@ class Sources:
                 with self.store.claim(f"known-{path.stem}", wait=True):
                     write_text(path, json.dumps(self.summaries[key]._asdict()))
 
-    def _cache_file(self, key: str, spec: RunSpec, run: Run) -> Path | None:
+    def _cache_file(self, key: str, spec: RunSpec, run: RunSettings) -> Path | None:
         """Return where a summary is cached, under a name that changes with every file; None for too many files."""
         if self.store is None:
             return None

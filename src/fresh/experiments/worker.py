@@ -46,8 +46,8 @@ from fresh.methods.registry import train_method
 from fresh.methods.result import MethodResult, cut_examples
 from fresh.metrics.plausibility import compare
 from fresh.nn.memory import is_out_of_memory
-from fresh.persistence import drop_folder
-from fresh.pipeline import Run
+from fresh.persistence import remove_folder
+from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Advance, Progress
 from fresh.rationale import Prediction
@@ -124,7 +124,8 @@ class Worker:
     @contextmanager
     def _claim(self, task: Task) -> Iterator[None]:
         """Lock a task, and write its progress to a file."""
-        with self.store.claim(task.key), heartbeat(self.store.heartbeat_file(task.key)) as self.progress:
+        with self.store.claim(task.key), heartbeat(self.store.heartbeat_file(task.key)) as progress:
+            self.progress = progress
             try:
                 yield
             finally:
@@ -147,7 +148,7 @@ class Worker:
         if self.store.read_report(task.key) is not None:
             return False
         self.store.save_report(task.key, self._do_run(spec, run, task.key, digest))
-        drop_folder(self.store.run_folder(task.key) / "partial")
+        remove_folder(self.store.run_folder(task.key) / "partial")
         if shares_gate(run) and self._is_gate_used_up(spec, digest):
             remove_shared(self.store, gate_key(spec, run, digest))  # it is large
         return True
@@ -157,14 +158,14 @@ class Worker:
         specs = [replace(spec, settings={**spec.settings, "discretizer": cut}) for cut in CUTS_EACH]
         return all(self.store.read_report(own.key(own.resolve(self.data_dir), digest)) is not None for own in specs)
 
-    def _do_support(self, spec: RunSpec, run: Run, digest: str) -> bool:
+    def _do_support(self, spec: RunSpec, run: RunSettings, digest: str) -> bool:
         context = self._context(self.store.shared_folder(support_key(spec, run, digest)), run, digest)
         if is_trained(run.method.train, context.named(SUPPORT)):
             return False
         train_support_model(self.sources.usable_splits(spec, run), run.method, context)
         return True
 
-    def _do_gate(self, task: Task, run: Run, digest: str) -> bool:
+    def _do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
         assert isinstance(run.method, GateConfig)
         if self._is_gate_used_up(task.spec, digest):
             return False
@@ -174,7 +175,7 @@ class Worker:
         train_gate(self.sources.usable_splits(task.spec, run), run.method, context)
         return True
 
-    def _do_scores(self, task: Task, run: Run, digest: str) -> bool:
+    def _do_scores(self, task: Task, run: RunSettings, digest: str) -> bool:
         """Score all documents; if the support model is not trained to its end, its training is resumed first."""
         assert isinstance(run.method, FreshConfig)
         splits, folder = self.sources.usable_splits(task.spec, run), self.store.shared_folder(task.key)
@@ -188,7 +189,7 @@ class Worker:
         save_scores(folder, splits, run.method, support, context)
         return True
 
-    def _context(self, folder: Path, run: Run, digest: str, whole: bool = True) -> RunContext:
+    def _context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
         """Make a context that keeps checkpoints in a folder.
 
         :param whole: Whether whole documents are read, for which frozen features are kept while the corpus stays.
@@ -201,7 +202,7 @@ class Worker:
             progress=self.progress, folder=folder, feature_store=feature_store, every=CHECKPOINT_SECONDS, over="best"
         )
 
-    def _do_run(self, spec: RunSpec, run: Run, key: str, digest: str) -> dict[str, Any]:
+    def _do_run(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
         """Train and test a run, and return its report."""
         started = time.perf_counter()
         splits, scores = self.sources.usable_splits(spec, run), None
@@ -236,7 +237,7 @@ class Worker:
             },
         }
 
-    def _run_context(self, spec: RunSpec, run: Run, key: str, digest: str) -> RunContext:
+    def _run_context(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
         """Make the context of a run: its own folder, or that of the shared network if this is trained already."""
         tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
         whole = spec.method not in ("random", "human") and (tags or not shares_scores(run))
@@ -253,7 +254,7 @@ class Worker:
 
 
 def train(
-    splits: Splits, spec: RunSpec, run: Run, scores: StoredScores | None, context: RunContext
+    splits: Splits, spec: RunSpec, run: RunSettings, scores: StoredScores | None, context: RunContext
 ) -> MethodResult:
     """Train a model, from stored scores where there are any."""
     if scores is not None and isinstance(run.method, FreshConfig):
@@ -263,9 +264,7 @@ def train(
     return train_method(spec.method, splits, run.method, context, None)
 
 
-def measure(
-    splits: Splits, result: MethodResult, config: TrainConfig
-) -> tuple[dict[str, float], dict[str, float]]:
+def measure(splits: Splits, result: MethodResult, config: TrainConfig) -> tuple[dict[str, float], dict[str, float]]:
     """Measure a model on test and on dev, in the precision of its training.
 
     :return: Metrics, and durations.
@@ -293,7 +292,7 @@ def measure(
 
 
 def _measure_complement(
-    splits: Splits, run: Run, scores: StoredScores | None, context: RunContext
+    splits: Splits, run: RunSettings, scores: StoredScores | None, context: RunContext
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Train and test a predictor that reads the words that were not selected."""
     assert isinstance(run.method, FreshConfig)
