@@ -12,15 +12,13 @@ import fresh.experiments.worker
 from crowds import crowd
 from experiments import Silent, run, run_keys, tasks_of, toy_grid
 from fresh.data.splits import Splits
-from fresh.experiments.executor import Executor
 from fresh.experiments.local import LocalExecutor
-from fresh.experiments.measure import measure
 from fresh.experiments.plan import Task
 from fresh.experiments.ray_executor import RayExecutor
-from fresh.experiments.run import _Done
-from fresh.experiments.scheduler import N_CROWDED, Dispatcher
-from fresh.experiments.store import FAILED, RunStore
-from fresh.experiments.worker import Worker
+from fresh.experiments.run import GridResult
+from fresh.experiments.scheduler import MAX_CROWDED, Executor, Scheduler
+from fresh.experiments.store import FAILURE, RunStore
+from fresh.experiments.worker import Worker, measure
 from fresh.nn.memory import is_out_of_memory
 from two_nodes import two_nodes
 
@@ -48,19 +46,19 @@ def full(n_times: int) -> Callable[..., Any]:
 
 
 def test_a_card_that_was_full_does_not_fail_a_run(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.experiments.worker, "measure", full(3 * N_CROWDED))
-    assert run(grid) == _Done("grid", 3, {})
+    monkeypatch.setattr(fresh.experiments.worker, "measure", full(3 * MAX_CROWDED))
+    assert run(grid) == GridResult("grid", 3, {})
 
 
 def test_a_run_that_is_too_large_for_the_card_fails(
     grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    n_times = 3 * N_CROWDED + 1  # all three as often as they may, and one also alone
+    n_times = 3 * MAX_CROWDED + 1  # all three as often as they may, and one also alone
     monkeypatch.setattr(fresh.experiments.worker, "measure", full(n_times))
-    assert run(grid) == _Done("grid", 3, {"toy, random words, seed 0": ALSO})
-    record = (RunStore(tmp_path / "runs").of(run_keys(grid)[0]) / FAILED).read_text(encoding="utf-8")
+    assert run(grid) == GridResult("grid", 3, {"toy, random words, seed 0": ALSO})
+    record = (RunStore(tmp_path / "runs").run_folder(run_keys(grid)[0]) / FAILURE).read_text(encoding="utf-8")
     assert "in maybe" in record
-    assert run(grid, retry=True) == _Done("grid", 3, {})
+    assert run(grid, retry=True) == GridResult("grid", 3, {})
 
 
 def test_a_worker_makes_room_and_writes_down_no_failure(
@@ -71,7 +69,7 @@ def test_a_worker_makes_room_and_writes_down_no_failure(
     outcome = worker.perform(task)
     assert (outcome.status, outcome.error, worker.feature_store) == ("crowded", FULL, None)
     assert "in maybe" in outcome.where
-    assert RunStore(tmp_path / "runs").failure(task.key) is None
+    assert RunStore(tmp_path / "runs").read_failure(task.key) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +105,7 @@ def engines(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Executo
 
 def carry_out(engine: Executor, tasks: list[Task], out: Path) -> dict[str, str]:
     with contextlib.closing(engine):
-        return Dispatcher(RunStore(out), engine, Silent()).carry_out(tasks)
+        return Scheduler(RunStore(out), engine, Silent()).run(tasks)
 
 
 def test_each_engine_puts_off_what_finds_no_room(
@@ -117,8 +115,8 @@ def test_each_engine_puts_off_what_finds_no_room(
     out, once, always = tmp_path / "runs", tmp_path / "once", tmp_path / "always"
     failed = carry_out(engines(out), [crowd(first, 1, once), crowd(second, 9, always), other], out)
     assert failed == {second.key: ALSO}
-    assert [len(tries.read_text(encoding="utf-8")) for tries in (once, always)] == [2, N_CROWDED + 1]
-    assert [RunStore(out).report(task.key) is not None for task in (first, second, other)] == [True, False, True]
+    assert [len(tries.read_text(encoding="utf-8")) for tries in (once, always)] == [2, MAX_CROWDED + 1]
+    assert [RunStore(out).read_report(task.key) is not None for task in (first, second, other)] == [True, False, True]
 
 
 def test_each_engine_lets_go_of_idle_workers_but_one(
@@ -129,13 +127,13 @@ def test_each_engine_lets_go_of_idle_workers_but_one(
     with contextlib.closing(engine):
         for task in tasks[:2]:
             engine.start(task)
-        hands = list(engine.hands)
-        engine.make_room()
-        assert engine.hands == hands
+        hands = list(engine.workers)
+        engine.release_idle()
+        assert engine.workers == hands
         for _ in hands:
             assert engine.wait().outcome is not None
-        engine.make_room()
-        assert engine.hands == hands[:1]
+        engine.release_idle()
+        assert engine.workers == hands[:1]
         engine.start(tasks[2])
         ended = engine.wait()
         assert ended.outcome is not None

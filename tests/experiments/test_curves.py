@@ -4,9 +4,15 @@ from typing import Any
 import pytest
 
 from fresh.errors import ConfigError
-from fresh.experiments.curves import Drawing, _Level, _Point, drawing
-from fresh.experiments.expected import expected_curve
-from fresh.experiments.figure_config import FigureConfig, read_figure
+from fresh.experiments.figures import (
+    FigureConfig,
+    FigureData,
+    Level,
+    Point,
+    drawing,
+    expected_curve,
+    read_figure_config,
+)
 from made_up_runs import Made, results, seeds
 
 LENGTHS = [
@@ -27,9 +33,9 @@ TRIALS = [trial(0, 0.2), trial(1, 0.8), trial(2, 0.5), trial(0, 0.6, 1), trial(1
 SEARCH = [*TRIALS, *seeds("ours", 0.7, 0.9, figures={"dev macro-F1": 0.75})]
 
 
-def drawn(made: list[Made], **about: Any) -> Drawing:
+def drawn(made: list[Made], **about: Any) -> FigureData:
     """Compute a figure."""
-    return drawing(results(made), read_figure({}, about))
+    return drawing(results(made), read_figure_config({}, about))
 
 
 def refused(message: str, made: list[Made], **about: Any) -> None:
@@ -43,9 +49,9 @@ def test_lines_go_over_a_setting_with_the_range_over_seeds() -> None:
     assert [panel.name for panel in found.panels] == ["sst", "movies"]
     first, second = found.panels[0].lines
     assert first.name == "a"
-    assert first.points[0] == _Point(0.1, 0.7, 0.7, 0.7, whole=False)
+    assert first.points[0] == Point(0.1, 0.7, 0.7, 0.7, whole=False)
     assert first.points[1] == pytest.approx((0.2, 0.85, 0.8, 0.9, True))
-    assert (second.name, second.points) == ("b", (_Point(0.1, 0.5, 0.5, 0.5),))
+    assert (second.name, second.points) == ("b", (Point(0.1, 0.5, 0.5, 0.5),))
     [level] = found.panels[0].levels
     assert level.y == pytest.approx(0.925)
     assert found.panels[1].levels == ()
@@ -69,7 +75,7 @@ def test_what_a_point_puts_together_is_told() -> None:
 def test_marks_are_runs_and_all_trials_of_a_row_are_one() -> None:
     [panel] = drawn(SEARCH, kind="scatter", y="dev macro-F1").panels
     assert [line.name for line in panel.lines] == ["Lei"]
-    assert panel.lines[0].points[0] == _Point(0.1, 0.2, 0.2, 0.2)
+    assert panel.lines[0].points[0] == Point(0.1, 0.2, 0.2, 0.2)
     assert len(panel.lines[0].points) == 5
 
 
@@ -95,7 +101,7 @@ def test_a_search_is_the_mean_over_the_searches_of_all_seeds() -> None:
     assert len(panel.lines[0].points) == 2
     for number, (point, pair) in enumerate(zip(panel.lines[0].points, pairs, strict=True), 1):
         assert point == pytest.approx((number, sum(pair) / 2, min(pair), max(pair), True))
-    assert panel.levels == (_Level("ours", 0.75),)
+    assert panel.levels == (Level("ours", 0.75),)
     assert found.remarks == ("5 runs: 5 done, 0 failed, 0 open.",)
 
 
@@ -103,12 +109,12 @@ def test_time_is_that_of_an_average_trial() -> None:
     made = [trial(0, 0.2), trial(1, 0.8), *seeds("ours", 0.7, 0.9, figures={"dev macro-F1": 0.75})]
     known = results(made)
     timed = [
-        type(run)(**run_about(run), figures={**run.figures, "seconds": seconds})
+        type(run)(**run_about(run), figures={**run.metrics, "seconds": seconds})
         for run, seconds in zip(known, (1.0, 3.0, 5.0, 6.0), strict=True)
     ]
     [panel] = drawing(timed, FigureConfig("evp", x="seconds", against=("ours",))).panels
     assert [point.x for point in panel.lines[0].points] == [2.0, 4.0]
-    assert panel.levels == (_Level("ours", 0.75, x=5.5),)
+    assert panel.levels == (Level("ours", 0.75, x=5.5),)
     [panel] = drawing(timed, FigureConfig("evp", against=("ours",))).panels
     assert [level.x for level in panel.levels] == [None]
 
@@ -161,12 +167,12 @@ def test_an_empty_figure_is_refused() -> None:
 
 def test_what_is_asked_for_goes_before_what_the_grid_says() -> None:
     given = {"x": "human", "by": "scorer", "where": {"corpus": ["sst", "movies"]}, "against": "full text"}
-    found = read_figure(given, {"by": "method"})
+    found = read_figure_config(given, {"by": "method"})
     assert (found.x, found.y, found.by) == ("human", "macro-F1", "method")
     assert (found.where, found.against) == ({"corpus": "sst,movies"}, ("full text",))
 
 
 def test_a_figure_of_another_kind_has_nothing_of_the_grids() -> None:
-    found = read_figure({"x": "human", "by": "scorer"}, {"kind": "evp"})
+    found = read_figure_config({"x": "human", "by": "scorer"}, {"kind": "evp"})
     assert found == FigureConfig("evp", "trials", "dev macro-F1", "row")
-    assert read_figure({"kind": "evp", "x": "seconds"}, {"kind": "evp"}).x == "seconds"
+    assert read_figure_config({"kind": "evp", "x": "seconds"}, {"kind": "evp"}).x == "seconds"

@@ -11,8 +11,8 @@ import fresh.experiments.store
 from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.experiments.plan import Task
-from fresh.experiments.run import _Done
-from fresh.experiments.store import RunStore, _GoneError
+from fresh.experiments.run import GridResult
+from fresh.experiments.store import RunStore, StoreDeletedError
 from fresh.experiments.worker import Outcome, Worker
 
 ROOM = ". Make room on that disk."
@@ -31,7 +31,7 @@ def test_scores_that_are_damaged_are_made_again(n_bytes: int, grid: Callable[...
     names = keys(path)
     for task in tasks_of(path)[:2]:
         Worker(RunStore(tmp_path / "runs"), None).perform(task)
-    place = RunStore(tmp_path / "runs").shared(names["toy, scores of attention, seed 0"]) / "scores.npz"
+    place = RunStore(tmp_path / "runs").shared_folder(names["toy, scores of attention, seed 0"]) / "scores.npz"
     whole = place.read_bytes()
     place.write_bytes(whole[:n_bytes])
     assert run(path).failures == {}
@@ -46,7 +46,7 @@ def test_scores_of_other_documents_are_not_taken(grid: Callable[..., Path], tmp_
     [_, scores, run_task] = tasks_of(path)
     worker = Worker(RunStore(tmp_path / "runs"), None)
     assert [worker.perform(task).status for task in tasks_of(path)[:2]] == ["done", "done"]
-    place = RunStore(tmp_path / "runs").shared(scores.key) / "scores.npz"
+    place = RunStore(tmp_path / "runs").shared_folder(scores.key) / "scores.npz"
     with np.load(place) as arrays:
         np.savez(place, **{**arrays, "test scores": arrays["test scores"][1:]})
     outcome = worker.perform(run_task)
@@ -59,7 +59,7 @@ def test_a_damaged_state_of_a_support_model_is_called_so(grid: Callable[..., Pat
     path = grid({"scorer": "attention"})
     [support, *_] = tasks_of(path)
     Worker(RunStore(tmp_path / "runs"), None).perform(support)
-    [state] = RunStore(tmp_path / "runs").shared(support.key).glob("*.safetensors")
+    [state] = RunStore(tmp_path / "runs").shared_folder(support.key).glob("*.safetensors")
     state.write_bytes(state.read_bytes()[:100])
     [told] = run(path).failures.values()
     assert told.startswith(f"toy, support model, seed 0: ValueError: The state kept in {state} is damaged: ")
@@ -72,12 +72,12 @@ def test_a_damaged_report_is_made_again(grid: Callable[..., Path], tmp_path: Pat
     path = grid({"method": "full_text"})
     run(path)
     [key] = run_keys(path)
-    report = RunStore(tmp_path / "runs").of(key) / "report.json"
+    report = RunStore(tmp_path / "runs").run_folder(key) / "report.json"
     before = figures(RunStore(tmp_path / "runs"), [key])
     no_figures = b'{"version": 1, "figures": {}}'
     for damaged in (report.read_bytes()[:-20], no_figures, no_figures.replace(b"{}", b'{"macro-F1": "high"}')):
         report.write_bytes(damaged)
-        assert run(path) == _Done("grid", 1, {})
+        assert run(path) == GridResult("grid", 1, {})
         assert figures(RunStore(tmp_path / "runs"), [key]) == before
 
 
@@ -93,7 +93,7 @@ def test_a_folder_that_is_deleted_meanwhile_ends_it_all(
         return perform(worker, task)
 
     monkeypatch.setattr(Worker, "perform", delete_then_perform)
-    with pytest.raises(_GoneError) as caught:
+    with pytest.raises(StoreDeletedError) as caught:
         run(path)
     assert str(caught.value) == (
         f"{tmp_path / 'runs'} was deleted, or moved, while runs were being done: the plan of main is not there any "
@@ -101,7 +101,7 @@ def test_a_folder_that_is_deleted_meanwhile_ends_it_all(
     )
     assert done == ["toy, support model, seed 0"]
     monkeypatch.undo()
-    assert run(path) == _Done("main", 2, {})
+    assert run(path) == GridResult("main", 2, {})
 
 
 def test_a_full_disk_is_told_and_leaves_no_run_that_looks_done(
@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_and_leaves_no_run_that_looks_done(
     assert (outcome.status, outcome.error) == ("failed", f"OSError: [Errno 28] No space left on device{ROOM}")
     assert reports(tmp_path / "runs") == {}
     monkeypatch.undo()
-    assert run(path) == _Done("grid", 1, {})
+    assert run(path) == GridResult("grid", 1, {})
 
 
 def test_data_that_changes_in_the_middle_is_noticed(grid: Callable[..., Path], toy: Splits, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.experiments.expected import _best_chances, _expected_best, expected_curve
+from fresh.experiments.figures import _best_probabilities, _expected_best, expected_curve
 
 scores = st.lists(st.sampled_from((0.0, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1), min_size=1, max_size=5)
 
@@ -27,7 +27,7 @@ def test_a_curve_rises_from_the_mean_towards_the_best(values: list[float]) -> No
 
 @given(scores, st.integers(1, 50))
 def test_chances_are_those_of_something_that_must_happen(values: list[float], n_trials: int) -> None:
-    best, chances = _best_chances(values, n_trials)
+    best, chances = _best_probabilities(values, n_trials)
     assert best.tolist() == sorted(set(values))
     assert chances.min() >= 0
     assert chances.sum() == pytest.approx(1)

@@ -6,10 +6,10 @@ import pytest
 from experiments import run, run_keys, toy_grid, write_grid
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
-from fresh.experiments.figure_config import read_figure
+from fresh.experiments.figures import read_figure_config
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.measure import FIGURES
 from fresh.experiments.store import RunStore
+from fresh.experiments.worker import FIGURES
 
 ROWS: tuple[dict[str, Any], ...] = (
     {"name": "full text", "method": "full_text"},
@@ -33,9 +33,9 @@ def problem(
 
 def test_names_serve_figures_of_all_kinds() -> None:
     given = {"kind": "evp", "x": "seconds", "names": {"sst": "SST", "lei": "Lei"}}
-    config = read_figure(given, {"kind": "scatter", "names": {"lei": "Lei et al."}})
+    config = read_figure_config(given, {"kind": "scatter", "names": {"lei": "Lei et al."}})
     assert (config.x, config.names) == ("kept", {"sst": "SST", "lei": "Lei et al."})
-    assert (config.called("sst"), config.called("movies")) == ("SST", "movies")
+    assert (config.display_name("sst"), config.display_name("movies")) == ("SST", "movies")
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -113,7 +113,7 @@ def test_nothing_is_measured_that_a_figure_could_not_show(
 ) -> None:
     path = toy_grid(tmp_path, toy, encoders["bert"], {"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 1})
     assert run(path).failures == {}
-    of_scores, of_gate = (RunStore(tmp_path / "runs").report(key) for key in run_keys(path))
+    of_scores, of_gate = (RunStore(tmp_path / "runs").read_report(key) for key in run_keys(path))
     assert of_scores is not None
     assert of_gate is not None
     assert set(of_gate["figures"]) == set(FIGURES)  # the toy corpus has people's rationales too

@@ -12,7 +12,7 @@ from experiments import write_grid
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.grid import RunSpec
-from fresh.experiments.grid_file import draws, read_grid
+from fresh.experiments.grid_file import draw_trials, read_grid
 from fresh.training.config import FREE
 
 OWN = {"toy": {"data": "toy.csv", "ratio": 0.2}, "other": {"data": ["a.csv", "b.csv"], "epochs": 7}}
@@ -24,7 +24,7 @@ def expanded(tmp_path: Path) -> Callable[..., list[RunSpec]]:
 
     def expand(*rows: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, **parts: Any) -> list[RunSpec]:
         path = write_grid(tmp_path / "grid.toml", *rows, **parts)
-        return list(read_grid(path, overrides).cells)
+        return list(read_grid(path, overrides).specs)
 
     return expand
 
@@ -140,9 +140,9 @@ def test_a_ratio_may_be_so_many_times_that_of_the_corpus(
 @given(st.integers(0, 2**31), st.integers(1, 9), st.floats(1e-9, 1e3), st.floats(1.001, 1e6))
 def test_draws_are_repeatable_nested_and_inside_their_range(seed: int, n_trials: int, low: float, times: float) -> None:
     spans = {"lambda_1": f"{low}:{low * times}:log", "learning_rate": f"{low}:{low * times}", "lambda_2": "0,0.5,2"}
-    found = list(draws({"draw": spans, "trials": n_trials}, "lei", seed))
+    found = list(draw_trials({"draw": spans, "trials": n_trials}, "lei", seed))
     turned = dict(reversed(spans.items()))
-    assert found == list(draws({"draw": turned, "trials": n_trials + 3}, "lei", seed))[:n_trials]
+    assert found == list(draw_trials({"draw": turned, "trials": n_trials + 3}, "lei", seed))[:n_trials]
     assert [trial for trial, _ in found] == [f", trial {number}" for number in range(n_trials)]
     for _, drawn in found:
         assert low <= drawn["lambda_1"] <= low * times
@@ -282,7 +282,7 @@ def test_the_order_of_a_file_changes_no_key(
     keys: list[set[str]] = []
     for number, listed in enumerate((given_rows, turned)):
         path = write_grid(tmp_path_factory.mktemp("grid") / f"{number}.toml", *listed, grid={"corpus": "sst"})
-        cells = read_grid(path).cells
+        cells = read_grid(path).specs
         keys.append({cell.key(cell.resolve(DATA), "digest") for cell in cells})
     assert keys[0] == keys[1]
     assert len(keys[0]) == len(given_rows)

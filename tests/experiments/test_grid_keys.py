@@ -97,4 +97,4 @@ def test_right_names_are_left_alone(tmp_path: Path) -> None:
         "corpora": {"mine": {"data": "a.csv", "text": "t"}},
     }
     path = write_grid(tmp_path / "grid.toml", row, drawn, grid={"corpus": ["sst", "mine"], "seed": [0, 1]}, **parts)
-    assert len(read_grid(path, {"corpus": ["sst", "mine"], "train.patience": "3"}).cells) == 12
+    assert len(read_grid(path, {"corpus": ["sst", "mine"], "train.patience": "3"}).specs) == 12

@@ -15,7 +15,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.experiments import heartbeat as pulse
-from fresh.experiments.heartbeat import _Heartbeat, heartbeat, read_pulse
+from fresh.experiments.worker import _Heartbeat, heartbeat, read_heartbeat
 from fresh.methods.rationales import score_all
 from fresh.progress import Advance
 
@@ -30,16 +30,16 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_says_what_is_being_done_and_how_much_of_it(tmp_path: Path) -> None:
     place = tmp_path / "pulse" / "key"
     with heartbeat(place) as progress:
-        assert read_pulse(place) == ""
+        assert read_heartbeat(place) == ""
         with progress.task("scores of train", 8) as advance:
-            assert read_pulse(place) == "scores of train 0%"
+            assert read_heartbeat(place) == "scores of train 0%"
             advance(3, "")
-            assert read_pulse(place) == "scores of train 38%"
+            assert read_heartbeat(place) == "scores of train 38%"
             advance(5, "a note")
-            assert read_pulse(place) == "scores of train 100%"
+            assert read_heartbeat(place) == "scores of train 100%"
         with progress.task("something", None) as advance:
             advance(1, "")
-            assert read_pulse(place) == "something"
+            assert read_heartbeat(place) == "something"
     assert list(place.parent.iterdir()) == []
 
 
@@ -60,7 +60,7 @@ def test_it_goes_with_the_task_however_that_ends(tmp_path: Path) -> None:
 
     def broken() -> None:
         with heartbeat(place) as progress, progress.task("network", 2):
-            assert read_pulse(place) == "network 0%"
+            assert read_heartbeat(place) == "network 0%"
             raise ValueError("broken")
 
     with pytest.raises(ValueError, match=r"^broken$"):
@@ -72,7 +72,7 @@ def test_what_somebody_left_who_was_killed_is_not_told(tmp_path: Path) -> None:
     place = tmp_path / "key"
     place.write_text("network 99%")
     with heartbeat(place):
-        assert read_pulse(place) == ""
+        assert read_heartbeat(place) == ""
 
 
 def test_a_disk_that_takes_nothing_is_no_reason_to_stop(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_new_piece_of_work_is_always_told(tmp_path: Path, monkeypatch: pytest.
     for name in ("support model", "scores of train"):
         with progress.task(name, 10) as advance:
             advance(5, "")
-            assert read_pulse(place) == f"{name} 0%"
+            assert read_heartbeat(place) == f"{name} 0%"
 
 
 def test_what_cannot_be_removed_is_no_reason_to_stop(tmp_path: Path) -> None:

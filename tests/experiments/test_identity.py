@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import Inline, toy_grid
+from experiments import Inline, run_grid, toy_grid
 from fresh.data.splits import Splits
-from fresh.experiments.run import _run_grid
 from fresh.experiments.store import RunStore
 from fresh.nn.identity import identity_of
 
@@ -50,8 +49,8 @@ def test_an_encoder_that_changed_is_trained_anew_and_one_that_moved_is_not(
 
     def keys(encoder: str) -> set[str]:
         path = toy_grid(tmp_path, toy, Path(encoder), {"scorer": "attention"})
-        _run_grid(path, out, engine=Inline(out), documents=12)
-        return RunStore(out).planned("grid")
+        run_grid(path, out, executor=Inline(out), documents=12)
+        return RunStore(out).planned_keys("grid")
 
     first = keys("mine")
     (tmp_path / "mine").rename(tmp_path / "moved")

@@ -11,11 +11,9 @@ import numpy as np
 import psutil
 import pytest
 
-from experiments import Inline, figures, reports, start, toy_grid
+from experiments import Inline, figures, plan, reports, run_grid, start, toy_grid
 from fresh.data.splits import Splits
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.plan import _plan
-from fresh.experiments.run import _run_grid
 from fresh.experiments.store import RunStore
 
 ROWS = (
@@ -39,7 +37,7 @@ def undisturbed(toy: Splits, encoders: dict[str, Path], tmp_path_factory: pytest
     """A grid that was done in one go."""
     folder = tmp_path_factory.mktemp("undisturbed")
     path = toy_grid(folder, toy, encoders["bert"], *ROWS, grid={"seed": [0, 1]})
-    assert _run_grid(path, folder / "runs", engine=Inline(folder / "runs")).failures == {}
+    assert run_grid(path, folder / "runs", executor=Inline(folder / "runs")).failures == {}
     return path
 
 
@@ -51,7 +49,7 @@ def endless(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Path:
 
 def expected(path: Path) -> dict[str, dict[str, float]]:
     runs = RunStore(path.parent / "runs")
-    return figures(runs, [item["key"] for item in runs.plan("grid")["runs"]])
+    return figures(runs, [item["key"] for item in runs.read_plan("grid")["runs"]])
 
 
 def until(true: Callable[[], object], seconds: float = 120) -> None:
@@ -94,7 +92,7 @@ def check_kills(path: Path, out: Path, n_rounds: int, seed: int) -> None:
         assert {key: now.get(key) for key in seen} == seen
         assert figures(RunStore(out), list(now)) == {key: whole[key] for key in now}
         seen = now
-    assert _run_grid(path, out, engine=Inline(out)).failures == {}
+    assert run_grid(path, out, executor=Inline(out)).failures == {}
     assert figures(RunStore(out), list(whole)) == whole
     assert {key: reports(out)[key] for key in seen} == seen
 
@@ -124,8 +122,8 @@ def test_two_processes_do_not_repeat_each_others_work(undisturbed: Path, tmp_pat
 
 def test_an_interrupt_leaves_nobody_behind_and_can_be_gone_on_from(endless: Path, tmp_path: Path) -> None:
     process = start(endless, tmp_path / "runs", "--workers", "1")
-    gate, _ = _plan(read_grid(endless), None, RunStore(tmp_path / "planned"))
-    state = RunStore(tmp_path / "runs").shared(gate.key) / "lei.safetensors"
+    gate, _ = plan(read_grid(endless), None, RunStore(tmp_path / "planned"))
+    state = RunStore(tmp_path / "runs").shared_folder(gate.key) / "lei.safetensors"
     until(state.is_file)
     os.killpg(process.pid, signal.SIGINT)
     said, told = process.communicate(timeout=60)

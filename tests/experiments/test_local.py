@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from experiments import toy_grid
+from experiments import plan, toy_grid
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.local import LocalExecutor, _card_names, usual_workers
-from fresh.experiments.plan import Task, _plan
+from fresh.experiments.local import LocalExecutor, _gpu_names, default_n_workers
+from fresh.experiments.plan import Task
 from fresh.experiments.store import RunStore
 
 
@@ -30,7 +30,7 @@ from fresh.experiments.store import RunStore
     ],
 )
 def test_as_many_work_as_the_machine_holds(cards: list[float], n_cores: int, n_workers: int) -> None:
-    assert usual_workers(cards, n_cores) == n_workers
+    assert default_n_workers(cards, n_cores) == n_workers
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_as_many_work_as_the_machine_holds(cards: list[float], n_cores: int, n_w
     [(None, ["0", "1"]), ("", ["0", "1"]), ("2,5", ["2", "5"]), ("GPU-a,GPU-b,", ["GPU-a", "GPU-b"])],
 )
 def test_cards_keep_the_names_they_have_here(visible: str | None, names: list[str]) -> None:
-    assert _card_names(2, visible) == names
+    assert _gpu_names(2, visible) == names
 
 
 @pytest.mark.parametrize("n_workers", [0, -1])
@@ -52,7 +52,7 @@ def tasks(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> list[Task]:
     """Two short runs and an endless one."""
     rows: list[dict[str, Any]] = [{"epochs": 1}, {"epochs": 1, "discretizer": "contiguous"}, {"epochs": 9999}]
     path = toy_grid(tmp_path, toy, encoders["bert"], *rows, settings={"method": "random", "patience": 9999})
-    return _plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
 
 
 @pytest.fixture
@@ -68,39 +68,39 @@ def test_processes_do_tasks_and_may_die(local: LocalExecutor, tasks: list[Task],
     local.start(short)
     ended = local.wait()
     assert (ended.task, ended.outcome is not None and ended.outcome.status) == (short, "done")
-    assert RunStore(tmp_path / "runs").report(short.key) is not None
-    first = local.hands[0].process
+    assert RunStore(tmp_path / "runs").read_report(short.key) is not None
+    first = local.workers[0].process
     assert first.pid is not None
     os.kill(first.pid, signal.SIGKILL)
     assert local.wait() == (endless, None)
-    idle = local.hands[0].process
+    idle = local.workers[0].process
     assert idle.pid is not None
     os.kill(idle.pid, signal.SIGKILL)
     idle.join()
     local.start(other)
     assert local.wait() == (other, None)
-    assert local.hands == []
+    assert local.workers == []
     local.start(endless)
-    begun = local.hands[0].process
+    begun = local.workers[0].process
     local.close()
     assert not begun.is_alive()
-    assert local.hands == []
+    assert local.workers == []
 
 
 def test_processes_begin_before_their_tasks_are_known_but_never_more_than_needed(local: LocalExecutor) -> None:
-    local.get_ready(1)
-    [first] = local.hands
-    local.get_ready(5)
-    assert [hand.task for hand in local.hands] == [None, None]
-    assert local.hands[0] is first
+    local.prepare(1)
+    [first] = local.workers
+    local.prepare(5)
+    assert [hand.task for hand in local.workers] == [None, None]
+    assert local.workers[0] is first
     local.close()
     assert not first.process.is_alive()
 
 
 def test_the_process_that_knows_the_corpus_is_asked_first(tasks: list[Task], tmp_path: Path) -> None:
     local = LocalExecutor(tmp_path / "runs", None, 2)
-    first, second = local.hire(), local.hire()
-    second.corpus = tasks[0].cell.corpus
+    first, second = local._add_worker(), local._add_worker()
+    second.corpus = tasks[0].spec.corpus
     try:
         local.start(tasks[0])
         assert (first.task, second.task) == (None, tasks[0])
@@ -110,12 +110,12 @@ def test_the_process_that_knows_the_corpus_is_asked_first(tasks: list[Task], tmp
 
 def test_workers_share_cards_evenly_also_after_one_died(tmp_path: Path) -> None:
     local = LocalExecutor(tmp_path / "runs", None, 4)
-    local.cards = ["3", "7"]
+    local.gpus = ["3", "7"]
     try:
-        assert [local.hire().card for _ in range(3)] == ["3", "7", "3"]
-        local.hands[1].task = Task("run", "key", None)  # type: ignore[arg-type]
-        local.hands[1].process.kill()
-        local.dismiss(local.hands[1])
-        assert local.hire().card == "7"
+        assert [local._add_worker().gpu for _ in range(3)] == ["3", "7", "3"]
+        local.workers[1].task = Task("run", "key", None)  # type: ignore[arg-type]
+        local.workers[1].process.kill()
+        local._remove(local.workers[1])
+        assert local._add_worker().gpu == "7"
     finally:
         local.close()

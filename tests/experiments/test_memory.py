@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-import fresh.experiments.memory
 import fresh.experiments.sources
 import small
-from experiments import toy_grid, write_grid, write_toy
+from experiments import plan, toy_grid, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.memory import _stamps_of
-from fresh.experiments.plan import _plan
+from fresh.experiments.sources import _stamp_files
 from fresh.experiments.store import RunStore
 from fresh.pipeline import read_splits
 
@@ -40,7 +38,7 @@ def planned(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[
     path = toy_grid(tmp_path, toy, encoders["bert"], *ROWS)
 
     def make(out: str = "runs", documents: int | None = None) -> list[str]:
-        return [task.key for task in _plan(read_grid(path, {}, documents), None, RunStore(tmp_path / out))]
+        return [task.key for task in plan(read_grid(path, {}, documents), None, RunStore(tmp_path / out))]
 
     return make
 
@@ -62,7 +60,7 @@ def test_files_that_are_divided_by_the_seed_are_read_once_for_each(
         "human": [0.2, 0.5, 1.0],
         "seed": [0, 1, 2],
     }  # people's rationales are looked at for each run
-    _plan(read_grid(toy_grid(tmp_path, toy, encoders["bert"], row)), None, RunStore(tmp_path / "runs"))
+    plan(read_grid(toy_grid(tmp_path, toy, encoders["bert"], row)), None, RunStore(tmp_path / "runs"))
     assert len(n_read) == 3
 
 
@@ -104,7 +102,7 @@ def test_other_code_or_other_documents_are_read_again(
     planned()
     planned(documents=9)
     assert len(n_read) == 4
-    monkeypatch.setattr(fresh.experiments.memory, "code_stamps", lambda: [("reader.py", 1, 2, 3)])
+    monkeypatch.setattr(fresh.experiments.sources, "_stamp_code", lambda: [("reader.py", 1, 2, 3)])
     planned()
     assert len(n_read) == 6
 
@@ -138,19 +136,19 @@ def test_the_folder_of_a_named_corpus_is_looked_at_as_a_whole(
         small.write_jsonl(tmp_path / f"data/sst/{part}.jsonl", rows)
     grid = write_grid(tmp_path / "g.toml", *ROWS, grid={"corpus": "sst"}, settings=small.settings(encoders["bert"]))
     for n_times in (1, 1):
-        _plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
+        plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
         assert len(n_read) == n_times
     (tmp_path / "data/sst/more.txt").touch()
-    _plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
+    plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
     assert len(n_read) == 2
-    monkeypatch.setattr(fresh.experiments.memory, "MOST_FILES", 3)  # too many to look at: read each time
+    monkeypatch.setattr(fresh.experiments.sources, "MAX_FILES", 3)  # too many to look at: read each time
     for n_times in (3, 4):
-        _plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
+        plan(read_grid(grid), tmp_path / "data", RunStore(tmp_path / "runs"))
         assert len(n_read) == n_times
 
 
 def test_links_to_nowhere_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    [stamp] = _stamps_of([tmp_path, tmp_path / "gone"]) or []
+    [stamp] = _stamp_files([tmp_path, tmp_path / "gone"]) or []
     assert stamp[:2] == (str(tmp_path / "file"), 0)

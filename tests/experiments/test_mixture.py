@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from fresh.experiments.mixture import with_callback
-from fresh.experiments.results import where
-from fresh.experiments.significance import read_question, welch_table
+from fresh.experiments.results import distinguishing_settings, where
+from fresh.experiments.significance import parse_contrast, welch_table
 from fresh.experiments.tables import pivot, relative
 from made_up_runs import Made, results, seeds
 
@@ -27,52 +26,52 @@ MIXED = "macro-F1: mean (min–max) over runs."
 
 def test_rows_are_told_apart_where_their_runs_differ_in_more_than_the_seed() -> None:
     table = pivot(results(TWO))
-    assert table.sheet().heads == ("row", "encoder", "sst")
-    assert table.sheet().rows == (
+    assert table.to_table().heads == ("row", "encoder", "sst")
+    assert table.to_table().rows == (
         ("full text", "small", ".700 (.600–.800)"),
         ("full text", "large", ".900 (.900–.900)"),
         ("ours", "small", ".500 (.500–.500)"),
         ("ours", "large", ".700 (.600–.800)"),
         ("theirs", "small", ".450 (.400–.500)"),
     )
-    assert table.sheet().remarks[0] == "macro-F1: mean (min–max) over seeds."
+    assert table.to_table().remarks[0] == "macro-F1: mean (min–max) over seeds."
     assert set(table.best()) == {(("ours", "large"), ("sst",))}
 
 
 def test_rows_that_somebody_asks_for_stay_as_they_are_but_mixed_cells_are_marked_and_not_ranked() -> None:
     table = pivot(results(TWO), rows=["row"])
-    assert [row[1] for row in table.sheet().rows] == [".800 (.600–.900) †", ".600 (.500–.800) †", ".450 (.400–.500)"]
+    assert [row[1] for row in table.to_table().rows] == [".800 (.600–.900) †", ".600 (.500–.800) †", ".450 (.400–.500)"]
     assert set(table.best()) == set()
-    assert table.sheet().remarks[:2] == (
+    assert table.to_table().remarks[:2] == (
         MIXED,
         "†: runs that differ also in encoder, learning_rate; such cells are not ranked. "
         "Tell them apart: rows='row,encoder'.",
     )
     assert [record["differ in"] for record in table.records()] == ["encoder", "encoder, learning_rate", ""]
-    assert r".800 (.600--.900) \dag{}" in table.sheet().to_latex()
+    assert r".800 (.600--.900) \dag{}" in table.to_table().to_latex()
 
 
 def test_a_column_tells_runs_apart_as_well_as_a_row() -> None:
-    sheet = pivot(results(TWO), columns=["encoder"]).sheet()
+    sheet = pivot(results(TWO), columns=["encoder"]).to_table()
     assert sheet.heads == ("row", "small", "large")
     assert sheet.rows[1] == ("ours", ".500 (.500–.500)", ".700 (.600–.800)")
 
 
 def test_settings_that_only_say_how_fast_a_run_is_tell_nothing_apart() -> None:
     made = [Made("ours", 0.5, 0), Made("ours", 0.7, 1, settings={"recording": False})]
-    assert pivot(results(made)).sheet().rows == (("ours", ".600 (.500–.700)"),)
+    assert pivot(results(made)).to_table().rows == (("ours", ".600 (.500–.700)"),)
 
 
 def test_runs_with_the_same_settings_and_seed_are_not_put_together_in_silence() -> None:
     made = results([Made("ours", 0.5, key="of all documents"), Made("ours", 0.7, key="of some"), Made("theirs", 0.5)])
     table = pivot(made)
-    assert table.sheet().rows == (("ours", ".600 (.500–.700) †"), ("theirs", ".500"))
-    assert table.sheet().remarks[:2] == (
+    assert table.to_table().rows == (("ours", ".600 (.500–.700) †"), ("theirs", ".500"))
+    assert table.to_table().remarks[:2] == (
         MIXED,
         "†: runs that differ also in what no setting says, such as how many documents there are; such cells are not "
         "ranked. Name one experiment: fresh table RUNS EXPERIMENT.",
     )
-    tested = welch_table(made, [read_question(made, "row=ours:theirs")]).sheet()
+    tested = welch_table(made, [parse_contrast(made, "row=ours:theirs")]).to_table()
     assert tested.rows[0][2:4] == (".600 (.500–.700) †", ".500")
     assert tested.remarks[:2] == (
         "macro-F1: mean (min–max) over runs; the difference is between the means.",
@@ -84,10 +83,10 @@ def test_runs_with_the_same_settings_and_seed_are_not_put_together_in_silence() 
 def test_a_test_between_mixed_runs_is_not_in_bold() -> None:
     twice = [Made("a", 0.1 + n / 1000, n % 3, key=f"a {n}", settings={"x": "a"}) for n in range(6)]
     made = results([*twice, *seeds("b", 0.9, 0.901, 0.902, settings={"x": "b"})])
-    tested = welch_table(made, [read_question(made, "x=a:b")])
+    tested = welch_table(made, [parse_contrast(made, "x=a:b")])
     assert tested.adjusted()[0] < 0.001
-    assert tested.sheet().best == frozenset()
-    assert tested.sheet(marked=False).remarks[1] == (
+    assert tested.to_table().best == frozenset()
+    assert tested.to_table(marked=False).remarks[1] == (
         "Runs of one side differ also in what no setting says, such as how many documents there are. "
         "Name one experiment: fresh table RUNS EXPERIMENT."
     )
@@ -95,43 +94,43 @@ def test_a_test_between_mixed_runs_is_not_in_bold() -> None:
 
 def test_shares_are_of_runs_with_the_same_settings() -> None:
     everything = results(TWO)
-    shown = relative(pivot(where(everything, {"method": "fresh"})), everything, "full text").sheet()
+    shown = relative(pivot(where(everything, {"method": "fresh"})), everything, "full text").to_table()
     assert [row[2] for row in shown.rows] == [".714 (.714–.714)", ".778 (.667–.889)", ".643 (.571–.714)"]
     assert shown.remarks[0] == (
         "macro-F1 as a share of the mean of full text with the same encoder in the same column: "
         "mean (min–max) over seeds."
     )
     one = relative(pivot(where(everything, {"encoder": "large"})), everything, "full text")
-    assert one.sheet().rows[1] == ("ours", ".778 (.667–.889)")
+    assert one.to_table().rows[1] == ("ours", ".778 (.667–.889)")
 
 
 def test_shares_of_a_row_that_is_mixed_are_marked() -> None:
     made = results([*of("small", "full text", 0.8), *of("large", "full text", 0.8), *seeds("ours", 0.4)])
-    shown = relative(pivot(made, rows=["row"]), made, "full text").sheet()
+    shown = relative(pivot(made, rows=["row"]), made, "full text").to_table()
     assert shown.rows[1] == ("ours", ".500 †")
 
 
 def test_rows_are_compared_where_what_tells_their_runs_apart_is_equal() -> None:
     made = results(TWO)
-    table = welch_table(made, [read_question(made, "row=full text:ours")])
-    assert [(one.about["encoder"], one.first.mean, one.second.mean) for one in table.compared] == [
+    table = welch_table(made, [parse_contrast(made, "row=full text:ours")])
+    assert [(one.common["encoder"], one.first.mean, one.second.mean) for one in table.tests] == [
         ("small", 0.7, 0.5),
         ("large", 0.9, 0.7),
     ]
-    assert table.sheet().heads[:3] == ("corpus", "encoder", "row")
-    [alone] = welch_table(made, [read_question(made, "row=ours:theirs")]).compared
-    assert alone.about == {"corpus": "sst", "encoder": "small"}
+    assert table.to_table().heads[:3] == ("corpus", "encoder", "row")
+    [alone] = welch_table(made, [parse_contrast(made, "row=ours:theirs")]).tests
+    assert alone.common == {"corpus": "sst", "encoder": "small"}
 
 
 def test_runs_that_differ_in_how_fast_they_are_can_be_compared() -> None:
     made = results(
         [*seeds("a", 0.5, 0.6, settings={"x": "a", "recording": False}), *seeds("b", 0.5, 0.7, settings={"x": "b"})]
     )
-    assert len(welch_table(made, [read_question(made, "x=a:b")]).compared) == 1
+    assert len(welch_table(made, [parse_contrast(made, "x=a:b")]).tests) == 1
 
 
 def test_as_many_settings_tell_runs_apart_as_are_needed() -> None:
     made = results([*of("small", "a", 0.1, rate=1), *of("small", "a", 0.1, rate=2), *of("large", "a", 0.1, rate=1)])
-    assert with_callback([made]) == ("encoder", "rate")
-    assert with_callback([made[:2]]) == ("rate",)
-    assert with_callback([]) == ()
+    assert distinguishing_settings([made]) == ("encoder", "rate")
+    assert distinguishing_settings([made[:2]]) == ("rate",)
+    assert distinguishing_settings([]) == ()

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments import Inline, toy_grid
+from experiments import Inline, plan, toy_grid
 from fresh.data.splits import Splits
+from fresh.experiments.grid import distinguish
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.naming import apart
-from fresh.experiments.plan import _plan, tell_apart
+from fresh.experiments.plan import label_tasks
 from fresh.experiments.run import run_grids
 from fresh.experiments.store import RunStore
 
@@ -21,7 +21,7 @@ def named(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[..
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[str]:
         path = toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
-        tasks = tell_apart(_plan(read_grid(path), None, RunStore(tmp_path / "runs")))
+        tasks = label_tasks(plan(read_grid(path), None, RunStore(tmp_path / "runs")))
         return [str(task) for task in tasks if task.kind != "run"]
 
     return make
@@ -69,7 +69,7 @@ def test_runs_of_two_grids_that_are_called_alike_are_told_apart(
         ).rename(tmp_path / f"{n_documents}.toml")
         for n_documents in (20, 30)
     ]
-    run_grids(paths, tmp_path / "runs", engine=Inline(tmp_path / "runs"))
+    run_grids(paths, tmp_path / "runs", executor=Inline(tmp_path / "runs"))
     told, *lines = [line.rpartition(": ")[0] for line in capsys.readouterr().err.splitlines()]
     assert told == "20, 30"
     assert lines == ["[1/2] toy, random, documents 20, seed 0", "[2/2] toy, random, documents 30, seed 0"]
@@ -78,9 +78,9 @@ def test_runs_of_two_grids_that_are_called_alike_are_told_apart(
 def test_as_few_settings_as_will_do() -> None:
     many: list[dict[str, Any]] = [{"a": number % 2, "b": number, "c": "word", "d": -number} for number in range(4)]
     names = [set("abcd")] * 4
-    assert apart(many, names) == ["b 0", "b 1", "b 2", "b 3"]
-    assert apart(many, [*names[:3], set("ad")]) == ["b 0", "b 1", "b 2", "a 1, d -3"]
-    assert apart(many[:1], names[:1]) == [""]
+    assert distinguish(many, names) == ["b 0", "b 1", "b 2", "b 3"]
+    assert distinguish(many, [*names[:3], set("ad")]) == ["b 0", "b 1", "b 2", "a 1, d -3"]
+    assert distinguish(many[:1], names[:1]) == [""]
 
 
 choices = st.fixed_dictionaries({}, optional={name: st.integers(0, 2) for name in "abc"})
@@ -89,4 +89,4 @@ choices = st.fixed_dictionaries({}, optional={name: st.integers(0, 2) for name i
 @given(st.lists(choices, min_size=1, max_size=6, unique_by=lambda one: tuple(one.get(name, 0) for name in "abc")))
 def test_what_differs_is_never_written_alike(given: list[dict[str, int]]) -> None:
     whole = [{name: one.get(name, 0) for name in "abc"} for one in given]
-    assert len(set(apart(whole, given))) == len(given)
+    assert len(set(distinguish(whole, given))) == len(given)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 import small
-from experiments import toy_grid, write_grid, write_toy
+from experiments import plan, toy_grid, write_grid, write_toy
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid_file import read_grid
-from fresh.experiments.plan import Task, _plan
-from fresh.experiments.sources import N_AT_HAND, Sources, some
+from fresh.experiments.plan import Task
+from fresh.experiments.sources import N_IN_MEMORY, Sources, some
 from fresh.experiments.store import RunStore
 
 NO_PEOPLE = (
@@ -25,7 +25,7 @@ def planned(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[
 
     def make(*rows: dict[str, Any], **parts: Any) -> list[Task]:
         path = toy_grid(tmp_path, toy, encoders["bert"], *rows, **parts)
-        return _plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+        return plan(read_grid(path), None, RunStore(tmp_path / "runs"))
 
     return make
 
@@ -54,7 +54,7 @@ def test_what_runs_share_is_done_once_and_before_them(planned: Callable[..., lis
     for task in tasks:
         assert before.issuperset(task.needs)
         before.add(task.key)
-    alone = [task.cell.row for task in tasks if task.kind == "run" and not task.needs and task.cell.seed == 0]
+    alone = [task.spec.row for task in tasks if task.kind == "run" and not task.needs and task.spec.seed == 0]
     assert alone == ["fresh, attention, folds 2", "random", "bastings, epochs 3, patience 1"]
 
 
@@ -79,8 +79,8 @@ def test_the_corpus_with_the_most_words_comes_first(toy: Splits, encoders: dict[
     path = write_grid(
         tmp_path / "g.toml", {"scorer": "attention"}, settings=small.settings(encoders["bert"]), corpora=corpora
     )
-    tasks = _plan(read_grid(path), None, RunStore(tmp_path / "runs"))
-    assert [task.cell.corpus for task in tasks] == ["of48"] * 3 + ["of24"] * 3 + ["of8"] * 3
+    tasks = plan(read_grid(path), None, RunStore(tmp_path / "runs"))
+    assert [task.spec.corpus for task in tasks] == ["of48"] * 3 + ["of24"] * 3 + ["of8"] * 3
 
 
 def test_the_plan_is_written_down_with_settings_as_they_were_understood(
@@ -89,7 +89,7 @@ def test_the_plan_is_written_down_with_settings_as_they_were_understood(
     [*_, run] = planned(
         {"name": "ours", "ratio": "0.5x"}, settings={"epochs": "3"}, about="A try.", figure={"x": "ratio"}
     )
-    found = RunStore(tmp_path / "runs").plan("grid")
+    found = RunStore(tmp_path / "runs").read_plan("grid")
     assert (found["name"], found["about"], found["figure"]) == ("grid", "A try.", {"x": "ratio"})
     [item] = found["runs"]
     assert (item["key"], item["row"], item["corpus"], item["seed"]) == (run.key, "ours", "toy", 0)
@@ -258,8 +258,8 @@ def test_documents_and_divisions_tell_corpora_apart(toy: Splits, encoders: dict[
         corpora = {"toy": {"data": table.name, **about}}
         path = write_grid(tmp_path / "g.toml", {}, settings=settings, corpora=corpora)
         for documents in (None, 20):
-            [cell] = read_grid(path, documents=documents).cells
-            digests.append(Sources(None).about(cell, cell.resolve(None)).digest)
+            [cell] = read_grid(path, documents=documents).specs
+            digests.append(Sources(None).summary(cell, cell.resolve(None)).digest)
     assert len(set(digests)) == 6
 
 
@@ -267,15 +267,15 @@ def test_only_the_last_corpora_stay_in_memory(toy: Splits, encoders: dict[str, P
     corpora = {f"toy{n}": {"data": write_toy(tmp_path / f"toy{n}", toy, 8 + n).name} for n in range(4)}
     path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
     sources = Sources(None)
-    for cell in read_grid(path).cells:
+    for cell in read_grid(path).specs:
         run = cell.resolve(None)
-        assert sources.usable(cell, run) == sources.splits(cell, run)
+        assert sources.usable_splits(cell, run) == sources.splits(cell, run)
         assert sources.splits(cell, run) is sources.splits(cell, run)
-        assert sources.about(cell, run).n_words == sum(
+        assert sources.summary(cell, run).n_words == sum(
             len(item.document.words) for item in sources.splits(cell, run).train
         )
-    assert len(sources.read) == len(sources.cut) == N_AT_HAND
-    assert len(sources.known) == 4
+    assert len(sources.splits_in_memory) == len(sources.usable_in_memory) == N_IN_MEMORY
+    assert len(sources.summaries) == 4
 
 
 def test_a_gate_is_shared_by_all_that_only_cut_it_otherwise(planned: Callable[..., list[Task]]) -> None:

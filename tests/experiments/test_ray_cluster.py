@@ -17,11 +17,19 @@ from fresh.data.splits import BadRows, DataConfig, Splits
 from fresh.errors import ConfigError
 from fresh.experiments import ray_explain as distributed
 from fresh.experiments import sites
-from fresh.experiments.ray_cluster import ClusterError, Node, _check_address, _reason_of, check_version, version
-from fresh.experiments.ray_executor import RayExecutor
-from fresh.experiments.ray_explain import Asked, _division, _Explainer, _read_groups, explain_on_cluster
-from fresh.experiments.sight import _problem_of, look, no_cards
-from fresh.experiments.sites import Site, _site_of, _Sites
+from fresh.experiments.ray_cluster import (
+    ClusterError,
+    Node,
+    _check_address,
+    _find_problem,
+    _first_line,
+    check_version,
+    inspect_node,
+    no_cards,
+    version,
+)
+from fresh.experiments.ray_executor import RayExecutor, WorkerNode, _divide_node, _NodePool
+from fresh.experiments.ray_explain import ExplainRequest, _divide_cluster, _Explainer, _read_groups, explain_on_cluster
 from fresh.experiments.store import RunStore
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -114,22 +122,22 @@ def test_a_reason_is_a_line_with_a_full_stop() -> None:
     class RemoteError(Exception):
         cause = ModuleNotFoundError("No module named 'fresh'\nmore")
 
-    assert _reason_of(RemoteError("a trace")) == "No module named 'fresh'."
-    assert _reason_of(RuntimeError("It broke.")) == "It broke."
-    assert _reason_of(RuntimeError()) == "RuntimeError."
+    assert _first_line(RemoteError("a trace")) == "No module named 'fresh'."
+    assert _first_line(RuntimeError("It broke.")) == "It broke."
+    assert _first_line(RuntimeError()) == "RuntimeError."
 
 
 def test_a_node_sees_the_folder_of_runs_and_its_locks(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
-    assert _problem_of(runs, None, "token") == f"does not see what is written to {tmp_path} here. {SHARED}"
+    assert _find_problem(runs, None, "token") == f"does not see what is written to {tmp_path} here. {SHARED}"
     missing = tmp_path / "data"
-    assert _problem_of(runs, missing, "token") == f"has no folder {missing}, which `data_dir` names. {SHARED}"
-    with runs.claimed("token"):
-        assert _problem_of(runs, tmp_path, "token") == ""
-        sight = look(runs, None, "token", "a1", no_cards)
-        assert (sight.version, sight.problem, sight.cards) == (version(), "", ())
+    assert _find_problem(runs, missing, "token") == f"has no folder {missing}, which `data_dir` names. {SHARED}"
+    with runs.claim("token"):
+        assert _find_problem(runs, tmp_path, "token") == ""
+        sight = inspect_node(runs, None, "token", "a1", no_cards)
+        assert (sight.version, sight.problem, sight.gpu_memory) == (version(), "", ())
         assert (tmp_path / "claims/token-a1").is_file()
-    assert _problem_of(runs, None, "token") == (
+    assert _find_problem(runs, None, "token") == (
         f"does not see which files in {tmp_path} are locked here. The disk that they share must take locks (flock) "
         "from all of them: docs/how-to/cluster.md says how."
     )
@@ -150,12 +158,12 @@ def test_a_node_is_divided_as_one_machine_is(
     n_cores: int, n_cards: int, cards: tuple[float, ...], expected: tuple[int, int, float]
 ) -> None:
     node = Node("a1", "big", n_cores, n_cards)
-    assert _site_of(node, cards) == Site(node, *expected)
+    assert _divide_node(node, cards) == WorkerNode(node, *expected)
 
 
 @given(st.integers(1, 256), st.integers(0, 16), st.floats(1, 200))
 def test_all_workers_of_a_node_fit_on_it(n_cores: int, n_cards: int, memory: float) -> None:
-    site = _site_of(Node("a1", "big", n_cores, n_cards), (memory,) if n_cards else ())
+    site = _divide_node(Node("a1", "big", n_cores, n_cards), (memory,) if n_cards else ())
     assert site.n_workers * site.n_cores <= n_cores
     assert (site.card_share > 0) == (n_cards > 0)
     if n_cards:
@@ -180,26 +188,26 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
         monkeypatch.setattr(sites, name, lambda _ray: list(found))
     monkeypatch.setattr(sites, "ask", lambda _ray, _node, question, *given, card_share: question(*given))
     monkeypatch.setattr(sites, "answer_of", lambda _ray, _node, answer: answer)
-    monkeypatch.setattr(sites, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(sites, "REFRESH_SECONDS", 0.0)
     return found
 
 
 def test_a_node_that_cannot_work_there_is_refused_at_the_start(nodes: list[Node], tmp_path: Path) -> None:
     expected = rf"^Node big \(10\.0\.0\.1\) does not see what is written to {tmp_path} here\. Name a folder"
     with pytest.raises(ClusterError, match=expected):
-        _Sites(Cluster(), RunStore(tmp_path), None, "token").survey()
+        _NodePool(Cluster(), RunStore(tmp_path), None, "token").check_all()
 
 
 def test_a_node_that_cannot_work_there_is_left_out_later(nodes: list[Node], tmp_path: Path) -> None:
-    found = _Sites(Cluster(), RunStore(tmp_path), None, "token")
+    found = _NodePool(Cluster(), RunStore(tmp_path), None, "token")
     with found.runs.claimed("token"):
-        found.survey()
-        assert list(found.open) == ["a1"]
+        found.check_all()
+        assert list(found.ready) == ["a1"]
     nodes.append(Node("b2", "late (10.0.0.2)", 4, 0))
     with pytest.warns(UserWarning, match=r"^Node late \(10\.0\.0\.2\) does not see which files .* It is left out\.$"):
-        found.look_again()
-    found.look_again()
-    assert list(found.open) == ["a1"]
+        found.refresh()
+    found.refresh()
+    assert list(found.ready) == ["a1"]
 
 
 def test_nodes_that_never_answer_are_named(nodes: list[Node], tmp_path: Path) -> None:
@@ -208,14 +216,14 @@ def test_nodes_that_never_answer_are_named(nodes: list[Node], tmp_path: Path) ->
         r"Perhaps others use all of their cards: see `ray status`\.$"
     )
     with pytest.raises(ClusterError, match=expected):
-        _Sites(Cluster(answers=False), RunStore(tmp_path), None, "token").survey()
+        _NodePool(Cluster(answers=False), RunStore(tmp_path), None, "token").check_all()
 
 
 def test_workers_that_explain_have_a_card_each_or_a_core() -> None:
     nodes = [NODE, Node("b2", "cards", 4, 2)]
-    assert _division(nodes, "auto") == (2, {"num_cpus": 1, "num_gpus": 1})
-    assert _division(nodes, "cpu") == (12, {"num_cpus": 1})
-    assert _division([NODE], "auto") == (8, {"num_cpus": 1})
+    assert _divide_cluster(nodes, "auto") == (2, {"num_cpus": 1, "num_gpus": 1})
+    assert _divide_cluster(nodes, "cpu") == (12, {"num_cpus": 1})
+    assert _divide_cluster([NODE], "auto") == (8, {"num_cpus": 1})
 
 
 def test_too_few_workers_are_refused(tmp_path: Path) -> None:
@@ -242,7 +250,7 @@ def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed, "BATCH_SIZE", 1)
     monkeypatch.setattr(distributed, "connected", lambda _address: nullcontext())
 
-    def rows_of(_ray: Any, _files: Any, asked: Asked, _n_workers: Any) -> Iterator[dict[str, Any]]:
+    def rows_of(_ray: Any, _files: Any, asked: ExplainRequest, _n_workers: Any) -> Iterator[dict[str, Any]]:
         explainer = _Explainer(asked, [])
         for batch in _read_groups({"folder": [str(folder)]}, asked, []):
             yield {name: value for name, [value] in explainer(batch).items()}
@@ -252,7 +260,7 @@ def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_left_out_is_told_in_the_end(at_once: None, folder: Path) -> None:
     bad = BadRows()
-    asked = Asked(str(folder / "data.csv"), DataConfig(skip_bad=True), device="cpu")
+    asked = ExplainRequest(str(folder / "data.csv"), DataConfig(skip_bad=True), device="cpu")
     lines = list(explain_on_cluster(str(folder / "model"), asked, bad))
     assert [json.loads(line)["id"] for line in lines] == ["0", "2"]
     assert (bad.count, bad.total) == (1, 3)
@@ -278,6 +286,6 @@ def test_a_text_that_cannot_be_read_leaves_no_output(
 def test_what_cannot_be_is_said_before_a_cluster_is_joined(
     reads: DataConfig, ratio: float | None, expected: str, folder: Path
 ) -> None:
-    asked = Asked(str(folder / "data.csv"), reads, ratio)
+    asked = ExplainRequest(str(folder / "data.csv"), reads, ratio)
     with pytest.raises(ValueError, match=expected):
         next(explain_on_cluster(str(folder / "model"), asked, BadRows(), "nowhere"))

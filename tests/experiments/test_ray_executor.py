@@ -11,6 +11,7 @@ import pytest
 import ray
 
 import small
+from experiments import run_grid
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
@@ -18,7 +19,7 @@ from fresh.experiments import sites
 from fresh.experiments.local import LocalExecutor
 from fresh.experiments.ray_cluster import ClusterError
 from fresh.experiments.ray_executor import RayExecutor, _WorkerProcess
-from fresh.experiments.run import _Done, _run_grid
+from fresh.experiments.run import GridResult
 from fresh.experiments.store import RunStore
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
@@ -79,18 +80,18 @@ def at_home(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     out = tmp_path_factory.mktemp("local")
     engine = LocalExecutor(out, None, n_workers=1)
     engine.n_threads = 1  # as many as a node of the cluster has
-    assert _run_grid(grid, out, engine=engine).failures == {}
+    assert run_grid(grid, out, executor=engine).failures == {}
     return RunStore(out)
 
 
 def key_of(runs: RunStore, row: str) -> str:
-    [key] = [item["key"] for item in runs.plan("grid")["runs"] if item["row"] == row]
+    [key] = [item["key"] for item in runs.read_plan("grid")["runs"] if item["row"] == row]
     return str(key)
 
 
 def findings(runs: RunStore, row: str) -> dict[str, Any]:
     """All that a run reports, without times."""
-    report = runs.report(key_of(runs, row))
+    report = runs.read_report(key_of(runs, row))
     assert report is not None
     return {name: value for name, value in report.items() if name != "times"}
 
@@ -111,7 +112,7 @@ class Struck(NamedTuple):
     """A grid of which two runs were done when the worker of the third was killed."""
 
     runs: RunStore
-    done: _Done
+    done: GridResult
     first_nodes: list[str]
     """The node of each worker that began before, in their order."""
     nodes: list[str]
@@ -136,25 +137,25 @@ def struck(cluster: Any, grid: Path, at_home: RunStore, tmp_path_factory: pytest
         return engine
 
     def strike() -> None:
-        until((runs.of(long) / "partial").is_dir, 300)
+        until((runs.run_folder(long) / "partial").is_dir, 300)
         victim = who_has_open(runs.path / "claims" / long)
         assert victim is not None
         victim.kill()
         victims.append(victim)
 
     first = noting()
-    assert _run_grid(grid.with_name("first.toml"), runs.path, engine=first).failures == {}
+    assert run_grid(grid.with_name("first.toml"), runs.path, executor=first).failures == {}
     finished = reports(runs)
     second, striker = noting(), threading.Thread(target=strike, daemon=True)
     striker.start()
-    done = _run_grid(grid, runs.path, engine=second)
+    done = run_grid(grid, runs.path, executor=second)
     striker.join()
     [victim] = victims
     return Struck(runs, done, first.nodes, second.nodes, victim, finished)
 
 
 def test_a_grid_is_done_although_a_worker_was_killed_in_the_middle(struck: Struck) -> None:
-    assert struck.done == _Done("grid", 3, {})
+    assert struck.done == GridResult("grid", 3, {})
     assert not struck.victim.is_running()
 
 
@@ -193,7 +194,7 @@ def test_what_is_done_is_not_done_again(
 def test_a_node_whose_marks_do_not_arrive_is_named(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sites, "mark_of", lambda *_about: tmp_path / "elsewhere")
+    monkeypatch.setattr(sites, "marker_file", lambda *_about: tmp_path / "elsewhere")
     expected = (
         rf"What node \S+ \(\S+\) writes to {re.escape(str(tmp_path))} does not arrive here\. "
         r"Name a folder that all nodes see under the same name, on a disk that they share\."
@@ -236,7 +237,7 @@ def test_explaining_on_a_cluster_gives_the_same_lines(
 
 
 def test_nodes_that_come_and_go_are_noticed(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sites, "LOOK_EVERY", 0.5)
+    monkeypatch.setattr(sites, "REFRESH_SECONDS", 0.5)
     engine = RayExecutor(tmp_path, None, cluster.address)
     try:
         assert engine.n_workers == 2

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.experiments.refusal import N_SINGLE, Place, _named, _numbered, impossible
+from fresh.experiments.grid import N_SINGLE, RunLabel, _list_runs, _ranges, invalid_runs
 
 
-def places(rows: Sequence[str], corpora: Sequence[str], seeds: Sequence[int]) -> list[Place]:
-    return [Place(corpus, row, seed) for row in rows for corpus in corpora for seed in seeds]
+def places(rows: Sequence[str], corpora: Sequence[str], seeds: Sequence[int]) -> list[RunLabel]:
+    return [RunLabel(corpus, row, seed) for row in rows for corpus in corpora for seed in seeds]
 
 
 def test_many_runs_are_named_by_rows_corpora_and_seeds() -> None:
@@ -19,7 +19,7 @@ def test_many_runs_are_named_by_rows_corpora_and_seeds() -> None:
         "epochs must be at least 1, got 0.": [*whole, *places(["theirs"], ["sst"], [4]), whole[0]],
         "Nobody made any.": places(["theirs"], ["movies"], [3, 4]),
     }
-    assert str(impossible(wrong)).splitlines() == [
+    assert str(invalid_runs(wrong)).splitlines() == [
         "15 runs of the grid cannot be, so none was begun:",
         "epochs must be at least 1, got 0.",
         "  12 runs, on sst, movies (seeds 0 to 2):",
@@ -34,7 +34,7 @@ def test_many_runs_are_named_by_rows_corpora_and_seeds() -> None:
 
 
 def test_corpora_with_other_seeds_are_told_apart() -> None:
-    assert list(_named([*places(["ours"], ["sst", "evinf"], [2, 0]), *places(["ours"], ["movies"], [5, 4])])) == [
+    assert list(_list_runs([*places(["ours"], ["sst", "evinf"], [2, 0]), *places(["ours"], ["movies"], [5, 4])])) == [
         "  6 runs, on sst, evinf (seeds 0, 2), movies (seeds 4, 5):",
         "    ours",
     ]
@@ -42,7 +42,7 @@ def test_corpora_with_other_seeds_are_told_apart() -> None:
 
 def test_trials_of_a_row_are_named_together() -> None:
     rows = [f"theirs, trial {number}" for number in range(20)]
-    assert list(_named(places([*rows, "ours"], ["sst"], [0]))) == [
+    assert list(_list_runs(places([*rows, "ours"], ["sst"], [0]))) == [
         "  21 runs, on sst (seed 0):",
         "    theirs, trials 0 to 19",
         "    ours",
@@ -59,12 +59,12 @@ def test_trials_of_a_row_are_named_together() -> None:
     ],
 )
 def test_numbers_that_follow_each_other(numbers: list[int], told: str) -> None:
-    assert _numbered("seed", numbers) == told
+    assert _ranges("seed", numbers) == told
 
 
-@given(st.sets(st.builds(Place, st.sampled_from("ab"), st.sampled_from("cd"), st.integers(0, 6)), min_size=1))
-def test_as_many_runs_are_told_as_there_are(found: set[Place]) -> None:
-    lines = [line.split() for line in _named(sorted(found))]
+@given(st.sets(st.builds(RunLabel, st.sampled_from("ab"), st.sampled_from("cd"), st.integers(0, 6)), min_size=1))
+def test_as_many_runs_are_told_as_there_are(found: set[RunLabel]) -> None:
+    lines = [line.split() for line in _list_runs(sorted(found))]
     heads = [int(line[0]) for line in lines if len(line) > 1 and line[1].startswith("run")]
     assert (sum(heads) if heads else len(lines)) == len(found)
     assert bool(heads) == (len(found) > N_SINGLE)

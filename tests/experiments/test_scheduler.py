@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 import fresh.experiments.scheduler
 from experiments import Silent
-from fresh.experiments.executor import TaskEnd
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.plan import Kind, Task
-from fresh.experiments.scheduler import N_CROWDED, N_TRIES, Dispatcher
-from fresh.experiments.store import FAILED, RunStore
+from fresh.experiments.scheduler import MAX_CROWDED, MAX_DEATHS, Scheduler, TaskEnd
+from fresh.experiments.store import FAILURE, RunStore
 from fresh.experiments.worker import Outcome
 
 Fate = Literal["done", "busy", "crowded", "failed", "died"]
@@ -45,8 +44,8 @@ class Made:
     n_cleared: int = 0
 
     def start(self, task: Task) -> None:
-        assert not any(self.crowds[other.key] >= N_CROWDED for other in self.at)
-        assert self.crowds[task.key] < N_CROWDED or not self.at
+        assert not any(self.crowds[other.key] >= MAX_CROWDED for other in self.at)
+        assert self.crowds[task.key] < MAX_CROWDED or not self.at
         self.beside.append(len(self.at))
         self.at.append(task)
         self.starts.append(task.key)
@@ -98,7 +97,7 @@ def ends_badly(fates: list[Fate]) -> bool:
     for fate in fates:
         deaths += fate == "died"
         crowds += fate == "crowded"
-        if fate == "failed" or deaths == N_TRIES or crowds > N_CROWDED:
+        if fate == "failed" or deaths == MAX_DEATHS or crowds > MAX_CROWDED:
             return True
         if fate == "done":
             return False
@@ -112,7 +111,7 @@ def test_every_task_ends_once_and_a_failure_takes_only_what_needs_it(
     fates: dict[str, list[Fate]] = {task.key: data.draw(st.lists(st.sampled_from(FATES), max_size=6)) for task in tasks}
     bad = {key: ends_badly(list(given_fates)) for key, given_fates in fates.items()}
     engine, view = Made(n_workers, {key: list(listed) for key, listed in fates.items()}, data), Silent()
-    failed = Dispatcher(RunStore(tmp_path_factory.mktemp("runs")), engine, view).carry_out(tasks)
+    failed = Scheduler(RunStore(tmp_path_factory.mktemp("runs")), engine, view).run(tasks)
     wanted = needed(tasks)
     lost: set[str] = set()
     for task in tasks:
@@ -136,7 +135,7 @@ def chain(*kinds: Kind) -> list[Task]:
 
 def carry_out(tasks: list[Task], folder: Path, n_workers: int = 1, **fates: list[Fate]) -> tuple[dict[str, str], Made]:
     engine = Made(n_workers, fates)
-    return Dispatcher(RunStore(folder), engine, Silent()).carry_out(tasks), engine
+    return Scheduler(RunStore(folder), engine, Silent()).run(tasks), engine
 
 
 def test_work_is_given_out_in_its_order(tmp_path: Path) -> None:
@@ -158,21 +157,21 @@ def test_those_who_need_what_failed_hear_what_it_was(tmp_path: Path) -> None:
     told = "toy, support model, seed 0: t0 broke"
     assert failed == {"t0": told, "t1": told, "t2": told}
     assert engine.starts == ["t0"]
-    assert RunStore(tmp_path).failure("t2") == told
+    assert RunStore(tmp_path).read_failure("t2") == told
 
 
 def test_a_worker_may_die_but_not_always(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("run"), tmp_path / "a", t0=["died"] * (N_TRIES - 1))
-    assert (failed, engine.starts) == ({}, ["t0"] * N_TRIES)
-    failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * N_TRIES)
+    failed, engine = carry_out(chain("run"), tmp_path / "a", t0=["died"] * (MAX_DEATHS - 1))
+    assert (failed, engine.starts) == ({}, ["t0"] * MAX_DEATHS)
+    failed, _ = carry_out(chain("run"), tmp_path / "b", t0=["died"] * MAX_DEATHS)
     assert failed == {"t0": "Its worker died 3 times, perhaps for want of memory."}
-    assert RunStore(tmp_path / "b").failure("t0") == failed["t0"]
+    assert RunStore(tmp_path / "b").read_failure("t0") == failed["t0"]
 
 
 def test_each_death_is_told_after_which_a_task_is_tried_again(tmp_path: Path) -> None:
     view, fates = Silent(), {"t0": ["died", "busy", "died", "died"], "t1": ["died"]}
     tasks = [Task("run", "t0", CELL), Task("run", "t1", CELL)]
-    Dispatcher(RunStore(tmp_path), Made(1, fates), view).carry_out(tasks)  # type: ignore[arg-type]
+    Scheduler(RunStore(tmp_path), Made(1, fates), view).run(tasks)  # type: ignore[arg-type]
     assert sorted(view.deaths) == ["t0", "t0", "t1"]
     assert sorted((key, status) for key, status, _ in view.ends) == [("t0", "failed"), ("t1", "done")]
 
@@ -192,18 +191,18 @@ def test_a_task_without_room_is_tried_again_when_no_other_is_left_to_wait_for(tm
 
 def test_a_task_without_room_too_often_is_tried_again_alone_in_the_end(tmp_path: Path) -> None:
     tasks = [*chain("support", "run"), *(Task("run", key, CELL) for key in "abcdef")]
-    full: list[Fate] = ["crowded"] * N_CROWDED
+    full: list[Fate] = ["crowded"] * MAX_CROWDED
     failed, engine = carry_out(tasks, tmp_path, 2, t0=list(full), a=[*full, "busy", "died"])
     assert (failed, engine.most) == ({}, 2)
-    assert [engine.starts.count(key) for key in ("t0", "a")] == [N_CROWDED + 1, N_CROWDED + 3]
+    assert [engine.starts.count(key) for key in ("t0", "a")] == [MAX_CROWDED + 1, MAX_CROWDED + 3]
     assert engine.starts[-5:] == ["t0", "t1", "a", "a", "a"]
     assert engine.n_cleared == 4 + 5  # each time that one is tried alone, and that one found none with nobody beside it
 
 
 def test_each_time_without_room_is_told_and_what_is_waited_for(tmp_path: Path) -> None:
     view = Silent()
-    Dispatcher(RunStore(tmp_path), Made(1, {"t0": ["crowded"] * (N_CROWDED + 1)}), view).carry_out(chain("run"))
-    assert view.crowds == [*[("t0", False)] * (N_CROWDED - 1), ("t0", True)]
+    Scheduler(RunStore(tmp_path), Made(1, {"t0": ["crowded"] * (MAX_CROWDED + 1)}), view).run(chain("run"))
+    assert view.crowds == [*[("t0", False)] * (MAX_CROWDED - 1), ("t0", True)]
 
 
 def test_tasks_without_room_keep_their_order(tmp_path: Path) -> None:
@@ -222,29 +221,29 @@ def test_a_task_without_room_does_not_wait_for_what_others_do_or_what_fails(fate
 
 
 def test_a_task_without_room_also_when_alone_fails(tmp_path: Path) -> None:
-    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * (N_CROWDED + 1))
+    failed, engine = carry_out(chain("support", "run"), tmp_path / "a", 2, t0=["crowded"] * (MAX_CROWDED + 1))
     told = "toy, support model, seed 0: t0 broke (Also with no other task beside it.)"
     assert failed == {"t0": told, "t1": told}
-    assert engine.starts == ["t0"] * (N_CROWDED + 1)
-    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * (N_CROWDED + 1))
-    record = json.loads((RunStore(tmp_path / "b").of("t0") / FAILED).read_text(encoding="utf-8"))
+    assert engine.starts == ["t0"] * (MAX_CROWDED + 1)
+    failed, _ = carry_out(chain("run"), tmp_path / "b", 2, t0=["crowded"] * (MAX_CROWDED + 1))
+    record = json.loads((RunStore(tmp_path / "b").run_folder("t0") / FAILURE).read_text(encoding="utf-8"))
     assert record == {"error": failed["t0"], "where": "there"}
 
 
 def test_what_is_done_or_failed_before_is_left_out_and_what_only_it_needs(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     tasks = [*chain("support", "scores", "run"), Task("run", "other", CELL, ("t1",)), Task("run", "alone", CELL)]
-    runs.finish("t2", {"figures": {"macro-F1": 0.5}})
-    runs.fail("other", "no", "")
+    runs.save_report("t2", {"figures": {"macro-F1": 0.5}})
+    runs.save_failure("other", "no", "")
     failed, engine = carry_out(tasks, tmp_path)
     assert (failed, engine.starts) == ({"other": "no"}, ["alone"])
-    runs.forget_failure("other")
+    runs.clear_failure("other")
     failed, engine = carry_out(tasks, tmp_path)
     assert (failed, engine.starts) == ({}, ["t0", "t1", "other", "alone"])
 
 
 def test_scores_that_are_kept_need_no_support_model(tmp_path: Path) -> None:
-    place = RunStore(tmp_path).shared("t1") / "scores.npz"
+    place = RunStore(tmp_path).shared_folder("t1") / "scores.npz"
     place.parent.mkdir(parents=True)
     place.touch()
     _, engine = carry_out(chain("support", "scores", "run"), tmp_path)

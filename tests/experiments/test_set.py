@@ -6,8 +6,7 @@ import pytest
 
 from experiments import write_grid
 from fresh.errors import ConfigError
-from fresh.experiments.grid_file import read_grid
-from fresh.experiments.overrides import parse_lists
+from fresh.experiments.grid_file import parse_overrides, read_grid
 
 Names = Callable[..., list[str]]
 
@@ -18,18 +17,18 @@ def names(tmp_path: Path) -> Names:
 
     def find(*rows: Mapping[str, Any], given: tuple[str, ...] = (), **parts: Any) -> list[str]:
         path = write_grid(tmp_path / "grid.toml", *rows, **parts)
-        return [str(cell) for cell in read_grid(path, parse_lists(given)).cells]
+        return [str(cell) for cell in read_grid(path, parse_overrides(given)).specs]
 
     return find
 
 
 def test_values_with_commas_are_a_list() -> None:
     given = ["seed=0, 1", "corpus = sst", "text=", "ratio=0.05:0.5,0.5x"]
-    assert parse_lists(given) == {"seed": ["0", "1"], "corpus": "sst", "text": "", "ratio": ["0.05:0.5", "0.5x"]}
+    assert parse_overrides(given) == {"seed": ["0", "1"], "corpus": "sst", "text": "", "ratio": ["0.05:0.5", "0.5x"]}
 
 
 def test_a_value_with_commas_of_its_own_stands_in_a_list() -> None:
-    assert parse_lists(["text=['a, b']", "seed=[1, 2]"]) == {"text": ["a, b"], "seed": [1, 2]}
+    assert parse_overrides(["text=['a, b']", "seed=[1, 2]"]) == {"text": ["a, b"], "seed": [1, 2]}
 
 
 @pytest.mark.parametrize(
@@ -42,13 +41,13 @@ def test_a_value_with_commas_of_its_own_stands_in_a_list() -> None:
 )
 def test_what_is_no_list(given: list[str], told: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_lists(given)
+        parse_overrides(given)
     assert str(caught.value) == told
 
 
 def test_a_list_that_toml_does_not_know() -> None:
     with pytest.raises(ConfigError, match=r"^seed=\[0 is not a list as TOML writes it, such as \['a', 'b'\]: "):
-        parse_lists(["seed=[0"])
+        parse_overrides(["seed=[0"])
 
 
 def test_a_list_takes_the_place_of_the_files_and_names_what_varies(names: Names) -> None:
@@ -106,21 +105,21 @@ def test_what_belongs_to_a_scorer_is_given_to_the_runs_with_that_scorer(tmp_path
         {"scorer": ["integrated_gradients", "attention"]},
         grid={"corpus": "sst"},
     )
-    found = {cell.row: cell.settings.get("steps") for cell in read_grid(path, {"steps": "5"}).cells}
+    found = {cell.row: cell.settings.get("steps") for cell in read_grid(path, {"steps": "5"}).specs}
     assert found == {
         "mixed, full_text": None,
         "mixed, fresh": None,
         "fresh, integrated_gradients": "5",
         "fresh, attention": None,
     }
-    [full, *others] = read_grid(path, {"scorer": "integrated_gradients", "steps": "5"}).cells
+    [full, *others] = read_grid(path, {"scorer": "integrated_gradients", "steps": "5"}).specs
     assert (full.row, full.settings) == ("mixed, full_text", {"method": "full_text", "seed": 0})
     assert [(cell.settings["scorer"], cell.settings["steps"]) for cell in others] == 2 * [("integrated_gradients", "5")]
 
 
 def test_what_a_row_says_itself_is_not_left_out(tmp_path: Path) -> None:
     path = write_grid(tmp_path / "grid.toml", {"method": "full_text", "ratio": 0.2}, grid={"corpus": "sst"})
-    [cell] = read_grid(path, {"ratio": "0.3"}).cells
+    [cell] = read_grid(path, {"ratio": "0.3"}).specs
     assert cell.settings["ratio"] == "0.3"
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.errors import ConfigError
-from fresh.experiments.results import Result
-from fresh.experiments.significance import Question, _p_value, read_question, signed, welch_table
+from fresh.experiments.results import RunResult
+from fresh.experiments.significance import Contrast, _format_p, parse_contrast, signed, welch_table
 from fresh.metrics.significance import holm, welch
 from made_up_runs import Made, results, seeds
 
@@ -25,21 +25,21 @@ def four() -> list[Made]:
     return made
 
 
-GLOBAL = Question("discretizer", "global_top_k", "top_k")
+GLOBAL = Contrast("discretizer", "global_top_k", "top_k")
 
 
 def test_all_pairs_that_differ_in_one_setting_are_tested() -> None:
     table = welch_table(results(four()), [GLOBAL])
     assert table.names == ["scorer"]
-    assert [(one.about["corpus"], one.about["scorer"]) for one in table.compared] == [
+    assert [(one.common["corpus"], one.common["scorer"]) for one in table.tests] == [
         *(("sst", "attention"), ("sst", "gradient"), ("movies", "attention"), ("movies", "gradient"))
     ]
-    assert [one.test for one in table.compared] == [welch(NEAR, NEAR), welch(NEAR, FAR)] * 2
+    assert [one.test for one in table.tests] == [welch(NEAR, NEAR), welch(NEAR, FAR)] * 2
 
 
 def test_p_values_are_corrected_for_all_of_them() -> None:
     table = welch_table(results(four()), [GLOBAL])
-    expected = holm({str(number): one.test.p or 0 for number, one in enumerate(table.compared)})
+    expected = holm({str(number): one.test.p or 0 for number, one in enumerate(table.tests)})
     assert table.adjusted() == {number: found.adjusted for number, found in enumerate(expected)}
     found = welch(NEAR, FAR)
     assert found.p is not None
@@ -47,7 +47,7 @@ def test_p_values_are_corrected_for_all_of_them() -> None:
 
 
 def test_the_table_can_be_read() -> None:
-    sheet = welch_table(results(four()), [GLOBAL]).sheet()
+    sheet = welch_table(results(four()), [GLOBAL]).to_table()
     assert sheet.heads == (
         *("corpus", "scorer", "discretizer", "first", "second", "difference", "t", "df", "p", "p (Holm)"),
     )
@@ -86,14 +86,14 @@ def test_rows_are_compared_on_each_corpus_whatever_their_settings() -> None:
         *seeds("ours", *NEAR, settings={"scorer": "attention"}),
         *seeds("a: b", *FAR, settings={"method": "lei"}),
     ]
-    asked = read_question(results(made), "row=ours:a: b")
-    assert asked == Question("row", "ours", "a: b")
-    [one] = welch_table(results(made), [asked]).compared
-    assert (one.about, one.test) == ({"corpus": "sst"}, welch(NEAR, FAR))
+    asked = parse_contrast(results(made), "row=ours:a: b")
+    assert asked == Contrast("row", "ours", "a: b")
+    [one] = welch_table(results(made), [asked]).tests
+    assert (one.common, one.test) == ({"corpus": "sst"}, welch(NEAR, FAR))
 
 
 def test_several_questions_are_told_apart() -> None:
-    sheet = welch_table(results(four()), [GLOBAL, Question("scorer", "attention", "gradient")]).sheet()
+    sheet = welch_table(results(four()), [GLOBAL, Contrast("scorer", "attention", "gradient")]).to_table()
     assert sheet.heads[:4] == ("corpus", "scorer", "discretizer", "first − second")
     assert sheet.rows[0][:4] == ("sst", "attention", "–", "discretizer: global_top_k − top_k")
     assert sheet.rows[5][:4] == ("sst", "–", "top_k", "scorer: attention − gradient")
@@ -104,8 +104,8 @@ def test_a_pair_without_chance_is_named_and_left_out_of_the_correction() -> None
     made = [*four(), *(Made(d, 0.5, settings={"discretizer": d, "scorer": "random"}) for d in GLOBAL[1:])]
     table = welch_table(results(made), [GLOBAL])
     assert len(table.adjusted()) == 4
-    assert table.sheet().rows[4][-4:] == ("–", "–", "–", "–")
-    assert table.sheet().remarks[2] == (
+    assert table.to_table().rows[4][-4:] == ("–", "–", "–", "–")
+    assert table.to_table().remarks[2] == (
         "sst, random, global_top_k − top_k: no test, since there are 1 and 1 seeds, "
         "and one seed does not show how much chance does. Train two."
     )
@@ -117,7 +117,7 @@ def test_runs_that_are_missing_or_failed_are_told() -> None:
         *seeds("b", 0.7, 0.9, settings={"ratio": 0.2}),
         Made("b", None, 2, settings={"ratio": 0.2}, failure="ValueError: no"),
     ]
-    sheet = welch_table(results(made), [Question("ratio", "0.1", "0.2")]).sheet()
+    sheet = welch_table(results(made), [Contrast("ratio", "0.1", "0.2")]).to_table()
     assert sheet.rows[0][2:4] == (".550 (.500–.600) 2/3", ".800 (.700–.900) 2/3")
     assert sheet.remarks[-2:] == ("6 runs: 4 done, 1 failed, 1 open.", "failed: sst, b, seed 2: ValueError: no")
 
@@ -136,7 +136,7 @@ def test_runs_that_are_missing_or_failed_are_told() -> None:
 )
 def test_questions_that_cannot_be_understood_are_refused(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
-        read_question(results(four()), text)
+        parse_contrast(results(four()), text)
 
 
 def test_nothing_to_compare_is_refused() -> None:
@@ -146,12 +146,12 @@ def test_nothing_to_compare_is_refused() -> None:
         "Compare rows, as in row=FIRST:SECOND, or run more."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
-        welch_table(made, [Question("ratio", "0.1", "0.2")])
+        welch_table(made, [Contrast("ratio", "0.1", "0.2")])
 
 
 @pytest.mark.parametrize(("p", "shown"), [(None, "–"), (0.00001, "<.0001"), (0.5, ".5000"), (1.0, "1.0000")])
 def test_p_values_are_written_shortly(p: float | None, shown: str) -> None:
-    assert _p_value(p) == shown
+    assert _format_p(p) == shown
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ figures = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=2, max_s
 
 @given(figures, figures)
 def test_turning_a_question_round_turns_the_answer_round(first: list[float], second: list[float]) -> None:
-    def made(one: list[float], two: list[float]) -> list[Result]:
+    def made(one: list[float], two: list[float]) -> list[RunResult]:
         return results([*seeds("a", *one, settings={"x": "a"}), *seeds("b", *two, settings={"x": "b"})])
 
-    [there] = welch_table(made(first, second), [Question("x", "a", "b")]).compared
-    [back] = welch_table(made(first, second), [Question("x", "b", "a")]).compared
+    [there] = welch_table(made(first, second), [Contrast("x", "a", "b")]).tests
+    [back] = welch_table(made(first, second), [Contrast("x", "b", "a")]).tests
     assert there.test.difference == pytest.approx(-back.test.difference)
     assert (there.test.p is None) == (back.test.p is None)
     if there.test.p is not None:

@@ -27,7 +27,7 @@ def splits(encoders: dict[str, Path], tmp_path: Path) -> Callable[[int], Splits]
     path = write_grid(tmp_path / "g.toml", {}, settings=small.settings(encoders["bert"]), corpora=corpora)
 
     def read(n_documents: int) -> Splits:
-        [cell] = read_grid(path, documents=n_documents).cells
+        [cell] = read_grid(path, documents=n_documents).specs
         return Sources(None).splits(cell, cell.resolve(None))
 
     return read

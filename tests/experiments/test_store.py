@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fresh.errors import ConfigError
-from fresh.experiments.store import FAILED, REPORT, VERSION, BusyError, RunStore
+from fresh.experiments.store import FAILURE, REPORT, VERSION, BusyError, RunStore
 
 FIGURES = {"macro-F1": 0.5}
 
@@ -22,23 +22,23 @@ def runs(tmp_path: Path) -> RunStore:
 
 
 def test_a_run_is_done_when_its_report_is_there(runs: RunStore) -> None:
-    assert runs.report("key") is None
-    runs.finish("key", {"figures": FIGURES})
-    assert runs.report("key") == {"version": VERSION, "figures": FIGURES}
-    assert [place.name for place in runs.of("key").iterdir()] == [REPORT]
+    assert runs.read_report("key") is None
+    runs.save_report("key", {"figures": FIGURES})
+    assert runs.read_report("key") == {"version": VERSION, "figures": FIGURES}
+    assert [place.name for place in runs.run_folder("key").iterdir()] == [REPORT]
 
 
 def test_a_run_that_succeeds_is_no_longer_a_failure(runs: RunStore) -> None:
-    assert runs.failure("key") is None
-    runs.fail("key", "ValueError: no", "line 1")
-    assert runs.failure("key") == "ValueError: no"
-    assert json.loads((runs.of("key") / FAILED).read_text(encoding="utf-8"))["where"] == "line 1"
-    runs.finish("key", {"figures": FIGURES})
-    assert runs.failure("key") is None
-    runs.fail("key", "again", "")
-    runs.forget_failure("key")
-    runs.forget_failure("key")
-    assert runs.failure("key") is None
+    assert runs.read_failure("key") is None
+    runs.save_failure("key", "ValueError: no", "line 1")
+    assert runs.read_failure("key") == "ValueError: no"
+    assert json.loads((runs.run_folder("key") / FAILURE).read_text(encoding="utf-8"))["where"] == "line 1"
+    runs.save_report("key", {"figures": FIGURES})
+    assert runs.read_failure("key") is None
+    runs.save_failure("key", "again", "")
+    runs.clear_failure("key")
+    runs.clear_failure("key")
+    assert runs.read_failure("key") is None
 
 
 DAMAGED = ["", "{", '{"version": 1', "[1]", "null", "{}", '{"version": 1}', '{"version": 1, "figures": 3}', "\udcff"]
@@ -51,28 +51,28 @@ DAMAGED += ['{"version": 2, "figures": {"macro-F1": 0.5}, "times": {"explain sec
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_report_is_no_report_and_broken(text: str, runs: RunStore) -> None:
-    runs.of("key").mkdir(parents=True)
-    (runs.of("key") / REPORT).write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert runs.report("key") is None
-    assert runs.broken("key") == runs.of("key") / REPORT
+    runs.run_folder("key").mkdir(parents=True)
+    (runs.run_folder("key") / REPORT).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert runs.read_report("key") is None
+    assert runs.damaged_report("key") == runs.run_folder("key") / REPORT
 
 
 def test_a_report_of_version_1_is_read_with_its_times_apart(runs: RunStore) -> None:
     old = {"version": 1, "figures": {**FIGURES, "explain seconds": 0.5}, "notes": [], "seconds": 2.0}
     old |= {"shared seconds": 4.5, "machine": {}, "finished": "2026-01-01"}
-    runs.of("key").mkdir(parents=True)
-    (runs.of("key") / REPORT).write_text(json.dumps(old), encoding="utf-8")
+    runs.run_folder("key").mkdir(parents=True)
+    (runs.run_folder("key") / REPORT).write_text(json.dumps(old), encoding="utf-8")
     times = {"seconds": 2.0, "shared seconds": 4.5, "explain seconds": 0.5, "finished": "2026-01-01"}
     now = {"version": VERSION, "figures": FIGURES, "notes": [], "machine": {}, "times": times}
-    assert runs.report("key") == now
-    runs.finish("key", now)
-    assert runs.report("key") == now
+    assert runs.read_report("key") == now
+    runs.save_report("key", now)
+    assert runs.read_report("key") == now
 
 
 def test_a_report_of_another_version_is_done_again_and_not_broken(runs: RunStore) -> None:
-    runs.finish("key", {"figures": FIGURES, "version": VERSION + 1})
-    assert (runs.report("key"), runs.broken("key")) == (None, None)
-    assert runs.broken("nothing there") is None
+    runs.save_report("key", {"figures": FIGURES, "version": VERSION + 1})
+    assert (runs.read_report("key"), runs.damaged_report("key")) == (None, None)
+    assert runs.damaged_report("nothing there") is None
 
 
 def test_a_full_disk_leaves_nothing_that_looks_done(runs: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,18 +84,18 @@ def test_a_full_disk_leaves_nothing_that_looks_done(runs: RunStore, monkeypatch:
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(OSError, match="No space left on device"):
-        runs.finish("key", {"figures": FIGURES})
-    assert runs.report("key") is None
-    assert list(runs.of("key").iterdir()) == []
+        runs.save_report("key", {"figures": FIGURES})
+    assert runs.read_report("key") is None
+    assert list(runs.run_folder("key").iterdir()) == []
 
 
 def test_only_one_can_claim_a_thing(runs: RunStore) -> None:
-    with runs.claimed("key"):
-        with pytest.raises(BusyError, match=r"^key$"), runs.claimed("key"):
+    with runs.claim("key"):
+        with pytest.raises(BusyError, match=r"^key$"), runs.claim("key"):
             pass
-        with runs.claimed("other"):
+        with runs.claim("other"):
             pass
-    with runs.claimed("key"):
+    with runs.claim("key"):
         pass
 
 
@@ -108,10 +108,10 @@ def test_a_claim_ends_with_its_process(runs: RunStore) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "mine\n"
-        with pytest.raises(BusyError), runs.claimed("key"):
+        with pytest.raises(BusyError), runs.claim("key"):
             pass
         process.kill()
-    with runs.claimed("key"):
+    with runs.claim("key"):
         pass
 
 
@@ -122,7 +122,7 @@ def test_a_lock_that_cannot_be_had_at_all_is_not_taken_for_a_busy_one(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.raises(OSError, match="No locks available"), runs.claimed("key"):
+    with pytest.raises(OSError, match="No locks available"), runs.claim("key"):
         pass
 
 
@@ -132,8 +132,8 @@ PLANNED: dict[str, Any] = {"key": "a", "row": "ours", "corpus": "sst", "seed": 0
 def test_a_plan_is_read_back(runs: RunStore) -> None:
     runs.write_plan("main", "A try.", [PLANNED], {"x": "ratio"})
     runs.write_plan("again", "", [], {})
-    assert runs.plans() == ["again", "main"]
-    assert runs.plan("main") == {"name": "main", "about": "A try.", "figure": {"x": "ratio"}, "runs": [PLANNED]}
+    assert runs.experiments() == ["again", "main"]
+    assert runs.read_plan("main") == {"name": "main", "about": "A try.", "figure": {"x": "ratio"}, "runs": [PLANNED]}
 
 
 def test_several_may_write_the_same_plan_at_once(runs: RunStore) -> None:
@@ -144,7 +144,7 @@ def test_several_may_write_the_same_plan_at_once(runs: RunStore) -> None:
         try:
             for _ in range(10):
                 runs.write_plan("main", "", planned, {})
-                assert runs.plan("main")["runs"] == planned
+                assert runs.read_plan("main")["runs"] == planned
         except BaseException as error:  # noqa: BLE001 - told below
             problems.append(error)
 
@@ -159,10 +159,10 @@ def test_several_may_write_the_same_plan_at_once(runs: RunStore) -> None:
 def test_a_plan_that_is_not_there(runs: RunStore) -> None:
     none = f"{runs.path} holds no experiment main. There are: none yet; `fresh run` makes one."
     with pytest.raises(ConfigError, match=f"^{re.escape(none)}$"):
-        runs.plan("main")
+        runs.read_plan("main")
     runs.write_plan("other", "", [], {})
     with pytest.raises(ConfigError, match=r"holds no experiment main\. There are: other\.$"):
-        runs.plan("main")
+        runs.read_plan("main")
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_a_damaged_plan_is_called_so(text: str, runs: RunStore) -> None:
     (runs.path / "plans/main.json").write_text(text, encoding="utf-8")
     told = f"The plan of main in {runs.path} is damaged. `fresh run` with its file mends it."
     with pytest.raises(ConfigError, match=f"^{re.escape(told)}$"):
-        runs.plan("main")
+        runs.read_plan("main")

@@ -12,7 +12,7 @@ from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.experiments.results import read_results
-from fresh.experiments.run import _Done, run_grids
+from fresh.experiments.run import GridResult, run_grids
 from fresh.experiments.store import RunStore
 
 ATTENTION = {"name": "ours", "scorer": "attention"}
@@ -46,15 +46,15 @@ def test_what_several_grids_need_is_done_once(
     monkeypatch.setattr(SupportModel, "train_many", train_many)
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     engine = Inline(out)
-    assert run_grids(paths, out, engine=engine) == [_Done("first", 1, {}), _Done("second", 2, {})]
+    assert run_grids(paths, out, executor=engine) == [GridResult("first", 1, {}), GridResult("second", 2, {})]
     assert engine.n_expected == 3
     assert len(reports(out)) == 2
     kept = RunStore(out)
     assert [result.row for result in read_results(kept, "first")] == ["ours"]
     assert [result.row for result in read_results(kept, "second")] == ["ours", "longer"]
-    together = {result.key: result.figures["macro-F1"] for result in read_results(kept, "second")}
-    assert run(paths[1], "alone") == _Done("second", 2, {})
-    alone = {result.key: result.figures["macro-F1"] for result in read_results(RunStore(tmp_path / "alone"), "second")}
+    together = {result.key: result.metrics["macro-F1"] for result in read_results(kept, "second")}
+    assert run(paths[1], "alone") == GridResult("second", 2, {})
+    alone = {result.key: result.metrics["macro-F1"] for result in read_results(RunStore(tmp_path / "alone"), "second")}
     assert together == alone
     assert len(n_trained) == 4  # trained once and read again for the scores, in each of the two folders
 
@@ -68,9 +68,9 @@ def test_what_fails_is_told_of_every_grid_that_has_it(
     monkeypatch.setattr("fresh.experiments.worker.measure", broken)
     paths, out = grids(first=[ATTENTION], second=[ATTENTION, LONGER]), tmp_path / "runs"
     ours, longer = "toy, ours, seed 0", "toy, longer, seed 0"
-    assert run_grids(paths, out, engine=Inline(out)) == [
-        _Done("first", 1, {ours: "ValueError: broken"}),
-        _Done("second", 2, {ours: "ValueError: broken", longer: "ValueError: broken"}),
+    assert run_grids(paths, out, executor=Inline(out)) == [
+        GridResult("first", 1, {ours: "ValueError: broken"}),
+        GridResult("second", 2, {ours: "ValueError: broken", longer: "ValueError: broken"}),
     ]
 
 
@@ -79,7 +79,7 @@ def test_an_impossible_grid_holds_up_all(grids: Callable[..., list[Path]], tmp_p
     unmarked = tmp_path / "toy" / "train.jsonl"
     unmarked.write_text(unmarked.read_text(encoding="utf-8").replace('"rationale"', '"other"'), encoding="utf-8")
     with pytest.raises(ConfigError, match="taught"):
-        run_grids(paths, out, engine=Inline(out))
+        run_grids(paths, out, executor=Inline(out))
     assert reports(out) == {}
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_is_told_of_all_grids_and_nothing_is_written(
 
     monkeypatch.setattr("fresh.experiments.sources.read_splits", read_splits)
     with pytest.raises(ConfigError) as caught:
-        run_grids(paths, out, engine=engine)
+        run_grids(paths, out, executor=engine)
     assert str(caught.value).splitlines() == [
         "1 run of the grid first cannot be, so none was begun:",
         "broken",

@@ -11,8 +11,8 @@ import fresh.training.loop
 from experiments import figures, keys, reports, run, run_keys, tasks_of, toy_grid
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.experiments.artifacts import read_scores, support_of
-from fresh.experiments.run import _Done
+from fresh.experiments.artifacts import load_scores, train_support_model
+from fresh.experiments.run import GridResult
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Worker
 from fresh.methods.config import FreshConfig
@@ -52,10 +52,10 @@ def epochs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_is_done_is_never_done_again(grid: Callable[..., Path], tmp_path: Path, epochs: list[str]) -> None:
     path = grid(*TWO)
-    assert run(path) == _Done("grid", 2, {})
+    assert run(path) == GridResult("grid", 2, {})
     before, n_epochs = reports(tmp_path / "runs"), len(epochs)
     assert epochs == ["support model"] * 2 + ["predictor"] * 4
-    assert run(path) == _Done("grid", 2, {})
+    assert run(path) == GridResult("grid", 2, {})
     more = grid(*TWO, {"scorer": "gradient"})
     assert run(more).n_runs == 3
     assert epochs[n_epochs:] == ["predictor"] * 2
@@ -73,14 +73,14 @@ def test_a_gate_is_kept_until_it_has_been_cut_in_all_ways(
         run(grid({"method": "lei", "discretizer": "contiguous"}))
         assert len(list((runs.path / "shared").glob("gate-*/**/*.safetensors"))) == 2
     path = grid({"method": "lei", "discretizer": ways})
-    assert run(path) == _Done("grid", 2, {})
+    assert run(path) == GridResult("grid", 2, {})
     assert epochs == ["lei"] * 2
     assert list((runs.path / "shared").glob("gate-*")) == []
     before = reports(runs.path)
     worker = Worker(runs, None)
     for task in tasks_of(path):  # as somebody does them who planned before others were done
         assert worker.perform(task).status == "done"
-    assert run(path) == _Done("grid", 2, {})
+    assert run(path) == GridResult("grid", 2, {})
     assert epochs == ["lei"] * 2
     assert reports(runs.path) == before
 
@@ -93,7 +93,7 @@ def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
         patch.setattr(fresh.experiments.artifacts, "remove_folder", lambda _folder: None)
         run(path)
     [left] = shared.glob("gate-*")
-    with RunStore(tmp_path / "runs").claimed(left.name):  # somebody is at it
+    with RunStore(tmp_path / "runs").claim(left.name):  # somebody is at it
         run(path)
     assert left.exists()
     run(path)
@@ -109,9 +109,9 @@ def test_a_gate_that_somebody_is_at_is_not_removed_under_them(grid: Callable[...
     [last] = [
         task
         for task in tasks_of(grid({"method": "lei", "discretizer": ["contiguous", "top_k"]}))
-        if task.kind == "run" and runs.report(task.key) is None
+        if task.kind == "run" and runs.read_report(task.key) is None
     ]
-    with runs.claimed(left.name):
+    with runs.claim(left.name):
         assert worker.perform(last).status == "done"
     assert left.exists()
 
@@ -122,7 +122,7 @@ def test_a_run_that_was_broken_off_goes_on(
     path = grid({"scorer": "attention"}, {"method": "lei"}, settings={"epochs": 3, "dropout": 0.3})
     run(path, "unbroken")
     expected, whole = figures(RunStore(tmp_path / "unbroken"), run_keys(path)), list(epochs)
-    monkeypatch.setattr(fresh.experiments.worker, "KEPT_EVERY", 0.0)
+    monkeypatch.setattr(fresh.experiments.worker, "CHECKPOINT_SECONDS", 0.0)
     for stop in (2, 4, 7):
         epochs.clear()
         for left in (stop, None):
@@ -154,16 +154,16 @@ def test_a_run_that_fails_stays_listed_and_the_rest_goes_on(
 ) -> None:
     path = grid({"name": "ours", "scorer": "attention"}, {"method": "full_text"})
     with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.worker, "read_scores", failing(2))
+        patch.setattr(fresh.experiments.worker, "load_scores", failing(2))
         done = run(path)
     told = {"toy, ours, seed 0": "RuntimeError: not this time"}
-    assert done == _Done("grid", 2, told)
-    assert run(path) == _Done("grid", 2, told)
+    assert done == GridResult("grid", 2, told)
+    assert run(path) == GridResult("grid", 2, told)
     runs, key = RunStore(tmp_path / "runs"), keys(path)["toy, ours, seed 0"]
-    assert runs.failure(key) == "RuntimeError: not this time"
-    assert "read_scores" in (runs.of(key) / "failed.json").read_text(encoding="utf-8")
-    assert run(path, retry=True) == _Done("grid", 2, {})
-    assert runs.failure(key) is None
+    assert runs.read_failure(key) == "RuntimeError: not this time"
+    assert "load_scores" in (runs.run_folder(key) / "failed.json").read_text(encoding="utf-8")
+    assert run(path, retry=True) == GridResult("grid", 2, {})
+    assert runs.read_failure(key) is None
 
 
 def failing(when: int) -> Callable[..., Any]:
@@ -173,7 +173,7 @@ def failing(when: int) -> Callable[..., Any]:
     def maybe(*given: Any) -> Any:
         if next(count) == when:
             raise RuntimeError("not this time")
-        return read_scores(*given)
+        return load_scores(*given)
 
     return maybe
 
@@ -181,10 +181,10 @@ def failing(when: int) -> Callable[..., Any]:
 def test_a_support_model_that_fails_takes_its_runs_with_it(
     grid: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def support_of(*_given: Any) -> None:
+    def train_support_model(*_given: Any) -> None:
         raise RuntimeError("no support")
 
-    monkeypatch.setattr(fresh.experiments.worker, "support_of", support_of)
+    monkeypatch.setattr(fresh.experiments.worker, "train_support_model", train_support_model)
     done = run(grid({"name": "ours", "scorer": "attention"}, {"method": "random"}))
     assert done.failures == {"toy, ours, seed 0": "toy, support model, seed 0: RuntimeError: no support"}
 
@@ -192,7 +192,7 @@ def test_a_support_model_that_fails_takes_its_runs_with_it(
 def test_nobody_waits_for_what_somebody_else_is_at(grid: Callable[..., Path], tmp_path: Path) -> None:
     [task] = tasks_of(grid({"method": "random"}))
     worker = Worker(RunStore(tmp_path / "runs"), None)
-    with RunStore(tmp_path / "runs").claimed(task.key):
+    with RunStore(tmp_path / "runs").claim(task.key):
         assert worker.perform(task).status == "busy"
     first = worker.perform(task)
     assert (first.status, first.seconds > 0) == ("done", True)
@@ -205,12 +205,12 @@ def test_what_was_noted_of_a_support_model_stands_in_the_reports_that_rely_on_it
 ) -> None:
     def noting(splits: Splits, config: FreshConfig, context: fresh.training.loop.RunContext) -> SupportModel:
         context.notes.append("training diverged")
-        return support_of(splits, config, context)
+        return train_support_model(splits, config, context)
 
-    monkeypatch.setattr(fresh.experiments.worker, "support_of", noting)
+    monkeypatch.setattr(fresh.experiments.worker, "train_support_model", noting)
     path = grid(*TWO, {"method": "full_text"}, settings={"epochs": 1})
     assert run(path).failures == {}
-    reports = [RunStore(tmp_path / "runs").report(key) or {} for key in run_keys(path)]
+    reports = [RunStore(tmp_path / "runs").read_report(key) or {} for key in run_keys(path)]
     assert [report["notes"] for report in reports] == [["training diverged"], ["training diverged"], []]
 
 
@@ -219,7 +219,7 @@ def test_equal_runs_compare_equal_but_for_their_times(grid: Callable[..., Path],
     for out in ("runs", "again"):
         assert run(path, out).failures == {}
     for key in run_keys(path):
-        one, other = (RunStore(tmp_path / out).report(key) or {} for out in ("runs", "again"))
+        one, other = (RunStore(tmp_path / out).read_report(key) or {} for out in ("runs", "again"))
         times = {"seconds", "shared seconds", "explain seconds", "finished"}
         assert one.pop("times").keys() == other.pop("times").keys() == times
         assert one == other

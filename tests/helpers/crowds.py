@@ -29,6 +29,6 @@ class Crowded(RunSpec):
 
 def crowd(task: Task, n_times: int, tries: Path) -> Task:
     """Have a card full for a task."""
-    cell = task.cell
-    same = (cell.row, cell.corpus, cell.settings, cell.reads, cell.documents, cell.data)
-    return replace(task, cell=Crowded(*same, n_times=n_times, tries=tries))
+    spec = task.spec
+    same = (spec.row, spec.corpus, spec.settings, spec.reads, spec.documents, spec.data)
+    return replace(task, spec=Crowded(*same, n_times=n_times, tries=tries))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fresh.experiments.results import Result
+from fresh.experiments.results import RunResult
 from fresh.experiments.store import RunStore
 
 
@@ -46,17 +46,17 @@ def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mappin
     runs.write_plan(name, "", [run.about for run in listed], figure or {})
     for run in listed:
         if run.failure is not None:
-            runs.fail(run.folder, run.failure, "")
+            runs.save_failure(run.folder, run.failure, "")
         elif run.value is not None:
             report = {"figures": run.measured, "times": {"seconds": 2.0}, "notes": []}
-            runs.finish(run.folder, report)
+            runs.save_report(run.folder, report)
     return folder
 
 
-def results(made: Iterable[Made]) -> list[Result]:
+def results(made: Iterable[Made]) -> list[RunResult]:
     """Make results without a folder."""
     return [
-        Result(**run.about, figures=run.measured, failure=run.failure, report={"version": 1} if run.measured else {})
+        RunResult(**run.about, metrics=run.measured, failure=run.failure, report={"version": 1} if run.measured else {})
         for run in made
     ]
 
