@@ -62,7 +62,7 @@ def test_a_figure_that_no_report_has_is_told_and_made_again(
     assert caught.value.code == (
         "Not what runs.tgz gives: docs/results/main.md, README.md. Make them again: make results."
     )
-    monkeypatch.setattr(results, "plot", lambda *_given: None)
+    monkeypatch.setattr(results, "plot_figure", lambda *_given: None)
     with pytest.raises(SystemExit) as caught:
         call(results, monkeypatch)
     assert caught.value.code is None
@@ -132,7 +132,9 @@ def test_a_run_done_again_is_the_same_but_for_its_times(results: ModuleType, pai
     [key] = contents(new)
     again = new.read_report(key)
     assert again is not None
-    new.save_report(key, {**again, "times": {**again["times"], "seconds": 1.0, "finished": "2027-01-01T00:00:00+00:00"}})
+    new.save_report(
+        key, {**again, "times": {**again["times"], "seconds": 1.0, "finished": "2027-01-01T00:00:00+00:00"}}
+    )
     assert results.add(new, old, renew=False) == "Reports added: 0."
     assert contents(old) == before
 

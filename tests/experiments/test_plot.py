@@ -110,7 +110,9 @@ def test_a_flat_line_beside_a_search_begins_where_a_run_of_it_ends(takes: float,
 def test_many_points_are_not_all_marked() -> None:
     points = tuple(Point(x, 0.5, 0.5, 0.5) for x in range(49))
     for n_points, step in ((20, 1), (24, 1), (25, 2), (49, 3)):
-        [axes] = draw_figure(FigureData(FigureConfig(), (Panel("a", (Line("b", points[:n_points]),)),), ()), Figure).axes
+        [axes] = draw_figure(
+            FigureData(FigureConfig(), (Panel("a", (Line("b", points[:n_points]),)),), ()), Figure
+        ).axes
         assert axes.get_lines()[0].get_markevery() == list(range(0, n_points, step))
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import small
 from fresh.data.splits import Splits
 from fresh.document import Example
+from fresh.experiments.grid import Grid, check_grid
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.plan import Task, plan_all
-from fresh.experiments.grid import Grid, check_grid
 from fresh.experiments.run import GridResult, run_grids
 from fresh.experiments.scheduler import TaskEnd
 from fresh.experiments.store import REPORT, RunStore
@@ -72,11 +72,11 @@ def toy_grid(folder: Path, toy: Splits, encoder: Path, *rows: Mapping[str, Any],
     return write_grid(folder / "grid.toml", *rows, settings=settings, corpora=corpora, **parts)
 
 
-def figures(runs: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Read what was measured by runs."""
+def metrics(store: RunStore, keys: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Read the metrics of runs."""
     found: dict[str, dict[str, float]] = {}
     for key in keys:
-        report = runs.read_report(key)
+        report = store.read_report(key)
         assert report is not None, f"{key} is not done"
         found[key] = report["figures"]
     return found

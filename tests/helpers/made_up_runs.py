@@ -19,7 +19,7 @@ class Made:
     seed: int = 0
     corpus: str = "sst"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    figures: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     failure: str | None = None
     key: str = ""
 
@@ -36,8 +36,8 @@ class Made:
 
     @property
     def measured(self) -> dict[str, float]:
-        """All its figures."""
-        return {"macro-F1": self.value, **self.figures} if self.value is not None else {}
+        """All its metrics."""
+        return {"macro-F1": self.value, **self.metrics} if self.value is not None else {}
 
 
 def write(folder: Path, made: Iterable[Made], name: str = "main", figure: Mapping[str, Any] | None = None) -> Path:
@@ -64,3 +64,9 @@ def results(made: Iterable[Made]) -> list[RunResult]:
 def seeds(row: str, *values: float | None, **about: Any) -> list[Made]:
     """Make one run for each value, with seeds from 0."""
     return [Made(row, value, seed, **about) for seed, value in enumerate(values)]
+
+
+def encoder_runs(encoder: str, row: str, *values: float, **settings: Any) -> list[Made]:
+    """Make runs with an encoder, each with a folder of its own."""
+    about = {"encoder": encoder, **settings}
+    return [Made(row, value, n, settings=about, key=f"{row} {about} {n}") for n, value in enumerate(values)]
