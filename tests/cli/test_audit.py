@@ -13,7 +13,7 @@ from fresh.data.splits import Splits, load_splits, read_examples
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import HumanRationales
 

@@ -15,7 +15,7 @@ from fresh.cli.compare import _find_models, _show
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.evaluation.compare import compare, compare_groups
+from fresh.evaluation.comparison import compare, compare_groups
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -80,7 +80,7 @@ def test_models_are_shown_side_by_side_and_written(
     assert max(map(len, shown.out.splitlines())) <= 80
     figures = [part for cells in (*table.cells(), *table.tested()) for cell in cells for part in cell.split("\n")]
     assert all(figure in shown.out for figure in figures)
-    assert " ".join(shown.out.split()).endswith(" ".join(table.remarks))
+    assert " ".join(shown.out.split()).endswith(" ".join(table.notes))
     assert "explaining long" in shown.err
 
 

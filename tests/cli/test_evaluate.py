@@ -9,7 +9,7 @@ from eraser_oracle import score_files
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
-from fresh.evaluation.evaluate import evaluate
+from fresh.evaluation.evaluation import evaluate
 from fresh.metrics.estimate import short
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer

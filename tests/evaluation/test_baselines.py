@@ -11,8 +11,8 @@ from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
-from fresh.evaluation.baselines import Baselines, drawn_masks, is_baseline, most_frequent, train_baselines
-from fresh.evaluation.html_report import check_report, report_of
+from fresh.evaluation.baselines import Baselines, is_baseline, majority_label, random_masks_like, train_baselines
+from fresh.evaluation.html_report import check_report_path, report_path
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK
@@ -27,8 +27,8 @@ def labelled(*labels: str) -> list[Example]:
 
 
 def test_the_most_frequent_label_is_the_first_of_several() -> None:
-    assert most_frequent(labelled("b", "a", "b")) == "b"
-    assert most_frequent(labelled("b", "a", "c", "a", "b")) == "a"
+    assert majority_label(labelled("b", "a", "b")) == "b"
+    assert majority_label(labelled("b", "a", "c", "a", "b")) == "a"
 
 
 def test_what_others_are_held_against_is_not_held_against_itself(predictor: Predictor) -> None:
@@ -55,21 +55,21 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     monkeypatch.setattr(Predictor, "train", train)
     found = train_baselines(splits, model, (masks, dev_masks), None, quick, RunContext())
     documents = [example.document for example in splits.train]
-    drawn = drawn_masks(model, documents, masks)
+    drawn = random_masks_like(model, documents, masks)
     assert all(len(mask.spans) == 1 for mask in drawn)
     assert taught == {
         "random words": [item.cut(mask).words for item, mask in zip(documents, drawn, strict=True)],
         "complement": [item.cut(~mask).words for item, mask in zip(documents, masks, strict=True)],
         "full text": [item.words for item in documents],
     }
-    assert found == Baselines(predictor, predictor, predictor, most_frequent(splits.train))
+    assert found == Baselines(predictor, predictor, predictor, majority_label(splits.train))
     taught.clear()
     assert train_baselines(splits, model, (masks, dev_masks), support, quick, RunContext()).full_text is support
     assert list(taught) == ["random words", "complement"]
     taught.clear()
     whole = replace(model, extractor=FullText())
     assert train_baselines(splits, whole, (masks, dev_masks), None, quick, RunContext()) == Baselines(
-        majority=most_frequent(splits.train)
+        majority=majority_label(splits.train)
     )
     assert not taught
 
@@ -81,7 +81,7 @@ def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, p
     )
     document = Document.from_words(["film"] * 5000)
     [mask] = model.extractor.extract([document])
-    [drawn] = drawn_masks(model, [document], [mask])
+    [drawn] = random_masks_like(model, [document], [mask])
     last = int(np.flatnonzero(drawn.kept)[-1])
     assert drawn.kept.sum() == mask.kept.sum() > 0
     assert last < 512
@@ -109,11 +109,11 @@ def test_what_truncating_leaves_unread_was_not_dropped(encoders: dict[str, Path]
 
 
 def test_the_page_of_a_model_stands_beside_its_folder(tmp_path: Path) -> None:
-    page = report_of(tmp_path / "my.model")
+    page = report_path(tmp_path / "my.model")
     assert page == tmp_path / "my.model-report.html"
-    check_report(page, overwrite=False)
+    check_report_path(page, overwrite=False)
     page.touch()
-    check_report(page, overwrite=True)
+    check_report_path(page, overwrite=True)
     message = f"{page} is there already. Choose another folder for the model, or replace it: --overwrite."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        check_report(page, overwrite=False)
+        check_report_path(page, overwrite=False)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.evaluation.compare import compare, compare_groups
-from fresh.evaluation.compare_measures import MOST_SHOWN, measure, shown
+from fresh.evaluation.comparison import MOST_SHOWN, compare, compare_groups, measure, shown
 from fresh.metrics import plausibility as agreement
 from fresh.metrics.bootstrap import macro_f1_interval, numbered
 from fresh.metrics.estimate import Estimate, Interval

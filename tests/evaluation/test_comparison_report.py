@@ -1,12 +1,12 @@
 import json
 from dataclasses import replace
 
-from fresh.evaluation.comparison_report import ModelRow, SideBySide, _p_value, _signed
+from fresh.evaluation.comparison_report import ComparisonReport, ModelRow, _p_value, _signed
 from fresh.metrics.estimate import Estimate
 from fresh.reporting.html import DocumentView, Pair
 
 DOCUMENT = DocumentView("d-1", "a film", ((0, 1), (2, 6)), ((1, 2),), "pos", {"pos": 1.0}, "pos")
-MODELS = SideBySide(
+MODELS = ComparisonReport(
     n_documents=1200,
     n_marked=7,
     labels=("neg", "pos"),
@@ -17,7 +17,7 @@ MODELS = SideBySide(
     pairs=(Pair("a|b", "<c>", "macro-F1", Estimate(0.1123, -0.02, 0.2), 0.00004, "all swaps were counted", 0.0125),),
     documents=(DOCUMENT,),
 )
-RUNS = SideBySide(
+RUNS = ComparisonReport(
     n_documents=2,
     n_marked=0,
     labels=("neg", "pos"),

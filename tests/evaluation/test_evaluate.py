@@ -11,9 +11,8 @@ from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
-from fresh.evaluation.baselines import Baselines
-from fresh.evaluation.evaluate import evaluate, evaluate_whole
-from fresh.evaluation.random_words import random_masks
+from fresh.evaluation.baselines import Baselines, random_masks
+from fresh.evaluation.evaluation import evaluate
 from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, numbered, ratio_interval
 from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
 from fresh.predictor import Predictor
@@ -172,7 +171,7 @@ def test_a_report_says_which_share_of_words_was_not_read(
 
 
 def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, toy: Splits, tmp_path: Path) -> None:
-    found = evaluate_whole(model, toy.test)
+    found = evaluate(model, toy.test)
     found.write_eraser(tmp_path / "results.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     dropped = model.predictor.predict([item.document.cut(~item.mask) for item in found.explained])
@@ -180,7 +179,7 @@ def test_results_for_eraser_hold_what_less_reading_gives(model: Rationalizer, to
         assert line["sufficiency_classification_scores"] == explanation.prediction.probabilities
         assert line["comprehensiveness_classification_scores"] == answer.probabilities
         assert [item["threshold"] for item in line["thresholded_scores"]] == [0.01, 0.05, 0.1, 0.2, 0.5]
-    whole = evaluate_whole(Rationalizer(FullText(), model.predictor), toy.test)
+    whole = evaluate(Rationalizer(FullText(), model.predictor), toy.test)
     whole.write_eraser(tmp_path / "whole.jsonl")
     first = json.loads((tmp_path / "whole.jsonl").read_text(encoding="utf-8").partition("\n")[0])
     assert "comprehensiveness_classification_scores" not in first

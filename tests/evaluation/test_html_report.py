@@ -8,13 +8,13 @@ from fresh._io import atomic_write, write_text
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.evaluation.evaluate import Evaluation, evaluate_whole
-from fresh.evaluation.html_report import GUARANTEE, SHOWN, UNAUDITED, _choose, _spread, page_of
+from fresh.evaluation.evaluation import Evaluation, evaluate
+from fresh.evaluation.html_report import GUARANTEE, SHOWN, UNAUDITED, _choose, _spread, report_view
 from fresh.metrics.estimate import Estimate
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import render
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText
 
@@ -27,13 +27,13 @@ def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
 
 @pytest.fixture(scope="module")
 def found(model: Rationalizer, toy: Splits) -> Evaluation:
-    return evaluate_whole(model, toy.test)
+    return evaluate(model, toy.test)
 
 
 def test_the_page_shows_what_the_report_says(model: Rationalizer, found: Evaluation) -> None:
     verdict = Verdict("replay", "holds", "All equal.")
     audited = replace(found, report=replace(found.report, verdicts=(verdict,)))
-    view = page_of(model, audited, "my model", "reviews.csv")
+    view = report_view(model, audited, "my model", "reviews.csv")
     assert [row.name for row in view.headline] == [row.name for row in found.report.rows]
     assert [row.own for row in view.headline] == [row.own for row in found.report.rows]
     for shown, row in zip(view.headline, found.report.rows, strict=True):
@@ -60,12 +60,12 @@ def test_the_page_shows_what_the_report_says(model: Rationalizer, found: Evaluat
     assert view.verdicts == (verdict,)
     assert view.guarantee == f"{GUARANTEE}\n\n{UNAUDITED}"
     sure = replace(found, report=replace(found.report, guarantee="It holds."))
-    assert page_of(model, sure, "my model").guarantee == "It holds."
+    assert report_view(model, sure, "my model").guarantee == "It holds."
     assert "When less is read" in render(view)
 
 
 def test_every_document_is_shown_as_it_was_read(model: Rationalizer, found: Evaluation, toy: Splits) -> None:
-    view = page_of(model, found, "my model")
+    view = report_view(model, found, "my model")
     for shown, example, explanation in zip(view.documents, toy.test, found.explained, strict=True):
         assert (shown.id, shown.text, shown.gold) == (example.document.id, example.document.text, example.label)
         assert shown.kept == explanation.mask.spans
@@ -75,11 +75,11 @@ def test_every_document_is_shown_as_it_was_read(model: Rationalizer, found: Eval
 
 def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor, toy: Splits) -> None:
     model = Rationalizer(FullText(), predictor)
-    bare = evaluate_whole(model, [small.unmarked(example) for example in toy.test])
-    view = page_of(model, bare, "all words")
+    bare = evaluate(model, [small.unmarked(example) for example in toy.test])
+    view = report_view(model, bare, "all words")
     assert (view.curve, view.agreement, view.less_read) == (None, (), ())
     old = replace(bare, report=replace(bare.report, figures=None))
-    view = page_of(model, old, "all words")
+    view = report_view(model, old, "all words")
     assert (view.confusion, view.bins, view.calibration) == (None, (), ())
     assert "all words" in render(view)
 
@@ -89,7 +89,7 @@ def test_of_many_documents_some_are_shown_evenly(predictor: Predictor) -> None:
     assert _spread(10, 5) == [0, 2, 4, 6, 8]
     model = Rationalizer(FullText(), predictor)
     many = [Example(Document.from_text("a film", id=str(number)), "neg") for number in range(SHOWN + 1)]
-    view = page_of(model, evaluate_whole(model, many), "many")
+    view = report_view(model, evaluate(model, many), "many")
     assert len(view.documents) == SHOWN
     assert view.n_documents == SHOWN + 1
 

@@ -11,7 +11,7 @@ from fresh.config import from_mapping
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example
 from fresh.errors import DataError, TooLongError
-from fresh.evaluation.length_check import drop_too_long, drop_too_long_splits
+from fresh.evaluation.warnings import drop_too_long, drop_too_long_splits
 from fresh.nn.config import NetworkConfig
 from fresh.pipeline import train
 from fresh.predictor import Predictor

@@ -11,7 +11,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.evaluation.measures import (
-    AGREEMENT,
+    AGREEMENT_MEASURES,
     _agreement_measures,
     _bins_with_bounds,
     _error_interval,
@@ -89,7 +89,7 @@ def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, to
     found = compute_measures(model, examples, explained)
     expected = compare(toy.test[:6], explained[:6])
     assert found.n_marked == 6
-    assert [measure.name for measure in found.agreement] == list(AGREEMENT)
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT_MEASURES)
     assert [measure.figure.value for measure in found.agreement] == pytest.approx(
         [
             expected.token_macro.precision,
@@ -115,7 +115,7 @@ def test_without_people_scores_or_full_text_less_is_measured(predictor: Predicto
 def test_rationales_without_scores_have_no_area(predictor: Predictor, toy: Splits) -> None:
     model = Rationalizer(HumanRationales.of(toy.test), predictor)
     found = compute_measures(model, toy.test, model.explain([item.document for item in toy.test]))
-    assert [measure.name for measure in found.agreement] == list(AGREEMENT[:4])
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT_MEASURES[:4])
     assert [measure.figure.value for measure in found.agreement] == [1, 1, 1, 1]
 
 

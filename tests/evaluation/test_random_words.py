@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fresh.attribution.random import Random
 from fresh.document import Document, Mask
-from fresh.evaluation.random_words import _random_mask, is_contiguous, random_masks
+from fresh.evaluation.baselines import _random_mask, is_contiguous, random_masks
 from fresh.selection.discretizers import Contiguous, LearnedContiguous, TopK
 from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from strategies import documents, masks

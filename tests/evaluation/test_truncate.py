@@ -9,7 +9,7 @@ import pytest
 import small
 from fresh.data.splits import BadRows, Splits
 from fresh.document import Document, Example
-from fresh.evaluation.length_check import drop_too_long
+from fresh.evaluation.warnings import drop_too_long
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT

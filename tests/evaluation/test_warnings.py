@@ -10,8 +10,8 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import Splits
 from fresh.document import Mask
-from fresh.evaluation.compare import compare
-from fresh.evaluation.evaluate import evaluate
+from fresh.evaluation.comparison import compare
+from fresh.evaluation.evaluation import evaluate
 from fresh.evaluation.warnings import data_warnings
 from fresh.persistence import SEEN
 from fresh.pipeline import train

@@ -3,8 +3,7 @@ from dataclasses import replace
 
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Interval, LengthScore, Measure
-from fresh.reporting.report import Figures, Report, Row
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Figures, Report, Row, Verdict
 
 CLASSES = (
     ClassScore("good", 0.5, 1.0, 2 / 3, 7, (0.25, 0.75), (1.0, 1.0), (0.4, 0.8)),

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, measure, save, and show the table."""
     from rich.console import Console
 
-    from fresh.evaluation.html_report import report_of
+    from fresh.evaluation.html_report import report_path
     from fresh.pipeline import train
     from fresh.reporting.console import show_report
     from fresh.resume import unfinished
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if model.report is not None:
         show_report(Console(), model.report)
-    print(f"Report: {report_of(Path(args.out))}")
+    print(f"Report: {report_path(Path(args.out))}")
     asked = ' --query "A question?"' if model.asks else ""
     hint = (
         ""

@@ -6,11 +6,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from fresh.reporting.html.layout import figure
 
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Estimate, Interval, LengthScore
 from fresh.reporting.html import Confusion, View, render
-from fresh.reporting.html.layout import figure
 from fresh.reporting.html.render import SCRIPTS, STYLES, _read
 from pages import AGREEMENT, BINS, CALIBRATION, CURVE, HEADLINE, PAIRS, VERDICTS, hostile_view, movies_page, small_view
 

@@ -4,6 +4,8 @@ import re
 from typing import Any
 
 import pytest
+from fresh.reporting.html.drawing import _Axis, _ticks, bounds
+from fresh.reporting.html.packed import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,9 +13,7 @@ from fresh.document import Document
 from fresh.highlight import ON_A_PAGE
 from fresh.metrics.estimate import Estimate
 from fresh.reporting.html import AgreementRow, Confusion, DocumentView, LengthCurve, View
-from fresh.reporting.html.drawing import _Axis, _ticks, bounds
-from fresh.reporting.html.packed import pack
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from pages import HOSTILE, document_view, small_view
 from strategies import masks, texts
 
