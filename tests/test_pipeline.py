@@ -203,8 +203,8 @@ def make_nothing(_support: SupportModel) -> Any:
     """Stand for a scorer of one's own."""
 
 
-MORE_WORDS = "keep more words (--ratio)."
-CAREFUL = "choose words with more care (--scorer integrated_gradients, which takes longer), or " + MORE_WORDS
+MORE_WORDS = "keep more words (`ratio`)."
+CAREFUL = "choose words with more care (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settin
 
 
 def test_a_corpus_needs_its_folder() -> None:
-    expected = "sst is the name of a corpus. Say where its files are: --data-dir FOLDER."
+    expected = "sst is the name of a corpus. Say where its files are: data_dir=FOLDER."
     for data in ("sst", ["sst"]):
         with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
             train(data, progress=SILENT)
@@ -303,7 +303,7 @@ def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> 
 def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
     full.save_pretrained(tmp_path / "model")
     with pytest.raises(
-        ModelError, match=r"already holds a model\. Choose another folder, or replace it: --overwrite\."
+        ModelError, match=r"already holds a model\. Choose another folder, or replace it: overwrite=True\."
     ):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
 

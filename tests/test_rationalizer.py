@@ -164,8 +164,8 @@ def assert_same(one: Explanation, other: Explanation) -> None:
 
 def test_a_query_must_be_given_where_one_was_trained(with_target: Rationalizer) -> None:
     expected = (
-        "Document 'x' has no query, but this model was trained with queries. Give one: --query for a text; for a file, "
-        "the column query, or the one that --query names."
+        "Document 'x' has no query, but this model was trained with queries. Give one: `query` for a text; for a file, "
+        "the column query, or the one that `query` names."
     )
     with pytest.raises(ValueError, match=f"^{expected}$"):
         with_target.explain(Document.from_text("a good film", id="x"))

@@ -125,7 +125,7 @@ def test_another_run_must_not_go_on(
     folder = broken_off(1, 1)
     expected = (
         f"{folder}.partial holds a training that was broken off and differs in: ratio, train.seed. "
-        "Finish that one first, choose another folder, or discard it: --overwrite."
+        "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **settings, ratio=0.5, seed=7)
@@ -189,7 +189,7 @@ def test_what_is_kept_and_damaged_can_be_discarded(
         train(splits, out=folder, **settings)
     assert str(caught.value) == (
         f"{partial} holds a training that was broken off and is damaged. "
-        "Choose another folder, or discard it: --overwrite."
+        "Choose another folder, or discard it: overwrite=True."
     )
     train(splits, out=folder, overwrite=True, **settings)
     assert state(folder) == state(unbroken)

@@ -142,7 +142,7 @@ def test_only_documents_with_a_rationale_are_read_as_people_did(toy: Splits, enc
     assert trained.masks == [example.human for example in toy.train[:16]]
     expected = (
         f"Nobody had marked words of document {toy.train[-1].document.id!r} when this model was made, and people's "
-        "rationales are all that it reads. Train with --method fresh to explain new documents."
+        "rationales are all that it reads. Train with method=fresh to explain new documents."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         trained.model.explain(toy.train[-1].document)

@@ -145,7 +145,7 @@ def test_what_was_broken_off_goes_on_with_as_many_epochs_only(
     assert unfinished(folder).endswith("Give the same command again to go on from there.")
     expected = (
         f"{folder}.partial holds a training that was broken off and differs in: train.epochs. "
-        "Finish that one first, choose another folder, or discard it: --overwrite."
+        "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **{**settings, "epochs": EPOCHS + 1})

@@ -75,14 +75,10 @@ def show_report(console: Console, report: Report) -> None:
         for measure in (*figures.calibration, *figures.faithfulness, *figures.agreement):
             measures.add_row(measure.name, str(measure.figure))
         console.print(measures)
-        people = (
-            f" Agreement with people: {figures.n_marked:,} documents with a human rationale."
-            if figures.agreement
-            else ""
-        )
-        console.print(
-            f"In brackets: 95 % bootstrap intervals over the documents.{people}", style="dim", highlight=False
-        )
+        console.print("In brackets: 95 % bootstrap intervals over the documents.", style="dim", highlight=False)
+        if figures.agreement:
+            people = f"Agreement with people: over {figures.n_marked:,} documents with a human rationale."
+            console.print(people, style="dim", highlight=False)
     if report.verdicts:
         audit = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
         for verdict in report.verdicts:

@@ -43,6 +43,5 @@ def check_figure_paths(paths: Sequence[Path]) -> None:
     """Refuse files of an unknown format, before any work is done."""
     for path in paths:
         if path.suffix not in ENDINGS:
-            raise ConfigError(
-                f"The name of a figure must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {path}."
-            )
+            known = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+            raise ConfigError(f"The name of a figure must end in {known}, got {path}.")
