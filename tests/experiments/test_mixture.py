@@ -74,7 +74,7 @@ def test_runs_with_the_same_settings_and_seed_are_not_put_together_in_silence() 
     )
     tested = welch_table(made, [read_question(made, "row=ours:theirs")]).sheet()
     assert tested.rows[0][2:4] == (".600 (.500–.700) †", ".500")
-    assert tested.remarks[:2] == (
+    assert tested.notes[:2] == (
         "macro-F1: mean (min–max) over runs; the difference is between the means.",
         "†: runs that differ also in what no setting says, such as how many documents there are. "
         "Name one experiment: fresh table RUNS EXPERIMENT.",
@@ -97,7 +97,7 @@ def test_shares_are_of_runs_with_the_same_settings() -> None:
     everything = results(TWO)
     shown = relative(pivot(where(everything, {"method": "fresh"})), everything, "full text").sheet()
     assert [row[2] for row in shown.rows] == [".714 (.714–.714)", ".778 (.667–.889)", ".643 (.571–.714)"]
-    assert shown.remarks[0] == (
+    assert shown.notes[0] == (
         "macro-F1 as a share of the mean of full text with the same encoder in the same column: "
         "mean (min–max) over seeds."
     )

@@ -162,7 +162,7 @@ def test_time_is_told_in_a_unit_that_fits(seconds: float, unit: str, size: float
 
 
 def test_endings_say_the_form(tmp_path: Path) -> None:
-    told = rf"^{tmp_path}/a\.gif must end in \.png, \.svg or \.pdf, which says its form\.$"
+    told = r"must end in \.png, \.svg or \.pdf, got .*a\.gif"
     with pytest.raises(ConfigError, match=told):
         plot(made(), [tmp_path / "a.gif"])
 

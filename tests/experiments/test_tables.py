@@ -57,7 +57,7 @@ def test_remarks_tell_how_far_it_is_and_what_failed() -> None:
 def test_the_legend_shows_a_cell_that_there_is() -> None:
     none = pivot(results([Made("ours", None, seed) for seed in range(3)])).sheet()
     assert none.rows == (("ours", "0/3"),)
-    assert none.remarks[1] == "0/3: 0 of 3 seeds are there; such cells are not ranked."
+    assert none.notes[1] == "0/3: 0 of 3 seeds are there; such cells are not ranked."
 
 
 def test_marks_are_not_told_of_where_there_are_none() -> None:
@@ -67,7 +67,7 @@ def test_marks_are_not_told_of_where_there_are_none() -> None:
         "failed: movies, theirs, seed 0: ValueError: no",
     )
     mixed = pivot(results(MADE), rows=["seed"], columns=["method"]).sheet(marked=False)
-    assert mixed.remarks[:2] == (
+    assert mixed.notes[:2] == (
         "macro-F1: mean (min–max) over runs.",
         "differ in: runs of one cell differ also in corpus. Tell them apart: rows='seed,corpus'.",
     )

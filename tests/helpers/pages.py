@@ -96,7 +96,7 @@ def movies_view(examples: Sequence[Example]) -> View:
         guarantee=GUARANTEE,
         pairs=PAIRS,
         notes=(
-            "Truncating left 0.0 % of the words unread.",
+            "Truncation left 0.0 % of the words unread.",
             "Masks and figures on this page are invented: it is a test.",
         ),
     )

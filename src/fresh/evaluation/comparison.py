@@ -251,15 +251,15 @@ def _run_scores(gold: GoldLabels, runs: Sequence[_Measured]) -> dict[str, list[f
 
 def _group_row(name: str, runs: tuple[str, ...], scores: Mapping[str, Sequence[float]]) -> ScoreRow:
     means = {score: Estimate(sum(own) / len(own), min(own), max(own)) for score, own in scores.items()}
-    return ScoreRow(name, **means, runs=runs)
+    return ScoreRow(name, means["macro_f1"], means["accuracy"], means["kept"], means.get("token_f1"), runs)
 
 
 def _paired_tests(pair: tuple[str, str], gold: GoldLabels, first: _Measured, second: _Measured) -> Iterator[Pair]:
     """Test two models on the same documents."""
-    numbers = [gold.numbered(labels) for labels in (gold.gold, first.answers, second.answers)]
+    right, one, two = (gold.numbered(labels) for labels in (gold.gold, first.answers, second.answers))
     for test in (
-        compare_macro_f1(*numbers, len(gold.labels), texts=gold.texts),
-        compare_accuracy(*numbers, texts=gold.texts),
+        compare_macro_f1(right, one, two, len(gold.labels), texts=gold.texts),
+        compare_accuracy(right, one, two, texts=gold.texts),
     ):
         swaps = "all swaps were counted" if test.exact else f"{N_PERMUTATIONS:,} random swaps"
         units = "whole texts" if test.by_text else "documents"

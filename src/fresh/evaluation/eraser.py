@@ -92,9 +92,7 @@ def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ra
     scored = [explanation.saliency is not None for explanation in explanations]
     if any(scored) and not all(scored):
         without = explanations[scored.index(False)].document.id
-        raise ValueError(
-            f"ERASER needs scores for all documents or for none, but only some have them, not {without!r}."
-        )
+        raise ValueError(f"ERASER needs scores for all documents or for none, but {without!r} has none and others do.")
     if by_ratio and readings is None:
         raise ValueError("by_ratio needs readings: ERASER reads several lengths only beside one length.")
     for given in (*by_ratio.values(), *([] if readings is None else [readings])):

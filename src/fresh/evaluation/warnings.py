@@ -56,7 +56,7 @@ def _other_warnings(examples: Sequence[Example]) -> Iterator[str]:
 
 
 def document_tokenizer(model: Rationalizer) -> WordTokenizer:
-    """Return the tokenizer of whatever reads whole documents: the support model, which may truncate, or the predictor."""
+    """Return the tokenizer of what reads whole documents: the support model, which may truncate, or the predictor."""
     extractor = model.extractor
     if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
         return extractor.scorer.network.words

@@ -66,9 +66,9 @@ def show_report(console: Console, report: Report) -> None:
     for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        name, f1, accuracy, _ = (Text(cell.translate(CONTROL_PICTURES)) for cell in row_cells(row))
+        cells = [Text(cell.translate(CONTROL_PICTURES)) for cell in row_cells(row)]
         # The share of words goes without its interval, so that the table fits into 80 columns.
-        table.add_row(name, f1, accuracy, f"{row.kept:.1%}", style="bold" if row.own else None)
+        table.add_row(*cells[:3], f"{row.kept:.1%}", style="bold" if row.own else None)
     console.print(table)
     if report.figures is not None:
         measures, figures = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False), report.figures
