@@ -236,7 +236,7 @@ def test_models_of_other_labels_or_data_are_refused(refused: Callable[..., None]
         *names,
         data="odd.jsonl",
     )
-    asks = replace(Rationalizer.from_pretrained(runs / "a-1"), asks=True)
+    asks = replace(Rationalizer.from_pretrained(runs / "a-1"), needs_query=True)
     asks.save_pretrained(tmp_path / "asks")
     told = "Models trained with and without queries cannot be compared: "
     refused(f"{told}asks was trained with queries, {runs}/a-1 without. Leave one out.", names[0], "asks")
@@ -252,6 +252,6 @@ def test_nothing_is_written_in_the_middle(runs: Path, data: str, monkeypatch: py
     def broken_off(*_about: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fresh.cli.compare, "show", broken_off)
+    monkeypatch.setattr(fresh.cli.compare, "_show", broken_off)
     assert main(["compare", f"{runs}/a-1", f"{runs}/b-1", "--data", data, "--json", "out.json", *CPU]) == 130
     assert not Path("out.json").exists()

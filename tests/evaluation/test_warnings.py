@@ -19,7 +19,7 @@ from fresh.evaluation.comparison import compare
 from fresh.evaluation.evaluation import evaluate
 from fresh.evaluation.warnings import data_warnings, drop_too_long, drop_too_long_splits
 from fresh.nn.config import NetworkConfig
-from fresh.persistence import SEEN
+from fresh.persistence import FINGERPRINTS
 from fresh.pipeline import train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, _Silent
@@ -34,14 +34,14 @@ from fresh.selection.extractors import FullText
 @pytest.fixture(scope="module")
 def trained(model: Rationalizer, toy: Splits) -> Rationalizer:
     """A model that knows its training documents."""
-    return replace(model, seen=TrainingFingerprints.of(example.document for example in toy.train))
+    return replace(model, fingerprints=TrainingFingerprints.of(example.document for example in toy.train))
 
 
 @pytest.fixture(scope="module")
 def new(trained: Rationalizer, toy: Splits) -> list[Example]:
     """Test documents that are not in train too."""
-    assert trained.seen is not None
-    return [example for example in toy.test if not trained.seen.count([example.document])]
+    assert trained.fingerprints is not None
+    return [example for example in toy.test if not trained.fingerprints.count([example.document])]
 
 
 def assert_warned(warnings: tuple[str, ...], *patterns: str) -> None:
@@ -52,7 +52,7 @@ def assert_warned(warnings: tuple[str, ...], *patterns: str) -> None:
 def test_new_documents_of_all_classes_are_fine(trained: Rationalizer, new: list[Example], toy: Splits) -> None:
     assert len(new) >= 30
     assert data_warnings(trained, new) == ()
-    assert data_warnings(replace(trained, seen=None), toy.train) == ()
+    assert data_warnings(replace(trained, fingerprints=None), toy.train) == ()
 
 
 def test_documents_known_from_training_are_counted(trained: Rationalizer, toy: Splits) -> None:
@@ -61,7 +61,7 @@ def test_documents_known_from_training_are_counted(trained: Rationalizer, toy: S
 
 
 def test_few_documents_of_one_class(trained: Rationalizer, toy: Splits) -> None:
-    model, good = replace(trained, seen=None), [example for example in toy.test if example.label == "pos"]
+    model, good = replace(trained, fingerprints=None), [example for example in toy.test if example.label == "pos"]
     assert_warned(data_warnings(model, good[:12]), r"All documents have the label 'pos'", r"12 documents are few.* 30 ")
     assert_warned(data_warnings(model, good[:1]), r"All documents have the label 'pos'", r"1 document is few")
 
@@ -79,7 +79,7 @@ def test_report_terminal_and_comparison_show_warnings(trained: Rationalizer, toy
     file = StringIO()
     show_report(Console(file=file, width=400), report)
     assert all(note in report.to_markdown() and note in file.getvalue() for note in report.notes)
-    table = compare({"knows": trained, "does not": replace(trained, seen=None)}, toy.train[:40])
+    table = compare({"knows": trained, "does not": replace(trained, fingerprints=None)}, toy.train[:40])
     assert table.notes[0].startswith("knows: 40 of 40 documents were in the training data")
     assert table.to_dict()["cautions"] == [table.notes[0]]
     assert not any("does not: " in note for note in table.notes)
@@ -89,9 +89,9 @@ def test_a_saved_model_knows_its_training_documents(toy: Splits, encoders: dict[
     splits = small.some(toy)
     train(splits, out=tmp_path / "model", baseline=False, **small.run_settings(encoders["bert"], epochs=1))
     again = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
-    assert again.seen is not None
-    assert again.seen.count(example.document for example in (*splits.train, *splits.dev)) == 64
-    assert SEEN in small.digests(tmp_path / "model")
+    assert again.fingerprints is not None
+    assert again.fingerprints.count(example.document for example in (*splits.train, *splits.dev)) == 64
+    assert FINGERPRINTS in small.digests(tmp_path / "model")
 
 
 # Documents that are too long for a network

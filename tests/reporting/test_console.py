@@ -13,7 +13,7 @@ from fresh.metrics.estimate import Interval, Measure
 from fresh.rationale import Prediction
 from fresh.reporting.console import _highlighted, show_curve, show_explanation, show_report, to_record
 from fresh.reporting.report import Figures, Report, Row, Verdict
-from fresh.selection.curve import Curve
+from fresh.selection.extractors import Curve
 from pages import BINS, CALIBRATION
 
 TEXT = "A [bold] film:\n  “très” lovely 😀, but long."

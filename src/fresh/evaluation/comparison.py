@@ -113,12 +113,12 @@ def _check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence
     """Refuse models that cannot be compared with each other, and documents that they cannot read."""
     if not examples:
         raise ValueError("examples must have at least one document to compare on.")
-    checked, first, first_asks = _CheckedModels(), "", False
+    checked, first, first_needs_query = _CheckedModels(), "", False
     for name, model in models:
         checked.warnings += [f"{name}: {warning}" for warning in training_warnings(model, examples)]
         checked.settings.append(dict(flatten(model.settings)))
         if not first:
-            first, first_asks, checked.labels = name, model.asks, model.labels
+            first, first_needs_query, checked.labels = name, model.needs_query, model.labels
             for example in examples:
                 model.check_query(example.document)
         if set(model.labels) != set(checked.labels):
@@ -126,8 +126,8 @@ def _check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence
                 "Only models with the same labels can be compared, but "
                 f"{first} has {', '.join(checked.labels)} and {name} has {', '.join(model.labels)}. Leave one out."
             )
-        if model.asks != first_asks:
-            with_queries, without = (first, name) if first_asks else (name, first)
+        if model.needs_query != first_needs_query:
+            with_queries, without = (first, name) if first_needs_query else (name, first)
             raise ValueError(
                 "Models trained with and without queries cannot be compared: "
                 f"{with_queries} was trained with queries, {without} without. Leave one out."
@@ -205,7 +205,9 @@ def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _
     answers = tuple(explanation.prediction.label for explanation in explained)
     n_kept = np.array([int(explanation.mask.kept.sum()) for explanation in explained])
     n_words = np.array([len(explanation.mask) for explanation in explained])
-    marked = np.array([number for number, example in enumerate(examples) if example.marked is not None], dtype=np.int64)
+    marked = np.array(
+        [number for number, example in enumerate(examples) if example.human_spans is not None], dtype=np.int64
+    )
     if not len(marked):
         return _Measured(answers, n_kept, n_words, np.empty(0), np.empty(0), marked)
     tally = plausibility.compare(examples, explained).tally
@@ -287,6 +289,6 @@ def _report(
     p_values = {str(number): pair.p for number, pair in enumerate(pairs) if pair.p is not None}
     adjusted = {one.name: one.adjusted for one in holm(p_values)}
     corrected = tuple(replace(pair, adjusted=adjusted.get(str(number))) for number, pair in enumerate(pairs))
-    n_marked = sum(example.marked is not None for example in examples)
+    n_marked = sum(example.human_spans is not None for example in examples)
     warnings = tuple(checked.warnings)
     return ComparisonReport(len(examples), n_marked, checked.labels, rows, corrected, views, n_texts, warnings)

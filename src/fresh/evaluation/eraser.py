@@ -56,7 +56,7 @@ def _result(
 def _rationales(explanation: Explanation) -> Iterator[dict[str, Any]]:
     """Write what was selected in each text that a document was joined from; a run that spans two texts is split."""
     document, saliency = explanation.document, explanation.saliency
-    for docid, (first, after) in zip(_docids(document), document.ranges, strict=True):
+    for docid, (first, after) in zip(_docids(document), document.part_ranges, strict=True):
         spans = Mask(explanation.mask.kept[first:after]).spans
         soft = {} if saliency is None else {"soft_rationale_predictions": saliency.scores[first:after].tolist()}
         hard = [{"start_token": start, "end_token": end} for start, end in spans]
@@ -69,8 +69,8 @@ def _docids(document: Document) -> list[str]:
     Documents read from ERASER's own files know them. Any other text is named by the id of the document, without the
     numbers of question and answer that it may end in.
     """
-    if document.joined:
-        return [docid for docid, _ in document.joined]
+    if document.parts:
+        return [docid for docid, _ in document.parts]
     numbered = NUMBERED_ID.fullmatch(document.id)
     return [numbered["docid"] if numbered else document.id]
 

@@ -29,7 +29,7 @@ from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Row
-from fresh.selection.extractors import FullText, SaliencyExtractor, at_ratio, select_masks
+from fresh.selection.extractors import FullText, SaliencyExtractor, select_masks, with_ratio
 from fresh.selection.tagger import Tagger
 
 TAGGER_NAMES = {"lei": "Lei et al.", "bastings": "Bastings et al."}
@@ -148,7 +148,7 @@ def _describe(model: Rationalizer) -> str:
 def _row_at(ratio: float, model: Rationalizer, gold: "GoldLabels", explained: Sequence[Explanation]) -> Row:
     """Measure a model that was trained for a range of lengths at one of them, from the scores at hand."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
-    masks = select_masks(at_ratio(model.extractor, ratio).discretizer, saliencies)
+    masks = select_masks(with_ratio(model.extractor, ratio).discretizer, saliencies)
     rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
     return gold.masked_row(f"the same, at {ratio:g}", model.predictor.predict(rationales), masks)
 

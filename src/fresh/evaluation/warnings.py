@@ -25,7 +25,7 @@ def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str
 
 def training_warnings(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
     """Warn of documents that the model was trained with."""
-    n_seen = 0 if model.seen is None else model.seen.count(example.document for example in examples)
+    n_seen = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in examples)
     if n_seen:
         yield (
             f"{n_seen:,} of {len(examples):,} documents were in the training data of the model (train or dev), so the "

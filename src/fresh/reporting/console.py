@@ -10,7 +10,7 @@ from rich.text import Text
 from fresh.document import Explanation
 from fresh.highlight import CONTROL_PICTURES
 from fresh.reporting.report import Report, row_cells
-from fresh.selection.curve import Curve
+from fresh.selection.extractors import Curve
 
 HIGHLIGHT = "bold underline green"
 STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}

@@ -11,12 +11,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fresh.highlight import ON_A_PAGE
+from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.metrics.estimate import Estimate
-from fresh.offsets import to_utf16
 from fresh.reporting.html.charts import calibration_chart, length_chart, whisker_axis
 from fresh.reporting.html.view import AGREEMENT_COLUMNS, DocumentView, View
-from fresh.text import Spans
+from fresh.text import Spans, to_utf16
 
 STYLES = ("page.css", "explorer.css", "print.css")
 SCRIPTS = ("unpack.js", "marks.js", "list.js", "explorer.js", "keys.js")
@@ -50,7 +49,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: value.translate(ON_A_PAGE) if type(value) is str else value,
+        finalize=lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value,
     )
     templates.filters["number"] = format
     templates.globals |= {
@@ -90,7 +89,7 @@ def pack(documents: Sequence[DocumentView]) -> str:
     labels = dict.fromkeys(label for one in documents for label in (*one.probabilities, one.gold) if label is not None)
     numbers = {label: number for number, label in enumerate(labels)}
     record = {
-        "labels": [label.translate(ON_A_PAGE) for label in labels],
+        "labels": [label.translate(HTML_CONTROL_PICTURES) for label in labels],
         "documents": [_pack_document(document, numbers) for document in documents],
     }
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -99,10 +98,10 @@ def pack(documents: Sequence[DocumentView]) -> str:
 
 def _pack_document(document: DocumentView, labels: dict[str, int]) -> dict[str, Any]:
     """Return a document as plain values, with numbers in place of labels and UTF-16 units in place of characters."""
-    text = document.text.translate(ON_A_PAGE)
+    text = document.text.translate(HTML_CONTROL_PICTURES)
     spans = to_utf16(text, document.spans)
     record: dict[str, Any] = {
-        "id": document.id.translate(ON_A_PAGE),
+        "id": document.id.translate(HTML_CONTROL_PICTURES),
         "text": text,
         "words": len(spans),
         "kept": _pack_words(spans, document.kept),
@@ -115,7 +114,7 @@ def _pack_document(document: DocumentView, labels: dict[str, int]) -> dict[str, 
         runs = [(spans[first][0], spans[end - 1][1]) for first, end in document.human]
         record["human"] = [number for run in _pack_words(runs, [(0, len(runs))]) for number in run]
     if document.query:
-        record["query"] = document.query.translate(ON_A_PAGE)
+        record["query"] = document.query.translate(HTML_CONTROL_PICTURES)
     return record
 
 
