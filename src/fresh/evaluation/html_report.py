@@ -110,14 +110,6 @@ def report_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}-report.html")
 
 
-def check_report(path: Path, overwrite: bool) -> None:
-    """Refuse to replace a page unless asked to."""
-    if path.exists() and not overwrite:
-        raise ValueError(
-            f"{path} is there already. Choose another folder for the model, or replace it: overwrite=True."
-        )
-
-
 def write_page(path: Path, model: Rationalizer, found: Evaluation, name: str, data: str) -> None:
     """Write a page about a model and what it was measured on, by the names of their files."""
     write_text(path, render(page_of(model, found, Path(name).name, Path(data).name)))
