@@ -14,7 +14,7 @@ from fresh.audit.audit import GUARANTEE, audit
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
-from fresh.errors import ConfigError, DataError, ModelError
+from fresh.errors import ConfigError, DataError, OutputError
 from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
 from fresh.evaluation.warnings import MIN_DOCUMENTS
 from fresh.methods.config import FreshConfig
@@ -304,9 +304,7 @@ def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> 
 
 def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
     full.save_pretrained(tmp_path / "model")
-    with pytest.raises(
-        ModelError, match=r"already holds a model\. Choose another folder, or replace it: overwrite=True\."
-    ):
+    with pytest.raises(OutputError, match=r"already holds a model.*overwrite=True"):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
 
 

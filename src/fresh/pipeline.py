@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
+from fresh._io import check_output, check_output_folder
 from fresh.attribution.registry import ScorerFactory
 from fresh.audit.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
@@ -18,7 +19,7 @@ from fresh.data.splits import BadRows, Splits, dataset_digest, load_splits
 from fresh.errors import ConfigError, DataError
 from fresh.evaluation.baselines import Baselines, majority_label, train_baselines
 from fresh.evaluation.evaluation import Evaluation, evaluate
-from fresh.evaluation.html_report import check_report_path, report_path, write_html_report
+from fresh.evaluation.html_report import report_path, write_html_report
 from fresh.evaluation.warnings import MIN_DOCUMENTS, drop_too_long_splits
 from fresh.highlight import CONTROL_PICTURES
 from fresh.methods.config import FreshConfig, NetworksConfig
@@ -99,7 +100,8 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
-        check_report_path(report_path(folder), overwrite)
+        if report_path(folder).exists():
+            check_output(report_path(folder), overwrite=overwrite)
     splits = read_usable_splits(data, data_dir, run, progress)
     own = scorer if callable(scorer) else None
     if folder is not None and members.is_main:
@@ -257,11 +259,8 @@ def start_or_resume(folder: Path, overwrite: bool, wanted: Mapping[str, Any], pr
             return partial
         if not overwrite:
             raise ConfigError(f"{partial} holds a training that was broken off and {problem}")
-    elif partial.exists() and (partial.is_file() or any(partial.iterdir())):
-        raise ConfigError(
-            f"{partial} is where unfinished training is kept, but it holds other files, which are not touched. "
-            "Choose another folder for the model."
-        )
+    else:
+        check_output_folder(partial, "the model")
     remove_folder(partial)
     partial.mkdir(parents=True)
     (partial / RUN_FILE).write_text(json.dumps(wanted), encoding="utf-8")

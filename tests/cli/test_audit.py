@@ -177,8 +177,8 @@ def test_the_help_names_the_statuses_and_the_columns(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Make it first."),
-        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Make it first."),
+        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Create it first."),
+        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Create it first."),
         (("--trials", "0"), "n_trials must be at least 1, got 0."),
         (("--test-share", "2"), "test_share must lie between 0 and 1, got 2.0."),
     ],
@@ -210,7 +210,7 @@ def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
     assert "random words, same predictor" in text
     capsys.readouterr()
     assert main(command) == 1
-    message = f"fresh audit: {page} is there already. Choose another file, or replace it: --overwrite.\n"
+    message = f"fresh audit: {page} already exists. Choose another path, or replace it: --overwrite.\n"
     assert capsys.readouterr().err == message
     assert page.read_text(encoding="utf-8") == text
 

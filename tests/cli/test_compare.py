@@ -184,11 +184,11 @@ def refused(data: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., None
 
 def test_outputs_that_cannot_be_written_are_refused_first(refused: Callable[..., None], data: str) -> None:
     Path("out.json").write_text("mine", encoding="utf-8")
-    taken = "out.json is there already. Choose another file, or replace it: --overwrite."
+    taken = "out.json already exists. Choose another path, or replace it: --overwrite."
     refused(taken, "none", "either", "--json", "out.json")
     refused("out.md is named for two outputs. Give each its own file.", "a", "b", "--html=out.md", "--markdown=out.md")
     refused("--html needs a file, not -: the tables go to standard output.", "a", "b", "--html", "-")
-    refused("There is no folder nowhere to write to. Make it first.", "a", "b", "--markdown", "nowhere/out.md")
+    refused("There is no folder nowhere to write to. Create it first.", "a", "b", "--markdown", "nowhere/out.md")
     Path("folder").mkdir()
     refused("folder is a folder. Choose a file for the output.", "a", "b", "--html", "folder", "--overwrite")
     own = f"{data} is the input. Choose another file for the output."

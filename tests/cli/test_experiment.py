@@ -60,7 +60,7 @@ def test_a_table_as_comma_separated_values_goes_to_a_file(
     told = capsys.readouterr().err
     assert "7 runs: 6 done, 1 failed, 0 open." in told
     assert "are there" not in told
-    told = f"{place} is there already. Choose another file, or replace it: --overwrite."
+    told = f"{place} already exists. Choose another path, or replace it: --overwrite."
     refused(command, told, capsys)
     assert main([*command, "--overwrite"]) == 0
 

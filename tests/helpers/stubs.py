@@ -17,7 +17,9 @@ class Stub:
 
     check_query = Rationalizer.check_query
 
-    def __init__(self, answers: str, labels: Sequence[str], needs_query: bool, n_kept: int, settings: Mapping[str, Any]):
+    def __init__(
+        self, answers: str, labels: Sequence[str], needs_query: bool, n_kept: int, settings: Mapping[str, Any]
+    ):
         self.answers = answers
         self.labels = tuple(labels)
         self.needs_query = needs_query

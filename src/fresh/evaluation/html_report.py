@@ -79,12 +79,6 @@ def report_path(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}-report.html")
 
 
-def check_report_path(path: Path, overwrite: bool) -> None:
-    """Refuse to replace a page unless asked to."""
-    if path.exists() and not overwrite:
-        raise ValueError(f"{path} exists already. Choose another folder for the model, or replace it: overwrite=True.")
-
-
 def write_html_report(path: Path, model: Rationalizer, evaluation: Evaluation, name: str, data: str) -> None:
     """Write a page about a model and its evaluation.
 
