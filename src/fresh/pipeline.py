@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from fresh._io import check_output, check_output_folder
 from fresh.attribution.registry import ScorerFactory
-from fresh.audit.audit import audit
+from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
 from fresh.data.corpora import CORPORA, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
@@ -140,7 +140,7 @@ def _train_and_measure(
     if run.config.audit:
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
-        found = audit(model, splits.test, others, TRIALS, seed, context.progress, found.explained).beside(found)
+        found = audit(model, splits.test, others, TRIALS, seed, context.progress, found.explained).add_to(found)
     seen = TrainingFingerprints.of(example.document for example in (*splits.train, *splits.dev))
     return _Evaluated(replace(model, report=found.report, fingerprints=seen), found)
 

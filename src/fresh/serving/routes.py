@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from fresh.audit.certificates.certify import certificates_of
+from fresh.audit.certificates.certify import encode_certificates
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
 from fresh.selection.extractors import Curve
@@ -82,7 +82,7 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         questions = await _beside(asked, asked.questions, served)
         served.check_folder()
         made = await _got(request, _put(partial(served.certify, questions)), seconds, served.batcher.seconds_left)
-        content = await _beside(asked, certificates_of, served.maker, made)
+        content = await _beside(asked, encode_certificates, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(content, media_type=JSON_LINES, headers=headers)
 
