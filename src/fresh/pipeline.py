@@ -19,19 +19,19 @@ from fresh.evaluation.html_report import check_report, report_of, write_page
 from fresh.evaluation.length_check import drop_too_long_splits
 from fresh.evaluation.warnings import FEW
 from fresh.highlight import CONTROL_PICTURES
-from fresh.methods.config import FreshConfig, NetworksConfig
-from fresh.methods.fresh import name_of_factory
-from fresh.methods.human import keep_with_rationale
-from fresh.methods.registry import find_method, owns, split_settings, train_method
-from fresh.methods.run_config import RunConfig
+from fresh.methods.baselines import keep_annotated
+from fresh.methods.config import FreshConfig, RunConfig
+from fresh.methods.fresh import factory_name
+from fresh.methods.registry import find_config, owns, split_settings, train_method
 from fresh.nn.encoder import pinned
 from fresh.persistence import check_writable, drop_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
 from fresh.resume import begin, partial_of
-from fresh.training.config import FREE, LATER
+from fresh.training.config import FREE, LATER, ClassifierConfig
 from fresh.training.distributed import process_group
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
 MAY_CHANGE = ("epochs", "patience", *FREE)
@@ -56,7 +56,7 @@ class Run:
     """A training run: its settings, and those of its method."""
 
     config: RunConfig
-    method: NetworksConfig
+    method: ClassifierConfig
 
 
 def train(
@@ -103,10 +103,13 @@ def train(
     own = scorer if callable(scorer) else None
     if folder is not None and members.is_main:
         begin(folder, overwrite, identity(run, splits, own), progress)
-    members.wait()
+    members.barrier()
     partial = None if folder is None else partial_of(folder)
     context = RunContext(
-        progress=progress, folder=partial, feature_store=run.method.train.engine.feature_store(), every=KEPT_EVERY
+        progress=progress,
+        folder=partial,
+        feature_store=FeatureStore.from_config(run.method.train.engine),
+        checkpoint_every=KEPT_EVERY,
     )
     try:
         model, found = _train_and_measure(splits, run, context, own)
@@ -126,7 +129,7 @@ def _train_and_measure(splits: Splits, run: Run, context: RunContext, scorer: Sc
     model = trained.model
     if run.config.baseline:
         masks = trained.masks, trained.dev_masks
-        beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, context)
+        beside = train_baselines(splits, model, masks, trained.support, run.method, context)
     else:
         beside = Baselines(trained.support, majority=most_frequent(splits.train))
     found = evaluate_whole(model, splits.test, context.progress, beside)
@@ -148,7 +151,7 @@ def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterat
         return
     best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
     if report.n_documents >= FEW and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
-        careful = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
+        careful = scorer is None and not method.tagging.has_tagger and method.scorer != "integrated_gradients"
         better = (
             "choose words with more care (--scorer integrated_gradients, which takes longer), or " if careful else ""
         )
@@ -169,10 +172,10 @@ def resolve(data: Any, data_dir: str | Path | None, config: str | Path | None, s
         own |= {
             name: getattr(corpus, name)
             for name in ("ratio", "long")
-            if name not in given and owns(find_method(method).config, name)
+            if name not in given and owns(find_config(method), name)
         }
     made: list[Any] = []
-    for kind, chosen in ((RunConfig, others), (find_method(method).config, own)):
+    for kind, chosen in ((RunConfig, others), (find_config(method), own)):
         try:
             made.append(from_mapping(kind, chosen))
         except ConfigError as error:
@@ -194,7 +197,7 @@ def read_usable(data: Any, data_dir: str | Path | None, run: Run, progress: Prog
     """Read the data and leave out what the method cannot use."""
     splits = read_splits(data, data_dir, run, progress)
     splits = drop_too_long_splits(splits, run.method.network, run.config.data.skip_bad, progress)
-    return keep_with_rationale(splits, progress) if run.config.method == "human" else splits
+    return keep_annotated(splits, progress) if run.config.method == "human" else splits
 
 
 def read_splits(data: Any, data_dir: str | Path | None, run: Run, progress: Progress) -> Splits:
@@ -231,5 +234,5 @@ def identity(run: Run, splits: Splits, scorer: ScorerFactory | None) -> dict[str
         name: value for name, own, value in named if own not in may_change and (name, value) not in LATER.items()
     }
     settings["network.encoder"] = pinned(run.method.network.encoder)
-    own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
+    own = {} if scorer is None else {"scorer": factory_name(scorer)}
     return {"method": run.config.method, **settings, **own, "data": digest[:16]}

@@ -2,36 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
-import numpy as np
-
-from fresh.nn.batch import IntArray
 from fresh.nn.classifier import Classifier, predictions
 from fresh.nn.tokenizer import LongPolicy, Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
 from fresh.training.config import ClassifierConfig
-from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
 WATCH = RunContext("predictor")
 
 Labelled = Sequence[tuple[Rationale, str]]
-
-
-class TrainingPairs(NamedTuple):
-    """What a predictor is trained on: rationales and labels of train and of dev."""
-
-    train: Labelled
-    dev: Labelled
-    n_versions: int = 1
-    """How many versions of all that is trained on stand one after the other; each epoch reads the next one."""
-
-    def numbers(self, epoch: int) -> IntArray:
-        """List what an epoch reads."""
-        n_each = len(self.train) // self.n_versions
-        return np.arange(n_each) + epoch % self.n_versions * n_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +26,13 @@ class Predictor:
     @classmethod
     def train(cls, train: Labelled, dev: Labelled, config: ClassifierConfig, context: RunContext = WATCH) -> Self:
         """Train it on rationales and their labels alone."""
-        [predictor] = cls.train_many([(train, dev)], [config], context)
+        [predictor] = cls.train_many([TrainingPairs(train, dev)], [config], context)
         return predictor
 
     @classmethod
     def train_many(
         cls,
-        data: Sequence[TrainingPairs | tuple[Labelled, Labelled]],
+        data: Sequence[TrainingPairs[Rationale]],
         configs: Sequence[ClassifierConfig],
         context: RunContext = WATCH,
     ) -> list[Self]:
@@ -57,17 +40,17 @@ class Predictor:
 
         :param data: For each, rationales and labels of train and of dev.
         """
-        lessons: list[FitRequest] = []
+        texts: list[TrainingPairs[Text]] = []
+        whole: list[ClassifierConfig] = []
         for item, config in zip(data, configs, strict=True):
-            given = TrainingPairs(*item)
-            labels = sorted({label for _, label in given.train})
-            pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in given[:2])
+            pairs, dev_pairs = (
+                [(text_of(rationale), label) for rationale, label in part] for part in (item.train, item.dev)
+            )
+            texts.append(TrainingPairs(pairs, dev_pairs, item.n_versions, item.only))
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
             long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
-            whole = replace(config, network=replace(config.network, long=long))
-            numbers = given.numbers if given.n_versions > 1 else None
-            lessons.append(FitRequest(pairs, dev_pairs, labels, whole, context, numbers))
-        return [cls(taught.classifier) for taught in train_classifiers(lessons)]
+            whole.append(ClassifierConfig(replace(config.network, long=long), config.train))
+        return [cls(classifier) for classifier, _ in train_classifiers(texts, whole, context)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""

@@ -49,8 +49,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add an option for every setting, section by section; those of single methods under their names."""
     from fresh.config import settings_of
-    from fresh.methods.listed import CONFIGS, settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 
     groups: dict[str, Any] = {}
 
@@ -63,7 +62,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         place(setting, setting.path.rpartition(".")[0] or "method")
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         section = setting.path.rpartition(".")[0].rpartition(".")[2]
-        owners = "" if len(methods) == len(CONFIGS) else f" ({', '.join(methods)})"
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
         place(setting, f"{section or 'rationales'}{owners}")
 
 
@@ -160,8 +159,7 @@ def data_given(args: argparse.Namespace) -> str | list[str]:
 def settings_given(args: argparse.Namespace) -> dict[str, Any]:
     """Take the settings of a training run out of all that was given."""
     from fresh.config import settings_of
-    from fresh.methods.listed import settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import RunConfig, settings_of_methods
 
     names = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
     return {name: value for name, value in vars(args).items() if name in names}

@@ -90,7 +90,7 @@ def train_baselines(
             [(item.document.cut(mask), item.label) for item, mask in zip(part, given, strict=True)]
             for part, given in zip((splits.train, splits.dev), chosen, strict=True)
         )
-        return Predictor.train(pairs, dev_pairs, config, context.named(name))
+        return Predictor.train(pairs, dev_pairs, config, context.with_name(name))
 
     random = teach("random words", [drawn_masks(model, *pair) for pair in zip(parts, masks, strict=True)])
     read = [read_masks(model, part) for part in parts]

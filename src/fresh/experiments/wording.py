@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from fresh.config import Setting, settings_of
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import RunConfig, settings_of_methods
 
 OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?: ('[^']*'|[a-z_]+\b))?")
 """An option, and perhaps its value."""
