@@ -3,13 +3,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from fresh.methods.run_config import RunConfig
 
 from fresh.config import _help_texts, from_mapping, parse_assignments, read_toml, settings_of, to_mapping
 from fresh.data.splits import DataConfig
 from fresh.errors import ConfigError
-from fresh.methods.fresh import FreshConfig
-from fresh.methods.registry import METHODS
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import METHODS, FreshConfig
 from fresh.nn.config import NetworkConfig
 from fresh.training.config import TrainConfig
 
@@ -149,7 +148,7 @@ def test_help_of_what_a_class_builds_on_is_its_own_help_too() -> None:
     }
 
 
-@pytest.mark.parametrize("config", [RunConfig, *(method.config for method in METHODS.values())])
+@pytest.mark.parametrize("config", [RunConfig, *METHODS.values()])
 def test_every_setting_explains_itself(config: type) -> None:
     assert [setting.path for setting in settings_of(config) if not setting.help.endswith(".")] == []
 

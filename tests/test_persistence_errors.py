@@ -274,7 +274,7 @@ def test_an_unknown_scorer_is_named(folder: Path) -> None:
 
 def test_a_model_is_replaced_only_when_asked(model: Rationalizer, folder: Path, predictor: Predictor) -> None:
     before = snapshot(folder)
-    message = f"{folder} already holds a model. Choose another folder, or replace it: --overwrite."
+    message = f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True."
     with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
         model.save_pretrained(folder)
     assert snapshot(folder) == before

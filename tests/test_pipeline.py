@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fresh.methods.gate_config import LeiConfig
 
 import fresh
 import small
@@ -19,7 +20,6 @@ from fresh.evaluation.baselines import most_frequent, train_baselines
 from fresh.evaluation.random_words import random_masks
 from fresh.evaluation.warnings import FEW
 from fresh.methods.config import FreshConfig
-from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.pipeline import TRIALS, _advice, identity, resolve, train
 from fresh.predictor import Predictor
@@ -84,7 +84,7 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    config = resolve(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
+    config = resolve(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)
@@ -204,8 +204,8 @@ def make_nothing(_support: SupportModel) -> Any:
     """Stand for a scorer of one's own."""
 
 
-MORE_WORDS = "keep more words (--ratio)."
-CAREFUL = "choose words with more care (--scorer integrated_gradients, which takes longer), or " + MORE_WORDS
+MORE_WORDS = "keep more words (`ratio`)."
+CAREFUL = "choose words with more care (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settin
 
 
 def test_a_corpus_needs_its_folder() -> None:
-    expected = "sst is the name of a corpus. Say where its files are: --data-dir FOLDER."
+    expected = "sst is the name of a corpus. Say where its files are: data_dir=FOLDER."
     for data in ("sst", ["sst"]):
         with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
             train(data, progress=SILENT)
@@ -302,7 +302,7 @@ def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> 
 def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
     full.save_pretrained(tmp_path / "model")
     with pytest.raises(
-        ModelError, match=r"already holds a model\. Choose another folder, or replace it: --overwrite\."
+        ModelError, match=r"already holds a model\. Choose another folder, or replace it: overwrite=True\."
     ):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
 

@@ -17,6 +17,7 @@ from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.resume import NOTE, partial_of, unfinished
 from shared_recipe_resume import Saying
+from training_hooks import interrupt_training, list_epochs
 
 EPOCHS = 3
 
@@ -26,7 +27,7 @@ def every_epoch_is_better() -> Iterator[None]:
     """Have the last epoch win, so that a model is the outcome of all of them."""
     scores = itertools.count(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fresh.training.fit, "make_validate", lambda *_given: lambda: float(next(scores)))
+        patch.setattr(fresh.training.fit, "_make_validate", lambda *_given: lambda: float(next(scores)))
         yield
 
 
@@ -55,18 +56,8 @@ def broken_off(
     """Break training off in the middle of an epoch."""
 
     def broken(n_epochs: int, n_steps: int) -> Path:
-        left = iter(range(n_epochs))
-        real = fresh.training.loop.run_epoch
-
-        def run_epoch(*arguments: Any) -> Any:
-            whole = next(left, None) is not None
-            for number, step in enumerate(real(*arguments)):
-                if not whole and number == n_steps:
-                    raise KeyboardInterrupt
-                yield step
-
         with monkeypatch.context() as patch:
-            patch.setattr(fresh.training.loop, "run_epoch", run_epoch)
+            interrupt_training(patch, n_epochs, n_steps + 1)
             patch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
             with pytest.raises(KeyboardInterrupt):
                 train(splits, out=tmp_path / "model", **settings)
@@ -125,7 +116,7 @@ def test_another_run_must_not_go_on(
     folder = broken_off(1, 1)
     expected = (
         f"{folder}.partial holds a training that was broken off and differs in: ratio, train.seed. "
-        "Finish that one first, choose another folder, or discard it: --overwrite."
+        "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **settings, ratio=0.5, seed=7)
@@ -157,8 +148,7 @@ def test_fewer_epochs_make_do_with_what_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = broken_off(EPOCHS + 2, 1)
-    epochs: list[object] = []
-    monkeypatch.setattr(fresh.training.loop, "run_epoch", lambda *given: epochs.append(given))
+    epochs = list_epochs(monkeypatch)
     model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
     assert epochs == []
     assert model.settings["train"]["epochs"] == 2
@@ -189,7 +179,7 @@ def test_what_is_kept_and_damaged_can_be_discarded(
         train(splits, out=folder, **settings)
     assert str(caught.value) == (
         f"{partial} holds a training that was broken off and is damaged. "
-        "Choose another folder, or discard it: --overwrite."
+        "Choose another folder, or discard it: overwrite=True."
     )
     train(splits, out=folder, overwrite=True, **settings)
     assert state(folder) == state(unbroken)

@@ -105,7 +105,7 @@ def check_writable(folder: Path, overwrite: bool) -> None:
         raise ModelError(f"{folder} is a file. Choose a folder for the model.")
     if (folder / MANIFEST).is_file() and _read_json(folder / MANIFEST).get("library") == "fresh":
         if not overwrite:
-            raise ModelError(f"{folder} already holds a model. Choose another folder, or replace it: --overwrite.")
+            raise ModelError(f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True.")
     elif any(folder.iterdir()):
         raise ModelError(f"{folder} holds other files, which are not touched. Choose another folder for the model.")
 

@@ -152,12 +152,10 @@ def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterat
     best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
     if report.n_documents >= FEW and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
         careful = scorer is None and not method.tagging.has_tagger and method.scorer != "integrated_gradients"
-        better = (
-            "choose words with more care (--scorer integrated_gradients, which takes longer), or " if careful else ""
-        )
+        better = "choose words with more care (scorer=integrated_gradients, which takes longer), or " if careful else ""
         yield (
             f"Rationales have {own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1. If that is too little, "
-            f"{better}keep more words (--ratio)."
+            f"{better}keep more words (`ratio`)."
         )
 
 
@@ -221,7 +219,7 @@ def named_corpus_needs_folder(data: Any) -> Any:
     names = [data] if isinstance(data, str) else data
     name = names[0] if isinstance(names, Sequence) and len(names) == 1 else None
     if isinstance(name, str) and name in CORPORA and not Path(name).exists():
-        raise DataError(f"{name} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+        raise DataError(f"{name} is the name of a corpus. Say where its files are: data_dir=FOLDER.")
     return data
 
 

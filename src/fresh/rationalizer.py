@@ -36,7 +36,7 @@ from fresh.selection.extractors import Extractor, at_ratio, extract_with_scores,
 
 AT_ONCE = 256
 """Documents that are explained together where there are many."""
-RANGE = "a model that was trained for a range of ratios, such as --ratio 0.05:0.5. This one serves a single length."
+RANGE = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one serves a single length."
 
 Input = str | Document
 """What can be explained: raw text, or a document."""
@@ -133,8 +133,8 @@ class Rationalizer(
         """Refuse a query where none was trained, and the other way round."""
         if self.asks and not document.query:
             raise ValueError(
-                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: --query "
-                "for a text; for a file, the column query, or the one that --query names."
+                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: `query` "
+                "for a text; for a file, the column query, or the one that `query` names."
             )
         if document.query and not self.asks:
             raise ValueError(f"Document {document.id!r} has a query, but this model was trained without: leave it out.")

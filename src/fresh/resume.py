@@ -47,7 +47,7 @@ def _mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
         found = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8"))
         _kept_of(folder)
     except (ValueError, SafetensorError, KeyError, TypeError):
-        return "is damaged. Choose another folder, or discard it: --overwrite."
+        return "is damaged. Choose another folder, or discard it: overwrite=True."
     if found == wanted:
         return None
     changed = {key for key in {*found, *wanted} if found.get(key) != wanted.get(key)}
@@ -56,7 +56,7 @@ def _mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
     # The encoder's value is shown: for one of the hub it has a commit, which is needed to finish the training.
     values = {ENCODER: f" (it was {found.get(ENCODER)})"}
     names = ", ".join(f"{name}{values.get(name, '')}" for name in sorted(changed))
-    return f"differs in: {names}. Finish that one first, choose another folder, or discard it: --overwrite."
+    return f"differs in: {names}. Finish that one first, choose another folder, or discard it: overwrite=True."
 
 
 def unfinished(folder: Path) -> str:
@@ -66,7 +66,7 @@ def unfinished(folder: Path) -> str:
         wanted = json.loads((partial_of(folder) / NOTE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return kept  # nobody can go on from there
-    fewer = "" if "train.epochs" in wanted else "; a smaller --epochs then makes do with what is done"
+    fewer = "" if "train.epochs" in wanted else "; a smaller `epochs` then makes do with what is done"
     return kept and f"{kept} Give the same command again to go on from there{fewer}."
 
 

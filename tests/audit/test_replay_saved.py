@@ -290,5 +290,5 @@ def test_a_model_with_other_labels_and_data_with_other_names_are_refused(
         replay_saved(model, many, small.write_jsonl(path, [to_record(own)]))
     assert str(error.value) == (
         "None of the 1 documents of explained.jsonl is in the data: the first is 'stranger', that of the data "
-        f"{many[0].id!r}. Give the file that was explained, with the same --id."
+        f"{many[0].id!r}. Give the file that was explained, with the same `id`."
     )

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fresh.methods.listed import settings_of_methods
+from fresh.methods.run_config import RunConfig
 
 import small
 from fresh.attribution.support_model import SupportModel
@@ -17,8 +19,6 @@ from fresh.cli.registry import COMMANDS
 from fresh.config import settings_of
 from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.run_config import RunConfig
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK

@@ -3,15 +3,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fresh.methods.listed import settings_of_methods
+from fresh.methods.run_config import RunConfig
 
 import small
 from fresh.cli.main import main
 from fresh.config import settings_of
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.registry import METHODS
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import METHODS
 from fresh.rationalizer import Rationalizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs

@@ -12,7 +12,7 @@ import fresh.experiments.run
 from experiments import Inline, reports, toy_grid
 from fresh.cli.main import main
 from fresh.data.splits import Splits
-from fresh.training.checkpoint import _scores_kept
+from fresh.training.checkpoint import is_training_complete
 
 
 @pytest.fixture
@@ -24,7 +24,9 @@ def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[...
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the work done in this process, which spares the time to begin others."""
-    monkeypatch.setattr(fresh.experiments.local, "Local", lambda out, data_dir, _n_workers: Inline(out, data_dir))
+    monkeypatch.setattr(
+        fresh.experiments.local, "LocalExecutor", lambda out, data_dir, _n_workers: Inline(out, data_dir)
+    )
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, list[str]]:
@@ -110,14 +112,14 @@ def test_what_a_failure_asks_for_comes_before_the_next_try(
 ) -> None:
     damaged = tmp_path / "kept.safetensors"
     damaged.write_text("no state", encoding="utf-8")
-    monkeypatch.setattr(fresh.experiments.worker, "train", lambda *_given: _scores_kept(damaged))
+    monkeypatch.setattr(fresh.experiments.worker, "train", lambda *_given: is_training_complete(damaged, 1, 1))
     _, _, lines = run(capsys, grid({"method": "random"}), "--out", str(tmp_path / "runs"))
-    assert lines[-2].endswith(" Delete the file to begin anew.")
+    assert lines[-2].endswith(" Delete the file to start over.")
     assert lines[-1] == "Do what is said above first. Try again what failed: the same command with --retry."
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {
-    "workers": (["--workers", "0"], "workers must be at least 1, got 0."),
+    "workers": (["--workers", "0"], "--workers must be at least 1, got 0."),
     "documents": (["--documents", "0"], "In GRID: documents must be a whole number of at least 1, got 0."),
     "assignment": (
         ["--set", "epochs"],

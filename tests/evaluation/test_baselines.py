@@ -114,6 +114,6 @@ def test_the_page_of_a_model_stands_beside_its_folder(tmp_path: Path) -> None:
     check_report(page, overwrite=False)
     page.touch()
     check_report(page, overwrite=True)
-    message = f"{page} is there already. Choose another folder for the model, or replace it: --overwrite."
+    message = f"{page} is there already. Choose another folder for the model, or replace it: overwrite=True."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check_report(page, overwrite=False)

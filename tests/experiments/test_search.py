@@ -107,7 +107,7 @@ def test_what_is_searched_by_itself_can_be_used(method: str) -> None:
 
 
 def test_other_methods_are_not_searched_by_themselves() -> None:
-    expected = "Say what is searched for the method fresh, such as --space learning_rate=1e-5:1e-3:log."
+    expected = "Say what is searched for the method fresh, such as space='learning_rate=1e-5:1e-3:log'."
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         _spans_of((), resolve("x.csv", None, None, {}))
 

@@ -59,7 +59,7 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
     if not any(found):
         raise DataError(
             f"None of the {len(saved):,} documents of {path.name} is in the data: the first is {saved[0].id!r}, that "
-            f"of the data {documents[0].id!r}. Give the file that was explained, with the same --id."
+            f"of the data {documents[0].id!r}. Give the file that was explained, with the same `id`."
         )
     tally = _Tally()
     known = {document.id for document in documents}

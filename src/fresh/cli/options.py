@@ -1,8 +1,10 @@
 """Options that several commands share, and what is made of them."""
 
 import argparse
+import re
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -15,6 +17,12 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit status of a command that was broken off."""
+QUOTES = "'\""
+PARAMETER = re.compile(
+    r"`(?P<name>[a-z]\w*)`|^(?P<subject>[a-z]\w*)(?= must )"
+    r"|(?<![^\s(])(?P<assigned>[a-z]\w*)=(?P<value>'[^']*'|\"[^\"]*\"|[\w:+-]+(?:\.\w+)*)(?![\w/=])",
+    re.MULTILINE,
+)
 READS = ("text", "query", "id", "tokenised", "format", "skip_bad", "max_row_mb", "max_unpacked")
 """Settings that say how texts are read."""
 READS_LABELS = (*READS, "label", "rationale", "agreement")
@@ -39,6 +47,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 for a free one (default: 8000)")
     parser.add_argument(
         "--allow-host",
+        dest="allow_hosts",
         action="append",
         default=[],
         metavar="NAME",
@@ -158,11 +167,41 @@ def data_given(args: argparse.Namespace) -> str | list[str]:
 
 def settings_given(args: argparse.Namespace) -> dict[str, Any]:
     """Take the settings of a training run out of all that was given."""
+    names = setting_names()
+    return {name: value for name, value in vars(args).items() if name in names}
+
+
+def setting_names() -> set[str]:
+    """Name all settings of a training run."""
     from fresh.config import settings_of
     from fresh.methods.config import RunConfig, settings_of_methods
 
-    names = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
-    return {name: value for name, value in vars(args).items() if name in names}
+    return {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
+
+
+def flags_of(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
+    """List the flags of a command by the parameters that they set."""
+    return {action.dest: list(action.option_strings) for action in parser._actions if action.option_strings}
+
+
+def with_flags(message: str, flags: Mapping[str, Sequence[str]], arguments: Sequence[str]) -> str:
+    """Write the parameters that a message names as the flags of a command.
+
+    A message names a parameter in backticks, with a value, or as its first word before "must".
+
+    :param flags: Flags by parameter.
+    :param arguments: What the user typed, which is repeated as it is.
+    """
+
+    def flag_for(match: re.Match[str]) -> str:
+        name, value = match["name"] or match["subject"] or match["assigned"], match["value"]
+        if name not in flags or match[0] in arguments:
+            return match[0]
+        if value == "False":
+            return f"--no-{flags[name][0].removeprefix('--')}"
+        return flags[name][0] if value in (None, "True") else f"{flags[name][0]} {shlex.quote(value.strip(QUOTES))}"
+
+    return PARAMETER.sub(flag_for, message)
 
 
 def check_output(name: str, source: str, overwrite: bool) -> None:

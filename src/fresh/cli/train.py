@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from fresh.cli.options import INTERRUPTED, add_settings, data_given, settings_given
+from fresh.cli.options import INTERRUPTED, add_settings, data_given, settings_given, with_flags
 
 SUMMARY = "train a model on labelled text"
 ABOUT = """\
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         model = train(data_given(args), **places, **settings_given(args))
     except KeyboardInterrupt:
-        kept = unfinished(Path(args.out))
+        kept = with_flags(unfinished(Path(args.out)), args.options, ())
         print(f"\nInterrupted. {kept or 'No epoch was finished, so nothing is kept.'}", file=sys.stderr)
         return INTERRUPTED
     if not process_group().is_main:

@@ -23,7 +23,7 @@ from fresh.text import Spans, split_at_spaces, split_words
 
 SHOWN = 3  # messages in a summary
 MOST_NAMED = 30  # columns in a message
-MEND = "Mend the row, or leave such rows out with --skip-bad."
+MEND = "Mend the row, or leave such rows out with skip_bad=True."
 Made = TypeVar("Made")
 
 
@@ -133,7 +133,7 @@ def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataCo
             n_more = len(row.values) - len(shown)
             raise DataError(
                 f"{row.name} has no column {column!r} for the {name}. It has: {', '.join(shown)}"
-                f"{f' and {n_more:,} more' if n_more else ''}. Name the right one with --{name}."
+                f"{f' and {n_more:,} more' if n_more else ''}. Name the right one with `{name}`."
             )
     return config
 
@@ -158,7 +158,7 @@ def _example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRo
     example = Example(document, _label_in(row, config.label), *_human_in(row, config, document, bad))
     if document.id in places:
         problem = f"the id {document.id!r} stands in {places[document.id]} already."
-        raise RowError(row.place, problem, "Give each row its own id, or have ids made with --id ''.")
+        raise RowError(row.place, problem, "Give each row its own id, or have ids made with id=''.")
     places[document.id] = row.place
     return example
 

@@ -62,7 +62,7 @@ class Splits:
         if len(self.labels) < 2:
             raise DataError(
                 f"All {len(self.train)} training examples have the label {self.labels[0]!r}. "
-                "At least two classes are needed: look at the column that --label names."
+                "At least two classes are needed: look at the column that `label` names."
             )
         self.check_labels()
         self.check_queries()
@@ -87,7 +87,7 @@ class Splits:
         if without and asked:
             raise DataError(
                 f"Document {asked.id!r} has a query and document {without.id!r} has none. "
-                "Give every row a query, or leave the column out with --query ''."
+                "Give every row a query, or leave the column out with query=''."
             )
 
 
@@ -214,7 +214,7 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
     if len(examples) < n_dev + n_test + len(sizes):
         raise DataError(
             f"{len(examples)} examples of {len(sizes)} classes are too few to cut off {n_dev} for dev and {n_test} "
-            "for test and keep each class in train. Give more, or give files for them with --dev and --test."
+            "for test and keep each class in train. Give more, or give files for them with `dev` and `test`."
         )
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})

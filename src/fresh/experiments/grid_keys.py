@@ -15,12 +15,12 @@ OWN = ("name", "corpus", "reads", "draw", "trials")
 """What a row says beside settings of `fresh train`."""
 HOMES = {
     "name": "It stands in a row, or at the top of the file.",
-    "corpus": "It stands in [grid] or in a row, or behind --set.",
-    "documents": "It stands at the top of the file, or is given with --documents.",
+    "corpus": "It stands in [grid] or in a row, or in `overrides`.",
+    "documents": "It stands at the top of the file, or is given as `documents`.",
     "data": "It stands in [corpora.NAME].",
     **dict.fromkeys(("reads", "draw", "trials"), "It stands in a row."),
-    **dict.fromkeys(("corpora", "dataset"), "Corpora are named by corpus, in [grid] or in a row, or behind --set."),
-    **{name: f"It is given with --{name.replace('_', '-')}." for name in ("out", "data_dir", "workers", "engine")},
+    **dict.fromkeys(("corpora", "dataset"), "Corpora are named by corpus, in [grid] or in a row, or in `overrides`."),
+    **{name: f"It is given as `{name}`." for name in ("out", "data_dir", "workers", "engine")},
 }
 """Where names belong that are no settings."""
 
@@ -83,7 +83,7 @@ def wrong_names(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Itera
     yield from _wrong_in("[settings]", given.get("settings", {}), ())
     for name, about in given.get("corpora", {}).items():
         yield from _wrong_in(f"[corpora.{name}]", about, ("data",))
-    yield from _wrong_in("--set", overrides, ("corpus",))
+    yield from _wrong_in("`overrides`", overrides, ("corpus",))
 
 
 def _wrong_in(place: str, table: Mapping[str, Any], own: Sequence[str]) -> Iterator[str]:

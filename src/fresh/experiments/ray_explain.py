@@ -72,7 +72,7 @@ def _check_asked(model: str, asked: Asked) -> None:
 
 def _rows_of(ray: Any, files: Mapping[str, bytes], asked: Asked, n_workers: int | None) -> Iterator[dict[str, Any]]:
     """Have a file read on this machine and explained on all, a group of documents at a time, in their order."""
-    data = optional_import("ray.data", "ray", "--engine ray")
+    data = optional_import("ray.data", "ray", "A Ray cluster")
     n_fitting, needs = _division(check_nodes(ray), asked.device)
     context = data.DataContext.get_current()
     context.target_max_block_size = 1  # so that each group is a block by itself, and goes wherever there is room

@@ -126,7 +126,7 @@ def _spans_of(space: Sequence[str], run: Run) -> list[Span]:
     """Read what is searched, or take what is worth searching for a method."""
     method = run.config.method
     if not space and method not in SPACES:
-        raise ConfigError(f"Say what is searched for the method {method}, such as --space learning_rate=1e-5:1e-3:log.")
+        raise ConfigError(f"Say what is searched for the method {method}, such as space='learning_rate=1e-5:1e-3:log'.")
     spans = [read_span(text, method) for text in space or SPACES[method]]
     for span in spans:
         for edge in span.choices or (span.low, span.high):

@@ -97,7 +97,7 @@ def _check_classes(whole: Splits, cell: RunSpec) -> None:
     if cell.documents < least:
         raise DataError(
             f"documents = {cell.documents} is too few for all {len(firsts)} classes of {cell.corpus}: "
-            f"{least} are the fewest that hold each. Take documents = {least}, or --documents {least}."
+            f"{least} are the fewest that hold each. Take documents={least}."
         )
 
 

@@ -31,7 +31,6 @@ from fresh.experiments.measure import measure, measure_complement, train
 from fresh.experiments.plan import Task, gate_key, scores_key, support_key, tasks_of
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import TIMES, BusyError, RunStore
-from fresh.experiments.wording import for_grids
 from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import SUPPORT
 from fresh.nn.memory import is_out_of_memory
@@ -84,7 +83,7 @@ class Worker:
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
-            told = f"{type(error).__name__}: {for_grids(str(error))}{disk_hint(error)}"
+            told = f"{type(error).__name__}: {error}{disk_hint(error)}"
             seconds = time.perf_counter() - started
             if is_out_of_memory(error):
                 self.feature_store = None
@@ -196,7 +195,7 @@ class Worker:
         if shares_scores(run):
             known = read_scores(self.runs.shared(scores_key(cell, run, digest)), splits)
             if known is None:
-                raise ValueError("The scores that it needs are missing or damaged. Try again what failed: --retry.")
+                raise ValueError("The scores that it needs are missing or damaged. Try again what failed: retry=True.")
         context = self.watch_run(cell, run, key, digest)
         if cell.reads == "complement":
             figures, times = measure_complement(splits, run, known, context)

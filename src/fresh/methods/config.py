@@ -112,8 +112,8 @@ class TaggerConfig:
         needing = " and ".join(name for name, is_set in (("crf", self.crf), ("human", self.human)) if is_set)
         raise_all(
             _check_human(self.human),
-            f"{needing} needs a tagger: set tagger=true." if needing and not self.has_tagger else None,
-            "distil learns from the scorer alone. Leave human out, or set tagger=true in place of distil=true."
+            f"{needing} needs a tagger: tagger=True." if needing and not self.has_tagger else None,
+            "distil learns from the scorer alone. Leave human out, or choose tagger=True in place of distil=True."
             if self.distil and self.human
             else None,
         )
@@ -218,7 +218,7 @@ class BastingsConfig(GateConfig):
     """Initial Lagrange multiplier of the length."""
     lagrange_rate: float | None = None
     """Learning rate of the multiplier, which grows while too many words are kept and shrinks while too few are. By
-    default 0.001, or 0.01 with two_sided=false."""
+    default 0.001, or 0.01 with two_sided=False."""
     lagrange_square: float = 5.0
     """Weight of the square of the deviation from the ratio, which keeps the multiplier from oscillating."""
     lagrange_decay: float = 0.9

@@ -21,7 +21,7 @@ from fresh.selection.extractors import Extractor
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 
-NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("auto", "memory")))
+NEEDS = (("lagrange_square", "two_sided", ("True",)), ("frozen_gb", "frozen", ("auto", "memory")))
 """Settings that have an effect only with some values of another setting."""
 
 
@@ -152,6 +152,6 @@ def _find_without_effect(values: Mapping[str, Any], config: type[ClassifierConfi
             if owners and chosen not in owners:
                 yield f"{key} is a setting of the {choice} {' and '.join(owners)}, not of {chosen}."
     for key, other, needed in NEEDS:
-        value = str(names.get(other, defaults.get(other))).lower()
-        if key in names and value not in needed:
+        value = str(names.get(other, defaults.get(other)))
+        if key in names and value.lower() not in map(str.lower, needed):
             yield f"{key} has no effect with {other}={value}. Leave it out, or set {other}={needed[0]}."

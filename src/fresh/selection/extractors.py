@@ -91,7 +91,7 @@ class HumanRationales:
             if spans is None:
                 raise ValueError(
                     f"Nobody had marked words of document {document.id!r} when this model was made, and people's "
-                    "rationales are all that it reads. Train with --method fresh to explain new documents."
+                    "rationales are all that it reads. Train with method=fresh to explain new documents."
                 )
             masks.append(Mask.from_spans(spans, len(document.words)))
         return masks

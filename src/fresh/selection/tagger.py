@@ -109,7 +109,8 @@ def _score_table(
 def build(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
     """Make a network that has learnt nothing yet but what its encoder knows."""
     with fixed_seed(config.train.seed):
-        network = TokenClassifier(load_encoder(config.network.encoder, config.network.pooling), kind, config.network)
+        encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
+        network = TokenClassifier(encoder, kind, config.network)
     return network.to(choose_device(config.train.device))
 
 

@@ -91,7 +91,7 @@ class Checkpoint:
         """Read the tensors whose names begin with a prefix."""
         with _open_checkpoint(path) as file:
             tensors = {name: file.get_tensor(name) for name in file.keys() if name.startswith(prefix)}  # noqa: SIM118
-            metadata = file.metadata()
+            metadata = file.metadata() or {}
             others = {name: tuple(scores) for name, scores in json.loads(metadata.get("others", "{}")).items()}
             return cls(tensors, tuple(json.loads(metadata["scores"])), others)
 

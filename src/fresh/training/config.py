@@ -6,12 +6,12 @@ from typing import Literal, get_args
 import numpy as np
 
 from fresh.config import check_above, check_min, raise_all
-from fresh.nn.config import NetworkConfig
+from fresh.nn.config import AttentionDropout, NetworkConfig
 
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings of where and how fast a training runs; they do not change its result."""
 
-LATER = {"train.schedule": "constant"}
+LATER = {"train.schedule": "constant", "train.attention_dropout": "encoder"}
 """Settings that were added later, with the value that stands for how training was before: with that value, a run keeps
 the key that it had."""
 
@@ -58,6 +58,8 @@ class TrainConfig:
     """Learning rate of AdamW."""
     schedule: Schedule = "constant"
     """Learning-rate schedule: constant or linear (10 % warm-up, then decay to 0)."""
+    attention_dropout: AttentionDropout = "off"
+    """Dropout of attention weights: off, or encoder (the rate that the encoder was trained with)."""
     weight_decay: float = 0.01
     """Weight decay of AdamW."""
     max_grad_norm: float = 5.0
@@ -78,6 +80,9 @@ class TrainConfig:
             *check_min(0, weight_decay=self.weight_decay, seed=self.seed),
             f"schedule must be constant or linear, got {self.schedule}."
             if self.schedule not in get_args(Schedule)
+            else None,
+            f"attention_dropout must be off or encoder, got {self.attention_dropout}."
+            if self.attention_dropout not in get_args(AttentionDropout)
             else None,
         )
 

@@ -70,7 +70,7 @@ def train_classifiers(
 def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
     """Make a classifier that knows nothing but what its encoder does."""
     with fixed_seed(config.train.seed):  # also for the weights of a pooler that an encoder comes without
-        encoder = load_encoder(config.network.encoder, config.network.pooling)
+        encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
         classifier = Classifier(encoder, labels, config.network)
     if classifier.has_random_pooler:
         warnings.warn(_RANDOM_POOLER.format(name=encoder.name), stacklevel=2)

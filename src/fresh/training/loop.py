@@ -16,6 +16,7 @@ from torch import nn
 from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
 from fresh.nn.memory import without_cudnn_attention
+from fresh.nn.varlen_attention import without_padding
 from fresh.progress import SILENT, Advance, Progress
 from fresh.training.checkpoint import BestState, Checkpoint, Retention, checkpoint_writer, restore
 from fresh.training.config import TrainConfig
@@ -23,7 +24,6 @@ from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.step import Loss, TrainStep
-from fresh.training.varlen_attention import without_padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _train(job: TrainingJob, advance: Advance, stop: threading.Event) -> tuple[f
     with checkpoint_writer(path, context.checkpoint_every, context.retention) as writer:
         while not best.is_finished(config.epochs, config.patience):
             model.train()
-            with without_padding(model, uses_bf16(config, step.device) or step.device.type == "cpu"):
+            with without_padding(model, uses_bf16(config, step.device)):
                 diverged = train_epoch(job, step, len(best.scores), advance, stop)
             model.eval()
             if stop.is_set():

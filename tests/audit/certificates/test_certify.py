@@ -168,7 +168,7 @@ def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Pa
     target.write_bytes(b"mine")
     nowhere = tmp_path / "nowhere"
     refused = {
-        target: f"{target} is there already. Choose another file, or replace it: --overwrite.",
+        target: f"{target} is there already. Choose another file, or replace it: overwrite=True.",
         tmp_path: f"{tmp_path} is a folder. Choose a file for the certificates.",
         nowhere / "out.jsonl": f"There is no folder {nowhere} to write to. Make it first.",
     }

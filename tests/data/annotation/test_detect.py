@@ -70,31 +70,31 @@ def fails(path: Path, asked: str) -> str:
             "doccano",
             "label_studio",
             "reviews.json looks like doccano's JSON lines, not Label Studio's JSON. "
-            "Say --format doccano, or leave --format out.",
+            "Say format=doccano, or leave `format` out.",
         ),
         (
             "label_studio",
             "doccano",
             "reviews.json looks like Label Studio's JSON, not doccano's JSON lines. "
-            "Say --format label_studio, or leave --format out.",
+            "Say format=label_studio, or leave `format` out.",
         ),
         (
             "prodigy",
             "doccano",
             "reviews.json looks like Prodigy's JSON lines, not doccano's JSON lines. "
-            "Say --format prodigy, or leave --format out.",
+            "Say format=prodigy, or leave `format` out.",
         ),
         (
             "table",
             "prodigy",
             "reviews.json looks like a table of texts and labels, not Prodigy's JSON lines. "
-            "Say --format table, or leave --format out.",
+            "Say format=table, or leave `format` out.",
         ),
         (
             "doccano",
             "table",
             "reviews.json looks like doccano's JSON lines, not a table of texts and labels. "
-            "Say --format doccano, or leave --format out.",
+            "Say format=doccano, or leave `format` out.",
         ),
         (
             "tasks",
@@ -127,7 +127,7 @@ def test_an_eraser_folder_is_named_where_another_tool_was_asked_for(tmp_path: Pa
     (tmp_path / "train.jsonl").touch()
     assert fails(tmp_path, "doccano") == (
         f"{tmp_path.name} looks like an ERASER corpus, not doccano's JSON lines. "
-        "Say --format eraser, or leave --format out."
+        "Say format=eraser, or leave `format` out."
     )
 
 

@@ -39,7 +39,7 @@ def test_sequence_labelling_is_read_with_the_label_of_another_column(tmp_path: P
     assert words(tmp_path, given, label="sentiment") == [("good", ("lovely",))]
     assert fails(tmp_path, given) == (
         "all.jsonl has no column 'label' for the label. It has: id, text, sentiment, rationale. "
-        "Name the right one with --label."
+        "Name the right one with `label`."
     )
 
 
@@ -68,7 +68,7 @@ def test_spans_that_count_may_be_named(tmp_path: Path) -> None:
 
 
 def test_classes_must_be_one(tmp_path: Path) -> None:
-    rest = "Mend the row, or leave such rows out with --skip-bad."
+    rest = "Mend the row, or leave such rows out with skip_bad=True."
     assert fails(tmp_path, line(cats=[], entities=[])) == f"all.jsonl, line 1: there is no label. {rest}"
     assert fails(tmp_path, line(cats=["a", "b"], entities=[])) == (
         f"all.jsonl, line 1: a label must be text or a number, got ('a', 'b'). {rest}"

@@ -72,7 +72,7 @@ def test_the_only_choices_are_the_label_whatever_their_name(tmp_path: Path) -> N
 
 def test_of_several_choices_one_must_be_named(tmp_path: Path) -> None:
     assert fails(tmp_path, task(done(choice("a", name="topic"), choice("b", name="mood")))) == (
-        "export.json, row 1: it has the choices mood, topic. Name the one that is the label with --label."
+        "export.json, row 1: it has the choices mood, topic. Name the one that is the label with `label`."
     )
 
 
@@ -85,14 +85,14 @@ def test_a_label_of_the_data_serves(tmp_path: Path) -> None:
 def test_a_label_that_is_nowhere_is_named_with_what_there_is(tmp_path: Path) -> None:
     assert fails(tmp_path, task(done(choice("a", name="mood"))), label="mod") == (
         "export.json has no column 'mod' for the label. It has: text, id, mood, rationale. "
-        "Name the right one with --label."
+        "Name the right one with `label`."
     )
 
 
 def test_two_classes_are_no_label(tmp_path: Path) -> None:
     assert fails(tmp_path, task(done(choice("a", "b")))) == (
         "export.json, row 1: a label must be text or a number, got ('a', 'b'). "
-        "Mend the row, or leave such rows out with --skip-bad."
+        "Mend the row, or leave such rows out with skip_bad=True."
     )
 
 

@@ -80,7 +80,7 @@ def test_one_of_several_questions_is_the_label(tmp_path: Path) -> None:
     labels = {"sentiment": {"good": "true"}, "length": {"short": "true"}}
     assert words(tmp_path, line(labels=labels), label="length") == [("d1", "short", ("lovely",))]
     assert fails(tmp_path, line(labels=labels)) == (
-        "out.jsonl, line 1: it has the questions length, sentiment. Name the one that is the label with --label."
+        "out.jsonl, line 1: it has the questions length, sentiment. Name the one that is the label with `label`."
     )
 
 

@@ -47,7 +47,7 @@ def fails(record: dict[str, Any], document: Document) -> str:
 def test_a_record_of_another_file_is_refused() -> None:
     assert fails(to_record(film("b")), film("a").document) == (
         "explained.jsonl, line 1: there is no document 'b' in the input, or not in this order. "
-        "Give the file that was explained, with the same --text and --id."
+        "Give the file that was explained, with the same `text` and `id`."
     )
 
 

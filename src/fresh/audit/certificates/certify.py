@@ -118,7 +118,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
     if target.is_dir():
         raise CertificateError(f"{target} is a folder. Choose a file for the certificates.")
     if target.exists() and not overwrite:
-        raise CertificateError(f"{target} is there already. Choose another file, or replace it: --overwrite.")
+        raise CertificateError(f"{target} is there already. Choose another file, or replace it: overwrite=True.")
 
 
 def certify(

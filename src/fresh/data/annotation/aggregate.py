@@ -15,7 +15,7 @@ from fresh.document import Document, Mask
 from fresh.errors import RowError
 from fresh.text import Spans
 
-MEND = "Mend it in the tool and export the file again, or leave such rows out with --skip-bad."
+MEND = "Mend it in the tool and export the file again, or leave such rows out with skip_bad=True."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _agreed(row: Row, chosen: Sequence[Hashable]) -> Any:
 
 
 def wants(config: DataConfig, *names: str) -> bool:
-    """Tell whether marks of such a name count: all do, unless --rationale names some."""
+    """Tell whether marks of such a name count: all do, unless `rationale` names some."""
     return config.rationale == DataConfig().rationale or config.rationale in names
 
 

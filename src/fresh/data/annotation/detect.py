@@ -52,7 +52,7 @@ def wrong_kind(name: str, found: str, asked: str) -> str:
     elif found in ("tasks", "explained"):
         way_out = "Give the file that the people's answers were exported to."
     else:
-        way_out = f"Say --format {found}, or leave --format out."
+        way_out = f"Say format={found}, or leave `format` out."
     return f"{name} looks like {KINDS[found]}, not {KINDS[asked]}. {way_out}"
 
 

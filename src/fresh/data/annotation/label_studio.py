@@ -84,7 +84,7 @@ def _renamed(row: Row, answer: Answer, questions: set[str], config: DataConfig) 
     question, *others = sorted(questions)
     if others:
         problem = f"it has the choices {', '.join(sorted(questions))}."
-        raise RowError(row.place, problem, "Name the one that is the label with --label.")
+        raise RowError(row.place, problem, "Name the one that is the label with `label`.")
     return Answer(answer.spans, {config.label: answer.choices.get(question)})
 
 

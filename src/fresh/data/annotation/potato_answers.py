@@ -67,7 +67,7 @@ def _renamed(row: Row, answer: Answer, questions: Sequence[str], config: DataCon
     """Let the only question be the label."""
     if len(questions) > 1:
         problem = f"it has the questions {', '.join(questions)}."
-        raise RowError(row.place, problem, "Name the one that is the label with --label.")
+        raise RowError(row.place, problem, "Name the one that is the label with `label`.")
     return Answer(answer.spans, {config.label: answer.choices[questions[0]]} if answer.choices else {})
 
 

@@ -25,7 +25,7 @@ def explained(rows: Iterable[Row], documents: Iterable[Document]) -> Iterator[Ex
         document = next((document for document in rest if document.id == row.values.get("id")), None)
         if document is None:
             problem = f"there is no document {row.values.get('id')!r} in the input, or not in this order."
-            raise RowError(row.place, problem, "Give the file that was explained, with the same --text and --id.")
+            raise RowError(row.place, problem, "Give the file that was explained, with the same `text` and `id`.")
         yield _explanation_of(row, document)
 
 
