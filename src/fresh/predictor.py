@@ -12,9 +12,9 @@ from fresh.training.config import ClassifierConfig
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
-WATCH = RunContext("predictor")
+CONTEXT = RunContext("predictor")
 
-Labelled = Sequence[tuple[Rationale, str]]
+LabeledRationales = Sequence[tuple[Rationale, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,9 @@ class Predictor:
     classifier: Classifier
 
     @classmethod
-    def train(cls, train: Labelled, dev: Labelled, config: ClassifierConfig, context: RunContext = WATCH) -> Self:
+    def train(
+        cls, train: LabeledRationales, dev: LabeledRationales, config: ClassifierConfig, context: RunContext = CONTEXT
+    ) -> Self:
         """Train it on rationales and their labels alone."""
         [predictor] = cls.train_many([TrainingPairs(train, dev)], [config], context)
         return predictor
@@ -34,7 +36,7 @@ class Predictor:
         cls,
         data: Sequence[TrainingPairs[Rationale]],
         configs: Sequence[ClassifierConfig],
-        context: RunContext = WATCH,
+        context: RunContext = CONTEXT,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side.
 
@@ -44,7 +46,7 @@ class Predictor:
         whole: list[ClassifierConfig] = []
         for item, config in zip(data, configs, strict=True):
             pairs, dev_pairs = (
-                [(text_of(rationale), label) for rationale, label in part] for part in (item.train, item.dev)
+                [(rationale_text(rationale), label) for rationale, label in part] for part in (item.train, item.dev)
             )
             texts.append(TrainingPairs(pairs, dev_pairs, item.n_versions, item.only))
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
@@ -54,16 +56,16 @@ class Predictor:
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""
-        table = self.classifier.probabilities([text_of(item) for item in rationales], progress, "rationales")
+        table = self.classifier.probabilities([rationale_text(item) for item in rationales], progress, "rationales")
         return predictions(table, self.classifier.labels)
 
-    def pieces(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
+    def token_ids(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
         """List the pieces of rationales as the network is given them, special ones included."""
-        table = self.classifier.words([text_of(item) for item in rationales])
+        table = self.classifier.words([rationale_text(item) for item in rationales])
         return [tuple(text.ids.tolist()) for text in table]
 
 
-def text_of(item: object) -> Text:
+def rationale_text(item: object) -> Text:
     """Take the words of a rationale, and of nothing but a rationale."""
     if type(item) is Rationale:
         return Text(item.words, item.query, item.id)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.attribution.config import ScorerConfig
-from fresh.config import check_above, check_min, from_mapping, settings_of
+from fresh.config import check_above, check_min, from_mapping, list_settings
 from fresh.errors import ConfigError
 from fresh.methods.config import (
     METHODS,
@@ -24,7 +24,7 @@ from fresh.methods.config import (
     settings_of_methods,
 )
 from fresh.nn.config import NetworkConfig
-from fresh.pipeline import resolve
+from fresh.pipeline import resolve_settings
 from fresh.selection.discretizers import TopK
 from strategies import ratios
 
@@ -174,8 +174,8 @@ def test_a_multiplier_that_can_only_grow_grows_as_it_did_for_the_authors(
 def test_every_method_has_settings() -> None:
     assert get_args(get_type_hints(RunConfig)["method"]) == tuple(METHODS)
     for name, kind in METHODS.items():
-        assert type(resolve("x.csv", None, None, {"method": name}).method) is kind
-        names = [setting.name for config in (RunConfig, kind) for setting in settings_of(config)]
+        assert type(resolve_settings("x.csv", None, None, {"method": name}).method) is kind
+        names = [setting.name for config in (RunConfig, kind) for setting in list_settings(config)]
         assert sorted(names) == sorted(set(names))  # a name means one setting
     listed = settings_of_methods()
     assert listed["human"][1] == ["fresh", "lei", "bastings"]
@@ -216,12 +216,14 @@ def test_every_method_has_settings() -> None:
 )
 def test_a_setting_without_effect_is_refused(settings: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        resolve([], None, None, settings)
+        resolve_settings([], None, None, settings)
 
 
 def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ConfigError, match=r"ratio is a .*\nepoch is not .*\n.*text and label.*\nseed must be"):
-        resolve([], None, None, {"method": "full_text", "ratio": 0.1, "epoch": 3, "seed": "x", "text": "label"})
+        resolve_settings(
+            [], None, None, {"method": "full_text", "ratio": 0.1, "epoch": 3, "seed": "x", "text": "label"}
+        )
 
 
 @pytest.mark.parametrize(
@@ -239,4 +241,4 @@ def test_all_problems_are_reported_at_once() -> None:
     ],
 )
 def test_a_setting_with_effect_is_taken(settings: Mapping[str, Any]) -> None:
-    assert resolve([], None, None, settings).config.method == settings.get("method", "fresh")
+    assert resolve_settings([], None, None, settings).config.method == settings.get("method", "fresh")

@@ -18,7 +18,7 @@ from fresh.methods.fresh import train
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK, budget
-from fresh.selection.extractors import FullText, SaliencyExtractor, at_ratio
+from fresh.selection.extractors import FullText, SaliencyExtractor, with_ratio
 from fresh.selection.tagger import Tagger
 
 RANGE = Range(0.05, 0.5)
@@ -109,7 +109,7 @@ def test_a_ratio_buys_its_words(model: Rationalizer, ratio: float, toy: Splits) 
     for found in model.explain(documents, ratio=ratio):
         assert int(found.mask.kept.sum()) == budget(len(found.mask), ratio)
         assert_answered(found, model)
-    streamed = model.explain_stream(iter(documents), at_once=3, ratio=ratio)
+    streamed = model.explain_stream(iter(documents), batch_size=3, ratio=ratio)
     assert [item.mask for item in streamed] == [item.mask for item in model.explain(documents, ratio=ratio)]
 
 
@@ -141,9 +141,9 @@ def test_a_model_of_one_length_serves_no_other(single: Rationalizer) -> None:
 
 def test_only_what_is_cut_to_a_ratio_can_be_cut_to_another() -> None:
     extractor = SaliencyExtractor(Random(), Contiguous(0.2))
-    assert at_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
+    assert with_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
     with pytest.raises(TypeError, match=r"^Only rationales of top_k and contiguous have a ratio"):
-        at_ratio(FullText(), 0.4)
+        with_ratio(FullText(), 0.4)
 
 
 def test_a_saved_model_still_serves_its_range(model: Rationalizer, single: Rationalizer, tmp_path: Path) -> None:

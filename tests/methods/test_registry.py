@@ -18,7 +18,7 @@ from fresh.document import Document, Example, Saliency
 from fresh.errors import ConfigError
 from fresh.methods.config import METHODS
 from fresh.methods.registry import MethodResult, train_method
-from fresh.persistence import files_in
+from fresh.persistence import read_files
 from fresh.pipeline import train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -45,7 +45,7 @@ def test_training_ends_in_a_pair_of_extractor_and_predictor(made: tuple[Case, Sp
     assert type(model) is Rationalizer
     assert model.labels == splits.labels
     assert model.settings["method"] == case.method
-    assert model.asks == case.asks
+    assert model.needs_query == case.asks
     for part, kept in ((splits.train, result.masks), (splits.dev, result.dev_masks)):
         assert [len(mask) for mask in kept] == [len(example.document.words) for example in part]
     if case.settings.get("folds", 1) == 1:
@@ -130,8 +130,10 @@ def test_equal_trainings_have_equal_bytes(way: str, toy: Splits, encoders: dict[
     options = [*small.options(encoders["bert"], dropout=0.3, seed=5), *WAYS[way]]
     for name in ("first", "second"):
         assert main(["train", data, "--out", str(tmp_path / name / "model"), *options]) == 0
-    first, second = (files_in(tmp_path / name / "model") for name in ("first", "second"))
+    first, second = (read_files(tmp_path / name / "model") for name in ("first", "second"))
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
     assert main(["train", data, "--out", str(tmp_path / "other" / "model"), *options, "--seed", "6"]) == 0
-    assert files_in(tmp_path / "other" / "model")["predictor/model.safetensors"] != first["predictor/model.safetensors"]
+    assert (
+        read_files(tmp_path / "other" / "model")["predictor/model.safetensors"] != first["predictor/model.safetensors"]
+    )

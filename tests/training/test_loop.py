@@ -21,7 +21,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid import deciding, lasting
-from fresh.pipeline import resolve
+from fresh.pipeline import resolve_settings
 from fresh.pipeline import train as train_model
 from fresh.progress import SILENT, Advance
 from fresh.training.config import ClassifierConfig
@@ -341,10 +341,13 @@ def test_a_training_goes_through_its_schedule_and_resumes_in_it(
 
 def test_runs_without_a_schedule_keep_the_keys_that_they_had(splits: Splits, encoders: dict[str, Path]) -> None:
     given = {**small.run_settings(encoders["bert"]), "attention_dropout": "encoder"}
-    run = resolve("texts.jsonl", None, None, given)
+    run = resolve_settings("texts.jsonl", None, None, given)
     assert lasting(run)["train.schedule"] == "constant"
     assert deciding(run).keys() == lasting(run).keys() - {"train.schedule", "train.attention_dropout"}
-    assert deciding(resolve("texts.jsonl", None, None, {**given, "schedule": "linear"}))["train.schedule"] == "linear"
-    identity = fresh.pipeline.identity(run, splits, None)  # that of an unfinished run
+    assert (
+        deciding(resolve_settings("texts.jsonl", None, None, {**given, "schedule": "linear"}))["train.schedule"]
+        == "linear"
+    )
+    identity = fresh.pipeline.run_identity(run, splits, None)  # that of an unfinished run
     assert "train.learning_rate" in identity
     assert not {"train.schedule", "train.epochs"} & identity.keys()

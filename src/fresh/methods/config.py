@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal, NamedTuple
 
 from fresh.attribution.config import ScorerConfig
-from fresh.config import Setting, check_above, check_min, raise_all, settings_of, suggest
+from fresh.config import Setting, check_above, check_min, list_settings, raise_all, suggest
 from fresh.data.config import DataConfig
 from fresh.selection.discretizers import DISCRETIZERS, Discretizer, TopK
 from fresh.training.config import ClassifierConfig
@@ -310,7 +310,7 @@ def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
     """List the settings of all methods by their names, each with the names of its methods."""
     listed: dict[str, tuple[Setting, list[str]]] = {}
     for method, config in METHODS.items():
-        for setting in settings_of(config):
+        for setting in list_settings(config):
             known, owners = listed.get(setting.name, (setting, []))
             # A setting with different paths in different methods is shown without a path.
             shown = known if known.path == setting.path else replace(setting, path=setting.name)

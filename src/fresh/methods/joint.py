@@ -25,8 +25,8 @@ from fresh.nn.tokenizer import LongPolicy, WordTokenizer
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, tag_losses, weight_of
-from fresh.selection.tagger import build as build_gate
+from fresh.selection.tagger import Tagger, positive_weight, tag_losses
+from fresh.selection.tagger import build_tagger as build_gate
 from fresh.training.checkpoint import load_finished
 from fresh.training.distributed import process_group
 from fresh.training.feature_cache import CachedInputs
@@ -283,7 +283,7 @@ def _make_human_losses(
     rows = [np.zeros(len(example.document.words)) if mask is None else mask.kept for mask, example in pairs]
     targets = WordValues.of(rows, gate.device)
     has_target = torch.tensor([mask is not None for mask in masks], device=gate.device)
-    weight = torch.tensor(weight_of([mask for mask in masks if mask is not None]), device=gate.device)
+    weight = torch.tensor(positive_weight([mask for mask in masks if mask is not None]), device=gate.device)
 
     def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
         logits = gate.keep_logits(outputs)

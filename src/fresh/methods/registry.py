@@ -1,14 +1,14 @@
 """Methods by name: what each is given, and what each returns."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.registry import SCORERS, ScorerFactory
 from fresh.attribution.support_model import SupportModel
-from fresh.config import flatten, settings_of, suggest, suggest_setting, to_mapping
+from fresh.config import flatten, list_settings, suggest, suggest_setting
 from fresh.data.splits import Splits
 from fresh.document import Mask
 from fresh.errors import ConfigError
@@ -97,7 +97,7 @@ def make_rationalizer(
 
 def settings_record(name: str, config: ClassifierConfig) -> dict[str, Any]:
     """Turn settings into plain values for a model card: an encoder of the hub with its commit, no local path."""
-    settings = {"method": name, **to_mapping(config)}
+    settings = {"method": name, **asdict(config)}
     encoder = Path(config.network.encoder)
     settings["network"]["encoder"] = encoder.resolve().name if encoder.is_dir() else pinned(config.network.encoder)
     return settings
@@ -105,7 +105,7 @@ def settings_record(name: str, config: ClassifierConfig) -> dict[str, Any]:
 
 def owns(config: type, name: str) -> bool:
     """Whether a name, or the end of a path, is a setting of a class."""
-    return any(f".{setting.path}".endswith(f".{name}") for setting in settings_of(config))
+    return any(f".{setting.path}".endswith(f".{name}") for setting in list_settings(config))
 
 
 def split_settings(
@@ -119,7 +119,7 @@ def split_settings(
     run_values: dict[str, Any] = {}
     problems: list[str] = []
     config = find_config(name)
-    known = [setting.path for setting in (*settings_of(config), *settings_of(run_config))]
+    known = [setting.path for setting in (*list_settings(config), *list_settings(run_config))]
     for key, value in flatten(values):
         if owns(config, key):
             method_values[key] = value
@@ -138,7 +138,7 @@ def split_settings(
 def _find_without_effect(values: Mapping[str, Any], config: type[ClassifierConfig]) -> Iterator[str]:
     """Describe settings that the chosen scorer or discretizer does not use, with those that do."""
     names = {key.rpartition(".")[2]: value for key, value in values.items()}
-    defaults = {setting.name: setting.default for setting in settings_of(config)}
+    defaults = {setting.name: setting.default for setting in list_settings(config)}
     choices: tuple[tuple[str, Mapping[str, type], type], ...] = (
         ("scorer", SCORERS, ScorerConfig),
         ("discretizer", DISCRETIZERS, CutConfig),

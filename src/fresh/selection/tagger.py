@@ -25,9 +25,9 @@ from fresh.training.distributed import process_group
 from fresh.training.fit import TextNumbers, describe, encode, make_loss
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 
-WATCH = RunContext("tagger")
+CONTEXT = RunContext("tagger")
 
-Marks = Sequence[tuple[Document, Mask]]
+MaskedDocuments = Sequence[tuple[Document, Mask]]
 """Documents, and which of their words are to be kept."""
 
 
@@ -40,12 +40,12 @@ class Tagger:
     @classmethod
     def train(
         cls,
-        train: Marks,
-        dev: Marks,
+        train: MaskedDocuments,
+        dev: MaskedDocuments,
         discretizer: Discretizer,
         config: ClassifierConfig,
         kind: Kind = "words",
-        context: RunContext = WATCH,
+        context: RunContext = CONTEXT,
         only: IntArray | None = None,
     ) -> Self:
         """Train it on masks; the state wins that finds most of those of dev.
@@ -54,7 +54,7 @@ class Tagger:
         :param only: Numbers of the documents to learn from; all if not given.
         :param kind: Tag each word by itself (words), or beside its neighbours (chain).
         """
-        network = build(kind, config)
+        network = build_tagger(kind, config)
         context = replace(context, feature_store=context.store(config.train))
         inputs = encode(network, [text_of(document) for document, _ in train], config.train, context)
         masks = [mask for _, mask in train]
@@ -106,7 +106,7 @@ def _score_table(
     return [found[number] for number in range(len(documents))]
 
 
-def build(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
+def build_tagger(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
     """Make a network that has learnt nothing yet but what its encoder knows."""
     with fixed_seed(config.train.seed):
         encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
@@ -120,7 +120,7 @@ def _make_losses(
     """Make the function that computes the loss of each text against its mask."""
     targets = WordValues.of([mask.kept for mask in masks], network.device)
     learned = masks if only is None else [masks[number] for number in only.tolist()]
-    weight = torch.tensor(weight_of(learned), device=network.device)
+    weight = torch.tensor(positive_weight(learned), device=network.device)
 
     def losses(batch: TextNumbers, output: tuple[Tensor, Tensor]) -> Tensor:
         outputs, n_words = output
@@ -130,7 +130,7 @@ def _make_losses(
     return losses
 
 
-def weight_of(masks: Sequence[Mask]) -> float:
+def positive_weight(masks: Sequence[Mask]) -> float:
     """Say how many words are dropped for each that is kept, at least 1: so many times more a kept one counts."""
     n_words, n_kept = sum(map(len, masks)), sum(int(mask.kept.sum()) for mask in masks)
     return max(1.0, (n_words - n_kept) / max(1, n_kept))
@@ -149,7 +149,7 @@ def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words
 
 
 def _make_validate(
-    network: TokenClassifier, dev: Marks, discretizer: Discretizer, config: TrainConfig, context: RunContext
+    network: TokenClassifier, dev: MaskedDocuments, discretizer: Discretizer, config: TrainConfig, context: RunContext
 ) -> Callable[[], float]:
     """Make the function that measures how much of the masks of dev is found; several processes share the documents."""
     group = process_group()
