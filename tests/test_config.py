@@ -3,12 +3,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from fresh.methods.run_config import RunConfig
 
 from fresh.config import _help_texts, from_mapping, list_settings, parse_assignments, read_toml
 from fresh.data.splits import DataConfig
 from fresh.errors import ConfigError
-from fresh.methods.config import METHODS, FreshConfig
+from fresh.methods.config import METHODS, FreshConfig, RunConfig
 from fresh.nn.config import NetworkConfig
 from fresh.training.config import TrainConfig
 

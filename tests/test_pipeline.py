@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fresh.methods.gate_config import LeiConfig
 
 import fresh
 import small
@@ -18,7 +17,7 @@ from fresh.document import Document, Example, Saliency
 from fresh.errors import ConfigError, DataError, OutputError
 from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
 from fresh.evaluation.warnings import MIN_DOCUMENTS
-from fresh.methods.config import FreshConfig
+from fresh.methods.config import FreshConfig, LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.pipeline import TRIALS, _advice, resolve_settings, run_identity, train
 from fresh.predictor import Predictor

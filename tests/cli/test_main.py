@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.run_config import RunConfig
 
 import small
 from fresh.attribution.support_model import SupportModel
@@ -19,6 +17,7 @@ from fresh.cli.registry import COMMANDS
 from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document
+from fresh.methods.config import RunConfig, settings_of_methods
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK

@@ -48,13 +48,16 @@ def record_losses(patch: pytest.MonkeyPatch) -> list[tuple[list[int], float]]:
 
 
 def list_epochs(patch: pytest.MonkeyPatch) -> list[str]:
-    """List the name of the network of every epoch that is trained from here on."""
+    """List the name of the network of every epoch that is finished from here on."""
     names: list[str] = []
-    real = fresh.training.loop.train_epoch
+    real = fresh.training.loop._train
 
-    def train_epoch(job: fresh.training.loop.TrainingJob, *rest: Any) -> Any:
-        names.append(job.context.name)
-        return real(job, *rest)
+    def train(job: fresh.training.loop.TrainingJob, advance: Any, stop: Any) -> Any:
+        def noting(n_steps: int, note: str) -> None:
+            names.extend([job.context.name] if note else [])
+            advance(n_steps, note)
 
-    patch.setattr(fresh.training.loop, "train_epoch", train_epoch)
+        return real(job, noting, stop)
+
+    patch.setattr(fresh.training.loop, "_train", train)
     return names

@@ -111,10 +111,10 @@ def test_a_range_that_makes_no_sense_is_refused(ratio: str, discretizer: str, me
     ("kind", "settings", "message"),
     [
         *((TaggerConfig, {"tagger": True, "human": v}, rf"human.*\[0, 1\].*{v}") for v in (-0.1, 1.5, math.nan)),
-        (TaggerConfig, {"crf": True}, r"^crf needs a tagger: tagger=True"),
-        (TaggerConfig, {"crf": True, "human": 0.2}, r"^crf and human needs a tagger"),
+        (TaggerConfig, {"crf": True}, r"^Only a tagger takes crf: choose tagger=True"),
+        (TaggerConfig, {"crf": True, "human": 0.2}, r"^Only a tagger takes crf and human"),
         (TaggerConfig, {"distil": True, "human": 0.2}, r"distil learns from the scorer alone.*tagger=True"),
-        (TaggerConfig, {"human": 2}, r"human.*\[0, 1\].*2\.\nhuman needs a tagger"),
+        (TaggerConfig, {"human": 2}, r"human.*\[0, 1\].*2\.\nOnly a tagger takes human"),
         (FreshConfig, {"folds": 0}, r"folds must be at least 1, got 0"),
         (FreshConfig, {"folds": 2, "scorer": "random"}, r"folds has no effect with scorer=random"),
         (

@@ -39,7 +39,7 @@ from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from shared_recipe_resume import Saying
 from shared_scorers import last_matrix
-from tiny import ARCHITECTURES, N_POSITIONS, WORDS
+from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
 from training_hooks import record_losses
 from training_toys import CPU
 
@@ -265,10 +265,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(fresh.training.feature_cache, "_run_frozen_layers", run)
     return found
-
-
-KEY_BIASES = (".key.bias", ".k_lin.bias", ".k.bias")
-"""Attention does not depend on these, so that what they learn is how gradients of 0 were rounded."""
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -112,7 +112,7 @@ class TaggerConfig:
         needing = " and ".join(name for name, is_set in (("crf", self.crf), ("human", self.human)) if is_set)
         raise_all(
             _check_human(self.human),
-            f"{needing} needs a tagger: tagger=True." if needing and not self.has_tagger else None,
+            f"Only a tagger takes {needing}: choose tagger=True." if needing and not self.has_tagger else None,
             "distil learns from the scorer alone. Leave human out, or choose tagger=True in place of distil=True."
             if self.distil and self.human
             else None,
