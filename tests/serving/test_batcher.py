@@ -23,9 +23,9 @@ from fresh.document import Document, Mask
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.serving.app import ServeConfig, create_app
-from fresh.serving.batcher import Batcher, BatchLimits, ClosedError, OverloadedError
-from fresh.serving.question import Question, answer
+from fresh.serving.app import create_app
+from fresh.serving.batcher import Batcher, ClosedError, Item, OverloadedError, explain_items
+from fresh.serving.config import BatchLimits, ServeConfig
 from fresh.web.metrics import ServerMetrics
 from served import TEXT, listening, loaded, on_a_port, save_models
 from shared_web_batcher import same
@@ -40,29 +40,29 @@ def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
 
 @pytest.fixture
 def batcher(model: Rationalizer) -> Iterator[Batcher]:
-    made = Batcher("m", model, ServerMetrics(), BatchLimits(most_texts=4, most_waiting=8))
+    made = Batcher("m", model, ServerMetrics(), BatchLimits(max_texts=4, max_waiting=8))
     yield made
     if not made.closed:
         made.close()
 
 
 def figure(batcher: Batcher, name: str, **labels: str) -> float:
-    return batcher.measures.registry.get_sample_value(name, {"model": "m", **labels}) or 0.0
+    return batcher.metrics.registry.get_sample_value(name, {"model": "m", **labels}) or 0.0
 
 
-def question(number: int) -> Question:
-    return Question(Document.from_words(["a", "good", "film", WORDS[number % len(WORDS)]], id=str(number)))
+def question(number: int) -> Item:
+    return Item(Document.from_words(["a", "good", "film", WORDS[number % len(WORDS)]], id=str(number)))
 
 
 def block(batcher: Batcher, begun: threading.Event, free: threading.Event) -> None:
     """Have a model busy with an errand that says that it has begun, and ends when it may."""
 
-    def errand(_model: Rationalizer, questions: Sequence[Question]) -> Sequence[Question]:
+    def errand(_model: Rationalizer, questions: Sequence[Item]) -> Sequence[Item]:
         begun.set()
         free.wait(10)
         return questions
 
-    batcher.run(errand, [question(0)])
+    batcher.submit_task(errand, [question(0)])
 
 
 @pytest.fixture
@@ -83,17 +83,17 @@ KINDS = st.sampled_from(("own", "ratio", "held", "every"))
 def test_questions_of_all_kinds_are_answered_as_if_asked_alone(
     model: Rationalizer, drawn: list[tuple[Document, str, float]]
 ) -> None:
-    questions: list[Question] = []
+    questions: list[Item] = []
     for document, kind, ratio in drawn:
         plain = replace(document, query=())
         held = Mask(np.arange(len(plain.words)) % 2 == 0) if kind == "held" else None
-        questions.append(Question(plain, ratio if kind == "ratio" else None, held, kind == "every"))
-    same(answer(model, questions), [answer(model, [question])[0] for question in questions])
+        questions.append(Item(plain, ratio if kind == "ratio" else None, held, kind == "every"))
+    same(explain_items(model, questions), [explain_items(model, [question])[0] for question in questions])
 
 
 def test_a_curve_and_a_ratio_are_those_of_the_model(model: Rationalizer) -> None:
     document = Document.from_text(TEXT)
-    every, own = answer(model, [Question(document, every_length=True), Question(document, 0.5)])
+    every, own = explain_items(model, [Item(document, every_length=True), Item(document, 0.5)])
     same([every], [model.curve(document).points])
     same([own], [(model.explain(document, ratio=0.5),)])
 
@@ -101,14 +101,14 @@ def test_a_curve_and_a_ratio_are_those_of_the_model(model: Rationalizer) -> None
 def test_what_waits_is_read_together_in_order(
     batcher: Batcher, blocked: Callable[[], None], model: Rationalizer
 ) -> None:
-    futures = [batcher.ask([question(number)]) for number in range(6)]
+    futures = [batcher.submit([question(number)]) for number in range(6)]
     ended: list[int] = []
     for number, future in enumerate(futures):
         future.add_done_callback(lambda _future, number=number: ended.append(number))  # type: ignore[misc]
     assert figure(batcher, "fresh_waiting_texts") == 6
     blocked()
     for number, future in enumerate(futures):
-        same(future.result(10), answer(model, [question(number)]))
+        same(future.result(10), explain_items(model, [question(number)]))
     assert ended == list(range(6))
     assert figure(batcher, "fresh_batch_texts_bucket", le="4.0") == 3  # the errand, four together, two together
     assert figure(batcher, "fresh_batch_texts_sum") == 7
@@ -117,17 +117,17 @@ def test_what_waits_is_read_together_in_order(
 
 def read_together(model: Rationalizer, n_first: int, n_then: int, patience: float) -> float:
     """Have requests read together, ask some again one by one, and say in how many readings these were answered."""
-    batcher = Batcher("m", model, ServerMetrics(), BatchLimits(patience=patience, least_pause=0.0))
+    batcher = Batcher("m", model, ServerMetrics(), BatchLimits(patience=patience, min_pause=0.0))
     free, begun = threading.Event(), threading.Event()
     block(batcher, begun, free)
     assert begun.wait(10)
-    first = [batcher.ask([question(number)]) for number in range(n_first)]
+    first = [batcher.submit([question(number)]) for number in range(n_first)]
     free.set()
     wait(first, 10)
     before = figure(batcher, "fresh_batch_texts_count")
     futures = []
     for number in range(n_then):
-        futures.append(batcher.ask([question(number)]))
+        futures.append(batcher.submit([question(number)]))
         time.sleep(0.05)
     wait(futures, 10)
     batcher.close()
@@ -155,8 +155,8 @@ def test_who_is_alone_waits_for_nobody(model: Rationalizer) -> None:
 
 
 def test_one_that_cannot_be_read_does_not_spoil_the_others(batcher: Batcher, blocked: Callable[[], None]) -> None:
-    long = Question(Document.from_words(["film"] * 15_000, id="long"))
-    futures: list[Future[Any]] = [batcher.ask([item]) for item in (question(1), long, question(2))]
+    long = Item(Document.from_words(["film"] * 15_000, id="long"))
+    futures: list[Future[Any]] = [batcher.submit([item]) for item in (question(1), long, question(2))]
     blocked()
     wait(futures, 20)
     assert [future.exception() is None for future in futures] == [True, False, True]
@@ -164,7 +164,7 @@ def test_one_that_cannot_be_read_does_not_spoil_the_others(batcher: Batcher, blo
 
 
 def test_what_nobody_waits_for_is_dropped(batcher: Batcher, blocked: Callable[[], None]) -> None:
-    futures = [batcher.ask([question(number)]) for number in range(3)]
+    futures = [batcher.submit([question(number)]) for number in range(3)]
     assert futures[1].cancel()
     blocked()
     wait([futures[0], futures[2]], 10)
@@ -174,21 +174,21 @@ def test_what_nobody_waits_for_is_dropped(batcher: Batcher, blocked: Callable[[]
 
 def test_too_much_is_refused(batcher: Batcher, blocked: Callable[[], None]) -> None:
     for number in range(8):
-        batcher.ask([question(number)])
+        batcher.submit([question(number)])
     with pytest.raises(OverloadedError) as caught:
-        batcher.ask([question(9)])
+        batcher.submit([question(9)])
     assert str(caught.value) == ("Model 'm' has 8 texts to read already, and no more can wait. Ask again in 1 second.")
     assert figure(batcher, "fresh_refused_requests_total") == 1
     blocked()
 
 
 def test_at_the_end_nothing_is_left_hanging(batcher: Batcher, blocked: Callable[[], None]) -> None:
-    future = batcher.ask([question(1)])
+    future = batcher.submit([question(1)])
     threading.Timer(0.05, blocked).start()
     batcher.close()
     assert future.cancelled()
     with pytest.raises(ClosedError, match=r"^This server is about to end\. Ask again when it is back\.$"):
-        batcher.ask([question(1)])
+        batcher.submit([question(1)])
 
 
 # Over HTTP
@@ -200,10 +200,10 @@ def place(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.
 
 
 def test_overload_and_slow_answers_are_told_with_when_to_come_back(place: str) -> None:
-    models, measures = loaded(place, limits=BatchLimits(most_waiting=1))
-    batcher = models.find("one-length").batcher
+    models, measures = loaded(place, limits=BatchLimits(max_waiting=1))
+    batcher = models.get("one-length").batcher
     free, begun = threading.Event(), threading.Event()
-    with TestClient(create_app(models, measures, ServeConfig(seconds=0.3)), base_url="http://127.0.0.1") as client:
+    with TestClient(create_app(models, measures, ServeConfig(timeout=0.3)), base_url="http://127.0.0.1") as client:
         block(batcher, begun, free)
         assert begun.wait(10)
         slow = client.post("/v1/models/one-length/explain", json={"text": TEXT})
@@ -223,7 +223,7 @@ def test_overload_and_slow_answers_are_told_with_when_to_come_back(place: str) -
 
 def test_who_leaves_before_the_answer_is_not_worked_for(place: str) -> None:
     models, measures = loaded(place)
-    batcher = models.find("one-length").batcher
+    batcher = models.get("one-length").batcher
     free, begun = threading.Event(), threading.Event()
     body = json.dumps({"text": TEXT})
     head = "POST /v1/models/one-length/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -235,7 +235,7 @@ def test_who_leaves_before_the_answer_is_not_worked_for(place: str) -> None:
             client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         wait_for(lambda: batcher.n_waiting == 3)
         clients[1].close()
-        wait_for(lambda: any(work.future.cancelled() for work in batcher.queue))
+        wait_for(lambda: any(work.future.cancelled() for work in batcher._queue))
         free.set()
         for client in (clients[0], clients[2]):
             assert client.recv(100).startswith(b"HTTP/1.1 200 OK")

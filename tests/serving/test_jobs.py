@@ -27,10 +27,9 @@ from fresh.errors import DataError
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
 from fresh.reporting.tables import harmless
-from fresh.serving.app import ServeConfig, create_app
-from fresh.serving.job_routes import _lines_of, _opened
-from fresh.serving.jobs import Job, JobLimits, Jobs
-from fresh.serving.results import as_csv
+from fresh.serving.app import create_app
+from fresh.serving.config import JobLimits, ServeConfig
+from fresh.serving.jobs import Job, Jobs, _open_results, _read_lines, _to_csv
 from fresh.web.errors import Problem
 from served import TEXT, loaded
 from shared_web_jobs import JOBS, client, finished, job, places, table, told, upload  # noqa: F401
@@ -136,7 +135,7 @@ def test_a_job_that_nobody_thought_could_fail_says_so(client: TestClient, monkey
     def explain(*_given: Any) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(Jobs, "explain", explain)
+    monkeypatch.setattr(Jobs, "_explain", explain)
     about = finished(client, upload(client, table(2)).json()["id"])
     assert (about["state"], about["problem"]) == ("failed", "Something went wrong in the server. Its log says what.")
 
@@ -161,15 +160,15 @@ def test_refused_files_leave_nothing_behind(client: TestClient, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["../../evil.csv", "/etc/evil.csv", "..\\..\\evil.csv", "a/\0/../evil.csv"])
 def test_no_path_comes_from_the_name_of_a_file(job: tuple[Jobs, Job], name: str) -> None:
     jobs, made = job
-    named = jobs.make(name, made.served, DataConfig(), None)
-    assert (named.name, named.source) == ("evil.csv", Path(jobs.place.name) / named.id / "upload.csv")
+    named = jobs.create(name, made.served, DataConfig(), None)
+    assert (named.name, named.source) == ("evil.csv", Path(jobs.folder.name) / named.id / "upload.csv")
     assert re.fullmatch(r"[\w-]{22}", named.id)
-    assert stat.S_IMODE(Path(jobs.place.name).stat().st_mode) == 0o700
+    assert stat.S_IMODE(Path(jobs.folder.name).stat().st_mode) == 0o700
 
 
 def test_a_job_that_is_deleted_while_it_is_worked_on_leaves_nothing(job: tuple[Jobs, Job]) -> None:
     jobs, made = job
-    jobs.remove(made)
+    jobs.delete(made)
     made.folder.mkdir()  # as if its results were opened while all was being deleted
     made.source.write_text(table(1), encoding="utf-8")
     jobs.work(made)
@@ -181,7 +180,7 @@ def test_results_that_are_not_there_are_told_before_the_answer_begins(job: tuple
     for problem, message in (("", "They were deleted."), ("No space left.", "No space left.")):
         made.problem = problem
         with pytest.raises(Problem) as caught:
-            _opened(made)
+            _open_results(made)
         assert (caught.value.status_code, caught.value.detail) == (404, f"There are no results. {message}")
 
 
@@ -189,13 +188,13 @@ def test_who_reads_results_keeps_them_though_they_are_deleted(job: tuple[Jobs, J
     jobs, made = job
     made.folder.mkdir()
     made.results.write_text("1\n2\n", encoding="utf-8")
-    lines = _lines_of(_opened(made))
-    jobs.remove(made)
+    lines = _read_lines(_open_results(made))
+    jobs.delete(made)
     assert list(lines) == ["1\n", "2\n"]
 
 
 def test_results_are_kept_for_a_while_only(places: dict[str, str]) -> None:
-    app = create_app(*loaded(places["one-length"]), ServeConfig(jobs=JobLimits(seconds=0.01)))
+    app = create_app(*loaded(places["one-length"]), ServeConfig(jobs=JobLimits(keep_seconds=0.01)))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         job = upload(client, table(1)).json()["id"]
         for _ in range(500):
@@ -218,7 +217,7 @@ def test_a_text_that_is_too_long_is_not_split_and_not_kept(job: tuple[Jobs, Job]
     made.source.write_text("text,query\n" + f"{cells['text']},{cells.get('query', '')}\n", encoding="utf-8")
     tracemalloc.start()
     with pytest.raises(DataError) as caught:
-        jobs.check(made)
+        jobs._check_rows(made)
     left, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert str(caught.value) == (
@@ -250,7 +249,7 @@ def test_no_cell_begins_as_a_formula(text: str) -> None:
 def test_a_table_of_results_by_hand() -> None:
     record = {"id": "=1+1", "label": "pos", "probability": 0.75, "ratio": 0.5}
     lines = [json.dumps({**record, "rationale": [{"text": "a, b"}, {"text": "c"}]})]
-    assert "".join(as_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'
+    assert "".join(_to_csv(lines)) == 'id,label,probability,ratio,read\r\n\'=1+1,pos,0.75,0.5,"a, b … c"\r\n'
 
 
 MEGABYTE = 1024**2

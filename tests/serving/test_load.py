@@ -91,7 +91,7 @@ def test_what_is_loaded_is_not_looked_through_for_garbage(monkeypatch: pytest.Mo
         def run(self, sockets: list[Any]) -> None:
             frozen.append(gc.get_freeze_count())
 
-    monkeypatch.setattr(server, "_serving", lambda *_: Served())
+    monkeypatch.setattr(server, "make_server", lambda *_: Served())
     try:
         with server.bind("127.0.0.1", 0) as taken:
             server.serve(FastAPI(), taken)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fresh.cli.main import main
 from fresh.cli.serve import _told
-from fresh.serving.models import NAME, _fitting, _named
-from fresh.web.server import ALL, _own_address, _written, address_of, addresses_of, bind
+from fresh.serving.models import _name_models
+from fresh.web.server import _ANY_ADDRESS, _network_address, _url, bind, server_url, server_urls
 from shared_web_start import places
 
 __all__ = ["places"]
@@ -24,9 +24,9 @@ def complaint(capsys: pytest.CaptureFixture[str], *given: str) -> str:
 
 def test_models_have_names(places: dict[str, str]) -> None:
     one, other = places.values()
-    assert _named([one, other]) == {"one-length": one, "any-length": other}
-    assert _named([one, f"again={one}"]) == {"one-length": one, "again": one}
-    assert _named(["owner/name"]) == {"name": "owner/name"}
+    assert _name_models([one, other]) == {"one-length": one, "any-length": other}
+    assert _name_models([one, f"again={one}"]) == {"one-length": one, "again": one}
+    assert _name_models(["owner/name"]) == {"name": "owner/name"}
 
 
 def test_two_models_of_one_name_are_refused(places: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +50,7 @@ NO_NAME = (
 def test_a_name_that_does_not_fit_into_an_address_is_refused(places: dict[str, str], name: str, better: str) -> None:
     one = places["one-length"]
     with pytest.raises(ValueError, match="cannot be the name") as caught:
-        _named([f"{name}={one}"])
+        _name_models([f"{name}={one}"])
     assert str(caught.value) == NO_NAME.format(name=name, better=f"{better}={one}")
 
 
@@ -58,10 +58,10 @@ def test_a_folder_whose_name_does_not_fit_needs_another(tmp_path: Path) -> None:
     folder = tmp_path / "lr=0.1 (best)"
     folder.mkdir()
     with pytest.raises(ValueError, match="cannot be the name") as caught:
-        _named([str(folder)])
+        _name_models([str(folder)])
     assert str(caught.value) == NO_NAME.format(name="lr=0.1 (best)", better=f"'lr-0.1-best={folder}'")
-    assert _named([f"best={folder}"]) == {"best": str(folder)}
-    assert _named([f"{tmp_path}/lr=0.2/model"]) == {
+    assert _name_models([f"best={folder}"]) == {"best": str(folder)}
+    assert _name_models([f"{tmp_path}/lr=0.2/model"]) == {
         "model": f"{tmp_path}/lr=0.2/model"
     }  # no folder, but no name either
 
@@ -111,32 +111,32 @@ def test_a_port_in_use_hides_nothing_that_is_wrong_with_a_model(
         assert complaint(capsys, "owner/on-the-hub", "--port", str(port)) == f"fresh serve: {first}\n"
 
 
-def test_where_it_listens_is_told_as_addresses_that_can_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_listens_is_told_as_addresses_that_can_be_open_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "desk")
-    monkeypatch.setattr("fresh.web.server._own_address", lambda _family: ["192.168.0.7"])
+    monkeypatch.setattr("fresh.web.server._network_address", lambda _family: ["192.168.0.7"])
     with bind("0.0.0.0", 0) as taken:  # noqa: S104
         port = taken.getsockname()[1]
         here = f"http://127.0.0.1:{port}/"
-        assert address_of(taken) == here
-        assert addresses_of(taken) == [here, f"http://desk:{port}/", f"http://192.168.0.7:{port}/"]
-        assert addresses_of(taken, {"b.example", "a.example"}) == [
+        assert server_url(taken) == here
+        assert server_urls(taken) == [here, f"http://desk:{port}/", f"http://192.168.0.7:{port}/"]
+        assert server_urls(taken, {"b.example", "a.example"}) == [
             f"http://a.example:{port}/",  # it is not reached under other names
             f"http://b.example:{port}/",
         ]
     with bind("127.0.0.1", 0) as taken:
-        assert addresses_of(taken, {"a.example"}) == [address_of(taken)]
-    assert _written(ALL["::"], 80) == "http://[::1]:80/"
+        assert server_urls(taken, {"a.example"}) == [server_url(taken)]
+    assert _url(_ANY_ADDRESS["::"], 80) == "http://[::1]:80/"
 
 
 def test_the_address_of_this_machine_is_one_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for found in _own_address(socket.AF_INET):
+    for found in _network_address(socket.AF_INET):
         socket.inet_pton(socket.AF_INET, found)
 
     def unreachable(*_given: object) -> None:
         raise OSError("Network is unreachable")
 
     monkeypatch.setattr(socket, "socket", unreachable)
-    assert _own_address(socket.AF_INET) == []
+    assert _network_address(socket.AF_INET) == []
 
 
 def test_what_is_served_and_where_is_told_in_a_line_or_two() -> None:

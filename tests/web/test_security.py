@@ -16,20 +16,24 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from fresh.serving.app import ServeConfig
+from fresh.serving.config import ServeConfig
 from fresh.study.web.app import StudyServeConfig
-from fresh.web.assets import FOREVER, Assets, templates_of
 from fresh.web.errors import Problem
 from fresh.web.metrics import ServerMetrics
-from fresh.web.security import HEADERS, Guard, Rules, _name_in, hosts_of, is_loopback
-from fresh.web.server import PortError, address_of, bind, make_app
+from fresh.web.security import HEADERS, SecurityConfig, SecurityMiddleware, _host_name, allowed_hosts, is_loopback
+from fresh.web.server import CACHE_FOREVER, Assets, PortError, bind, make_app, server_url, template_environment
 from running import running
 
 ASSETS = Assets({"page.css": b"body {}", "page.js": b"start();"})
-RULES = Rules(hosts_of("127.0.0.1", frozenset({"proxy.example"})), most_bytes=100, larger={"/large": 1000}, seconds=5)
+RULES = SecurityConfig(
+    allowed_hosts("127.0.0.1", frozenset({"proxy.example"})),
+    max_body_bytes=100,
+    upload_bytes={"/large": 1000},
+    body_timeout=5,
+)
 
 
-def app_with(rules: Rules) -> FastAPI:
+def app_with(rules: SecurityConfig) -> FastAPI:
     app = make_app("a test", "1", rules, ASSETS, ServerMetrics())
 
     @app.post("/small")
@@ -164,31 +168,31 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
         "state": {},
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
-    asyncio.run(app_with(replace(RULES, seconds=0.05))(scope, never, keep))
+    asyncio.run(app_with(replace(RULES, body_timeout=0.05))(scope, never, keep))
     assert sent[0]["status"] == 408
     assert b"The request did not come whole within 0.05 seconds. Send it again." in sent[1]["body"]
 
 
 @given(st.text(), st.sampled_from(["127.0.0.1", "localhost", "::1"]))
 def test_no_other_name_passes_for_loopback(host: str, bound: str) -> None:
-    rules = Rules(hosts_of(bound, frozenset()))
+    rules = SecurityConfig(allowed_hosts(bound, frozenset()))
     headers = [(b"host", host.encode("latin-1", "replace"))]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
-    known = _name_in(host.encode("latin-1", "replace").decode("latin-1")) in ("127.0.0.1", "localhost", "::1")
+    known = _host_name(host.encode("latin-1", "replace").decode("latin-1")) in ("127.0.0.1", "localhost", "::1")
     with nullcontext() if known else pytest.raises(Problem, match=r"^421: This server is not reached as"):
-        Guard(app_with(rules), rules).check(scope)
+        SecurityMiddleware(app_with(rules), rules)._check(scope)
 
 
 def test_beyond_loopback_any_name_is_taken_unless_some_are_listed() -> None:
-    assert hosts_of("0.0.0.0", frozenset()) == frozenset()  # noqa: S104
-    assert hosts_of("10.0.0.5", frozenset({"a.example"})) == {"a.example"}
+    assert allowed_hosts("0.0.0.0", frozenset()) == frozenset()  # noqa: S104
+    assert allowed_hosts("10.0.0.5", frozenset({"a.example"})) == {"a.example"}
     assert is_loopback("127.8.8.8")
     assert not is_loopback("a.example")
 
 
 def test_files_are_kept_for_good_under_an_address_that_changes_with_them(client: TestClient) -> None:
     answer = client.get(ASSETS.url("page.js"))
-    assert (answer.text, answer.headers["cache-control"]) == ("start();", FOREVER)
+    assert (answer.text, answer.headers["cache-control"]) == ("start();", CACHE_FOREVER)
     assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
     other = Assets({"page.css": b"body { }", "page.js": b"start();"})
     assert other.url("page.js") != ASSETS.url("page.js")
@@ -199,14 +203,14 @@ def test_files_are_kept_for_good_under_an_address_that_changes_with_them(client:
 
 
 def test_templates_escape_all_that_is_put_into_them() -> None:
-    templates = templates_of("fresh.web", "pages", ASSETS)
+    templates = template_environment("fresh.web", "pages", ASSETS)
     assert templates.from_string("{{ it }}").render(it="<b>&'") == "&lt;b&gt;&amp;&#39;"
 
 
 def test_a_port_in_use_is_told() -> None:
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        assert address_of(taken) == f"http://127.0.0.1:{port}/"
+        assert server_url(taken) == f"http://127.0.0.1:{port}/"
         assert taken.proto == socket.IPPROTO_TCP  # else answers wait for company in the network
         with pytest.raises(PortError) as caught:
             bind("127.0.0.1", port)

@@ -107,7 +107,7 @@ def test_a_job_is_found_again_when_the_page_was_closed(page: Page, address: str)
 
 
 def test_a_job_that_runs_can_be_cancelled(page: Page, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Jobs, "explain", lambda _jobs, job, _output: job.stopped.wait(30))
+    monkeypatch.setattr(Jobs, "_explain", lambda _jobs, job, _output: job.stopped.wait(30))
     choose(page, address, f"text\n{TEXT}\n")
     explain_all(page)
     expect(page.locator(".job-status")).to_have_text("0 of 1 text explained …")

@@ -65,7 +65,7 @@ def test_a_model_that_stopped_is_told(client: TestClient, places: dict[str, str]
 
 def test_the_page_names_its_models_and_escapes_them(places: dict[str, str]) -> None:
     models, measures = loaded(places["one-length"])
-    hostile = Models({'<b>"': replace(models.find("one-length"), name='<b>"')})  # no folder can be called so
+    hostile = Models({'<b>"': replace(models.get("one-length"), name='<b>"')})  # no folder can be called so
     with TestClient(create_app(hostile, measures), base_url="http://127.0.0.1") as client:
         page = client.get("/").text
     assert '<option value="&lt;b&gt;&#34;"' in page
