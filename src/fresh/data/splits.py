@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh.data.annotation.detect import wrong_kind
+from fresh.data.annotation.tools import check_format
 from fresh.data.config import DataConfig
 from fresh.data.eraser import is_eraser, open_eraser
 from fresh.data.examples import BadRows, examples_in, read_documents, read_examples
@@ -157,8 +157,7 @@ def _parts_in(tables: Mapping[str, Any], config: DataConfig) -> dict[str, _Part]
 def _parts_at(path: Path, config: DataConfig) -> dict[str, _Part]:
     """Find what lies at a path: a file, or the splits in a folder or an ERASER corpus."""
     if is_eraser(path):
-        if config.format not in ("auto", "eraser"):
-            raise DataError(wrong_kind(path.name, "eraser", config.format))
+        check_format(path.name, "eraser", config)
         corpus = open_eraser(path, config.limits)
         own = DataConfig(
             tokenised=True,

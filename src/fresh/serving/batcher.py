@@ -13,10 +13,8 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from fresh.document import Document, Explanation, Mask, Saliency
-from fresh.rationalizer import Rationalizer
-from fresh.selection.curve import ratios_of
-from fresh.selection.extractors import at_ratio, extract_with_scores, select_masks
+from fresh.document import Explanation
+from fresh.rationalizer import ExplainSpec, Rationalizer
 from fresh.serving.config import BatchLimits
 from fresh.web.metrics import ServerMetrics
 
@@ -40,61 +38,17 @@ class ClosedError(RuntimeError):
     """The server is shutting down."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A document to explain, and how."""
-
-    document: Document
-    ratio: float | None = None
-    """Share of the words to keep, if not the model's own."""
-    mask: Mask | None = None
-    """Keep exactly these words."""
-    every_length: bool = False
-    """Explain at every length that the model was trained for."""
-
-
 Answer = tuple[Explanation, ...]
 """One explanation, or one for each length."""
-Task = Callable[[Rationalizer, Sequence[Item]], Sequence[Result]]
-"""Computes one result for each item."""
-
-
-def explain_items(model: Rationalizer, items: Sequence[Item]) -> list[Answer]:
-    """Explain items of all kinds with one pass of each network; each result is as if its item were alone."""
-    to_extract = [item.document for item in items if item.mask is None]
-    masks, saliencies = extract_with_scores(model.extractor, to_extract) if to_extract else ([], [])
-    extracted = iter(zip(masks, saliencies, strict=True))
-    chosen: list[tuple[list[Mask], Saliency | None]] = []
-    for item in items:
-        mask, saliency = (item.mask, None) if item.mask is not None else next(extracted)
-        chosen.append((_masks_for(model, item, mask, saliency), saliency))
-    pairs = zip(items, chosen, strict=True)
-    rationales = [item.document.cut(mask) for item, (masks, _) in pairs for mask in masks]
-    predicted = zip(rationales, model.predictor.predict(rationales), strict=True)
-    return [
-        tuple(Explanation(item.document, mask, *next(predicted), saliency) for mask in masks)
-        for item, (masks, saliency) in zip(items, chosen, strict=True)
-    ]
-
-
-def _masks_for(model: Rationalizer, item: Item, mask: Mask, saliency: Saliency | None) -> list[Mask]:
-    """Cut the scores at the requested ratio, or at every ratio."""
-    if item.every_length:
-        assert model.ratios is not None
-        ratios = ratios_of(len(item.document.words), *model.ratios)
-    elif item.ratio is not None:
-        ratios = [model.served(item.ratio)]
-    else:
-        return [mask]
-    assert saliency is not None
-    return [select_masks(at_ratio(model.extractor, ratio).discretizer, [saliency])[0] for ratio in ratios]
+Task = Callable[[Rationalizer, Sequence[ExplainSpec]], Sequence[Result]]
+"""Computes one result for each text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """Items of one request, and the future of their results."""
+    """The texts of one request, and the future of their results."""
 
-    items: Sequence[Item]
+    specs: Sequence[ExplainSpec]
     task: Task[Any] | None = None
     """What to compute, in a batch of its own; explanations if None."""
     future: "Future[Any]" = field(default_factory=Future)
@@ -106,19 +60,19 @@ class _Work:
 
     @property
     def n_texts(self) -> int:
-        return len(self.items)
+        return len(self.specs)
 
     @property
     def n_words(self) -> int:
-        return sum(len(item.document.words) for item in self.items)
+        return sum(len(spec.document.words) for spec in self.specs)
 
     def first_turn(self, max_words: int) -> "_Work":
-        """Take the items of one turn: at most so many words, but at least one item."""
-        ends = list(accumulate(len(item.document.words) for item in self.items))
-        n_items = max(1, bisect_right(ends, max_words))
-        if n_items >= len(self.items):
+        """Take the texts of one turn: at most so many words, but at least one text."""
+        ends = list(accumulate(len(spec.document.words) for spec in self.specs))
+        n_specs = max(1, bisect_right(ends, max_words))
+        if n_specs >= len(self.specs):
             return self
-        return replace(self, items=self.items[:n_items], rest=replace(self, items=self.items[n_items:]))
+        return replace(self, specs=self.specs[:n_specs], rest=replace(self, specs=self.specs[n_specs:]))
 
     def is_wanted(self) -> bool:
         """Say whether the client still waits; in the last turn, the future can no longer be cancelled."""
@@ -161,16 +115,16 @@ class Batcher:
         """Whether the thread of the model runs."""
         return self._thread.is_alive()
 
-    def submit(self, items: Sequence[Item], low_priority: bool = False) -> "Future[list[Answer]]":
-        """Queue items to explain; a future that is cancelled before its turn costs nothing.
+    def submit(self, specs: Sequence[ExplainSpec], low_priority: bool = False) -> "Future[list[Answer]]":
+        """Queue texts to explain; a future that is cancelled before its turn costs nothing.
 
         :param low_priority: All other requests go first.
         """
-        return self._add(_Work(items, low_priority=low_priority))
+        return self._add(_Work(specs, low_priority=low_priority))
 
-    def submit_task(self, task: Task[Result], items: Sequence[Item]) -> "Future[list[Result]]":
+    def submit_task(self, task: Task[Result], specs: Sequence[ExplainSpec]) -> "Future[list[Result]]":
         """Queue a task that shares its batches with no other request."""
-        return self._add(_Work(items, task))
+        return self._add(_Work(specs, task))
 
     def seconds_left(self) -> int:
         """Estimate the seconds until the queue is empty, at least 1."""
@@ -249,16 +203,16 @@ class Batcher:
         if len(wanted) == 1:
             return [self._compute_alone(wanted[0])]
         try:
-            answers = iter(explain_items(self.model, [item for work in wanted for item in work.items]))
+            answers = iter(self.model.explain_specs([spec for work in wanted for spec in work.specs]))
         except Exception as error:  # noqa: BLE001  # a single request fails the batch: find it, and answer the others
             LOG.debug("A batch failed; its requests are computed one by one: %s", error)
             return [self._compute_alone(work) for work in wanted]
-        return [partial(self._resolve, work, [next(answers) for _ in work.items]) for work in wanted]
+        return [partial(self._resolve, work, [next(answers) for _ in work.specs]) for work in wanted]
 
     def _compute_alone(self, work: _Work) -> Callable[[], None]:
         try:
-            task = work.task or explain_items
-            return partial(self._resolve, work, task(self.model, work.items))
+            task = work.task or Rationalizer.explain_specs
+            return partial(self._resolve, work, task(self.model, work.specs))
         except Exception as error:  # noqa: BLE001
             return partial(work.fail, error)
 

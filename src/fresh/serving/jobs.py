@@ -30,9 +30,10 @@ from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
 from fresh.errors import ConfigError, DataError, RowError
 from fresh.evaluation.length_check import reader_of
+from fresh.rationalizer import ExplainSpec
 from fresh.reporting.console import to_record
 from fresh.reporting.tables import harmless
-from fresh.serving.batcher import ClosedError, Item, OverloadedError
+from fresh.serving.batcher import ClosedError, OverloadedError
 from fresh.serving.config import MAX_CHARACTERS, JobLimits
 from fresh.serving.models import Models, ServedModel
 from fresh.serving.routes import JSON_LINES, Responses
@@ -124,9 +125,9 @@ class Job:
         try:
             self.served.model.check_query(document)
         except ValueError as error:
-            has, trained = ("no", "with") if self.served.model.asks else ("a", "without")
+            has, trained = ("no", "with") if self.served.model.needs_query else ("a", "without")
             problem = f"the row has {has} query, but model {self.served.name!r} was trained {trained} queries."
-            fix = "Give one in the column query." if self.served.model.asks else "Name no column with queries."
+            fix = "Give one in the column query." if self.served.model.needs_query else "Name no column with queries."
             raise RowError(row.place, problem, fix) from error
         for too_long in reader_of(self.served.model).measure([text_of(document)])[1].values():
             problem, _, fix = str(too_long).rpartition(". ")
@@ -252,7 +253,7 @@ class Jobs:
         """Queue a text as soon as the queue has room."""
         while not job.stopped.is_set():
             try:
-                return job.served.batcher.submit([Item(document, job.ratio)], low_priority=True)
+                return job.served.batcher.submit([ExplainSpec(document, job.ratio)], low_priority=True)
             except OverloadedError:
                 job.stopped.wait(0.1)
         raise ClosedError("The job was deleted.")

@@ -12,9 +12,9 @@ from typing import Any
 import fresh
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.config import suggest
-from fresh.persistence import check_folder, find_predictor, predictor_digest
-from fresh.rationalizer import Rationalizer, find_folder
-from fresh.serving.batcher import Batcher, Item, explain_items
+from fresh.persistence import check_model, find_predictor, predictor_digest
+from fresh.rationalizer import ExplainSpec, Rationalizer, find_model
+from fresh.serving.batcher import Batcher
 from fresh.serving.config import BatchLimits
 from fresh.web.errors import Problem
 from fresh.web.metrics import ServerMetrics
@@ -41,7 +41,7 @@ class ServedModel:
         return {
             "name": self.name,
             "labels": list(self.model.labels),
-            "asks": self.model.asks,
+            "asks": self.model.needs_query,
             "ratios": None if self.model.ratios is None else list(self.model.ratios),
             "predictor_sha256": self.maker.predictor_sha256,
         }
@@ -55,12 +55,12 @@ class ServedModel:
     def check_ratio(self, ratio: float) -> None:
         """Refuse a ratio that the model was not trained for."""
         try:
-            self.model.served(ratio)
+            self.model.check_ratio(ratio)
         except ValueError as error:
             raise Problem(422, str(error)) from error
 
-    def certify(self, items: Sequence[Item]) -> "Future[list[Certificate]]":
-        """Explain and certify items in batches of their own; certificates of one batch share a group number."""
+    def certify(self, specs: Sequence[ExplainSpec]) -> "Future[list[Certificate]]":
+        """Explain and certify texts in batches of their own; certificates of one batch share a group number."""
         if not self.folder.is_dir():
             raise Problem(
                 503,
@@ -68,7 +68,7 @@ class ServedModel:
                 "Restore the folder. Explanations still work, from memory.",
             )
         groups = itertools.count()
-        return self.batcher.submit_task(lambda model, part: _certify(model, part, next(groups)), items)
+        return self.batcher.submit_task(lambda model, part: _certify(model, part, next(groups)), specs)
 
 
 class Models:
@@ -89,10 +89,10 @@ class Models:
             served.batcher.close()
 
 
-def _certify(model: Rationalizer, items: Sequence[Item], group: int) -> list[Certificate]:
-    explanations = [explanation for [explanation] in explain_items(model, items)]
+def _certify(model: Rationalizer, specs: Sequence[ExplainSpec], group: int) -> list[Certificate]:
+    explanations = [explanation for [explanation] in model.explain_specs(specs)]
     rationales = [explanation.rationale for explanation in explanations]
-    rows = zip(rationales, model.predictor.pieces(rationales), explanations, strict=True)
+    rows = zip(rationales, model.predictor.token_ids(rationales), explanations, strict=True)
     return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in rows]
 
 
@@ -102,9 +102,10 @@ def _name_models(models: Sequence[str]) -> dict[str, str]:
     for model in models:
         name, place = _split_name(model)
         if _NAME.fullmatch(name) is None:
+            command = shlex.quote(f"{_valid_name(name)}={place}")
             raise ValueError(
                 f"{name!r} cannot be the name of a model: names are part of URLs, so they hold letters, digits, "
-                f"-, _ and . only, and begin with a letter or a digit. Write {shlex.quote(f'{_valid_name(name)}={place}')}."
+                f"-, _ and . only, and begin with a letter or a digit. Write {command}."
             )
         if name in places:
             raise ValueError(
@@ -134,7 +135,7 @@ def check_models(models: Sequence[str]) -> None:
     for place in _name_models(models).values():
         on_hub = place.count("/") == 1 and not Path(place).parent.exists()
         if not on_hub:
-            check_folder(find_folder(place, {}))
+            check_model(find_model(place, {}))
 
 
 def load_models(
@@ -143,7 +144,7 @@ def load_models(
     """Load models from their folders, or from the model hub."""
     served: dict[str, ServedModel] = {}
     for name, place in _name_models(models).items():
-        folder = find_folder(place, {})
+        folder = find_model(place, {})
         model = Rationalizer.from_pretrained(folder, device=device)
         maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
         served[name] = ServedModel(name, folder, maker, Batcher(name, model, metrics, limits))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from fresh.audit.certificates.certify import certificates_of
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
-from fresh.selection.curve import Curve
+from fresh.selection.extractors import Curve
 from fresh.serving.batcher import SHUTTING_DOWN, Answer, ClosedError, OverloadedError
 from fresh.serving.models import Models
 from fresh.serving.schemas import CurveRecord, ExplainRequest, ModelRecord, Record
@@ -48,19 +48,19 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         Returns a list for `texts`, else one record, as `fresh explain` writes it.
         """
         served = models.get(name)
-        items = await _run(body, body.items, served)
-        answers = await _wait_for(request, partial(served.batcher.submit, items), timeout, served.batcher.seconds_left)
+        specs = await _run(body, body.specs, served)
+        answers = await _wait_for(request, partial(served.batcher.submit, specs), timeout, served.batcher.seconds_left)
         return _json_response(await _run(body, _write_records, body, answers))  # type: ignore[return-value]
 
     @router.post("/{name}/curve", summary="Explain a text at all lengths", responses=_PROBLEMS)
     async def curve(name: str, body: ExplainRequest, request: Request) -> CurveRecord:
         """Explain one `text` at every length that the model was trained for."""
         served = models.get(name)
-        item = await _run(body, body.curve_item, served)
+        spec = await _run(body, body.curve_spec, served)
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for a single length and has no curve.")
         [points] = await _wait_for(
-            request, partial(served.batcher.submit, [item]), timeout, served.batcher.seconds_left
+            request, partial(served.batcher.submit, [spec]), timeout, served.batcher.seconds_left
         )
         return _json_response(await _run(body, _write_curve, points))  # type: ignore[return-value]
 
@@ -75,8 +75,8 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
     async def certificate(name: str, body: ExplainRequest, request: Request) -> Response:
         """Explain texts as `explain` does, and return a file with certificates."""
         served = models.get(name)
-        items = await _run(body, body.items, served)
-        made = await _wait_for(request, partial(served.certify, items), timeout, served.batcher.seconds_left)
+        specs = await _run(body, body.specs, served)
+        made = await _wait_for(request, partial(served.certify, specs), timeout, served.batcher.seconds_left)
         content = await _run(body, certificates_of, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(content, media_type=JSON_LINES, headers=headers)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from fresh.document import Document, Mask, words_at
-from fresh.serving.batcher import Item
+from fresh.rationalizer import ExplainSpec
 from fresh.serving.config import MAX_CHARACTERS, MAX_TEXTS, MAX_WORDS
 from fresh.serving.models import ServedModel
 from fresh.text import split_words
@@ -33,8 +33,8 @@ class ExplainRequest(BaseModel):
         """Length of all texts."""
         return sum(map(len, (self.text or "", self.query or "", *(self.texts or ()), *(self.words or ()))))
 
-    def items(self, served: ServedModel) -> list[Item]:
-        """Make the items of a batch, or say what is wrong."""
+    def specs(self, served: ServedModel) -> list[ExplainSpec]:
+        """Say what to explain, or what is wrong with the request."""
         names = [name for name in ("text", "texts", "words") if getattr(self, name) is not None]
         if len(names) != 1:
             found = "none of them" if not names else " and ".join(names)
@@ -43,31 +43,34 @@ class ExplainRequest(BaseModel):
         if (self.kept is None) != (self.words is None):
             raise Problem(422, "words and kept go together: give one flag for each word.")
         if self.words is not None and self.kept is not None:
-            return [self._masked_item(self.words, self.kept)]
+            return [self._masked_spec(self.words, self.kept)]
         if self.ratio is not None:
             served.check_ratio(self.ratio)
         if self.text is not None:
-            return [Item(self._document(self.text, "text"), self.ratio)]
+            return [ExplainSpec(self._document(self.text, "text"), self.ratio)]
         texts = self.texts or []
         if not 1 <= len(texts) <= MAX_TEXTS:
             raise Problem(
                 422, f"texts must hold 1 to {MAX_TEXTS} texts, got {len(texts):,}. For more, upload a file as a job."
             )
-        return [Item(self._document(text, f"text-{number}"), self.ratio) for number, text in enumerate(texts, start=1)]
+        return [
+            ExplainSpec(self._document(text, f"text-{number}"), self.ratio)
+            for number, text in enumerate(texts, start=1)
+        ]
 
-    def curve_item(self, served: ServedModel) -> Item:
-        """Make the item of a curve."""
+    def curve_spec(self, served: ServedModel) -> ExplainSpec:
+        """Say what to explain at every length."""
         if self.text is None or self.ratio is not None or self.texts or self.words:
             raise Problem(422, "A curve shows all ratios of one text: give text, and query if the model needs one.")
-        [item] = self.items(served)
-        return Item(item.document, every_length=True)
+        [spec] = self.specs(served)
+        return ExplainSpec(spec.document, curve=True)
 
     def _check_query(self, served: ServedModel) -> None:
         if self.query is not None:
             _check_text(self.query, "query")
-        if served.model.asks and not (self.query and split_words(self.query)):
+        if served.model.needs_query and not (self.query and split_words(self.query)):
             raise Problem(422, f"Model {served.name!r} was trained with queries: give one as query.")
-        if self.query and not served.model.asks:
+        if self.query and not served.model.needs_query:
             raise Problem(422, f"Model {served.name!r} was trained without queries: leave query out.")
 
     def _document(self, text: str, id: str) -> Document:
@@ -77,7 +80,7 @@ class ExplainRequest(BaseModel):
         except ValueError as error:
             raise Problem(422, f"The {id} has no words. Give a text with at least one.") from error
 
-    def _masked_item(self, words: list[str], kept: list[bool]) -> Item:
+    def _masked_spec(self, words: list[str], kept: list[bool]) -> ExplainSpec:
         if len(words) != len(kept):
             raise Problem(422, f"kept has {len(kept):,} flags for {len(words):,} words. Give one for each word.")
         if self.ratio is not None:
@@ -88,7 +91,7 @@ class ExplainRequest(BaseModel):
             raise Problem(422, f"words must hold at most {MAX_WORDS:,} words, got {len(words):,}.")
         _check_text(" ".join(words), "text of all words")
         query = words_at(self.query, split_words(self.query)) if self.query else ()
-        return Item(Document.from_words(words, query, "text"), mask=Mask(np.array(kept, dtype=np.bool_)))
+        return ExplainSpec(Document.from_words(words, query, "text"), mask=Mask(np.array(kept, dtype=np.bool_)))
 
 
 def _check_text(text: str, id: str) -> None:
