@@ -28,7 +28,7 @@ from fresh.errors import DataError
 from fresh.nn.tokenizer import WordTokenizer
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 from fresh.serving.config import JobLimits, ServeConfig
 from fresh.serving.jobs import Job, Jobs, _open_results, _read_lines, _to_csv
 from fresh.web.errors import Problem
@@ -159,7 +159,7 @@ class Boundless(WordTokenizer):
 def test_a_text_that_turns_out_too_long_is_left_out_or_ends_the_job(
     job_client: TestClient, monkeypatch: pytest.MonkeyPatch, skip_bad: bool
 ) -> None:
-    monkeypatch.setattr("fresh.serving.jobs.reader_of", lambda _model: Boundless())
+    monkeypatch.setattr("fresh.serving.jobs.document_tokenizer", lambda _model: Boundless())
     record = upload(job_client, f"text\n{TEXT}\n{TEXT}\n{LONG}\n", skip_bad=skip_bad).json()
     record = finished(job_client, record["id"])
     if skip_bad:
@@ -295,8 +295,8 @@ def test_a_text_that_is_too_long_is_not_split_and_not_kept(job: tuple[Jobs, Job]
 
 @given(st.text())
 def test_no_cell_begins_as_a_formula(text: str) -> None:
-    assert not harmless(text).startswith(("=", "+", "-", "@", "\t", "\r"))
-    assert harmless(text) in (text, f"'{text}")
+    assert not escape_formula(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert escape_formula(text) in (text, f"'{text}")
 
 
 def test_a_table_of_results_by_hand() -> None:

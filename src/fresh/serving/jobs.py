@@ -29,10 +29,10 @@ from fresh.data.readers import Row, read_rows
 from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
 from fresh.errors import ConfigError, DataError, RowError
-from fresh.evaluation.length_check import reader_of
+from fresh.evaluation.warnings import document_tokenizer
 from fresh.rationalizer import ExplainSpec
 from fresh.reporting.console import to_record
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 from fresh.serving.batcher import ClosedError, OverloadedError
 from fresh.serving.config import MAX_CHARACTERS, JobLimits
 from fresh.serving.models import Models, ServedModel
@@ -129,7 +129,7 @@ class Job:
             problem = f"the row has {has} query, but model {self.served.name!r} was trained {trained} queries."
             fix = "Give one in the column query." if self.served.model.needs_query else "Name no column with queries."
             raise RowError(row.place, problem, fix) from error
-        for too_long in reader_of(self.served.model).measure([text_of(document)])[1].values():
+        for too_long in document_tokenizer(self.served.model).measure([text_of(document)])[1].values():
             problem, _, fix = str(too_long).rpartition(". ")
             raise RowError(row.place, f"{problem[:1].lower()}{problem[1:]}.", f"{fix.removesuffix('.')}, {_OR_SKIP}")
         return document
@@ -382,4 +382,4 @@ def _to_csv(lines: Iterable[str]) -> Iterator[str]:
         record = json.loads(line)
         words = " … ".join(span["text"] for span in record["rationale"])
         cells = (record["id"], record["label"], record["probability"], record["ratio"], words)
-        yield write_row([harmless(cell) if isinstance(cell, str) else cell for cell in cells])
+        yield write_row([escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])

@@ -23,7 +23,7 @@ from fresh.data.corpora import find_corpus
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Document, Explanation, Mask
-from fresh.errors import DataError, RowError
+from fresh.errors import DataError, FreshError, RowError
 from fresh.rationale import Prediction
 from fresh.reporting.console import to_record
 from fresh.text import split_words
@@ -294,7 +294,7 @@ def test_documents_without_an_id_are_numbered(tmp_path: Path, tool: str) -> None
 def test_an_export_that_cannot_be_done_is_refused(
     tmp_path: Path, name: str, tool: str, explanations: Sequence[Explanation], message: str
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(FreshError, match=message):
         export(explanations, tmp_path / name, tool)
     assert not list(tmp_path.iterdir())
 
