@@ -320,6 +320,6 @@ def test_what_went_wrong_inside_is_a_page_too(person: Person, monkeypatch: pytes
 
     monkeypatch.setattr(Store, "reading", fail)
     assert person.get("/item").told == [
-        "Something went wrong that should not have. What it was stands in the log of the server."
+        "Internal server error. See the log of the server."
     ]
     assert person.status == 500
