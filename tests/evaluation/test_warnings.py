@@ -34,7 +34,7 @@ FEW = "{} few: with less than 30, one answer more or less moves every figure, an
 @pytest.fixture(scope="module")
 def model(support: SupportModel, predictor: Predictor, toy: Splits) -> Rationalizer:
     made = small.rationalizer(support, predictor, TopK(0.2), "attention")
-    return replace(made, seen=TrainingFingerprints.of(example.document for example in toy.train))
+    return replace(made, seen=TrainingFingerprints.from_documents(example.document for example in toy.train))
 
 
 def test_new_documents_of_all_classes_are_fine(model: Rationalizer, toy: Splits) -> None:

@@ -18,7 +18,7 @@ from typing import IO, Any, Literal
 
 from fresh._io import open_lines
 from fresh.attribution.support_model import text_of
-from fresh.data.examples import Splitter, document_in, usable
+from fresh.data.examples import Splitter, parse_document, parse_rows
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
@@ -100,7 +100,7 @@ class Job:
         """Read the texts of the file."""
         make = partial(self.document_in, splitter=Splitter())
         rows = self.at_most(read_rows(self.source, self.name, self.config.limits))
-        return usable(rows, self.config, ("text",), make, bad)
+        return parse_rows(rows, self.config, ("text",), make, bad)
 
     def at_most(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Refuse a file that has too many rows, those that cannot be used included."""
@@ -117,7 +117,7 @@ class Job:
             if isinstance(cell, str) and len(cell) > MOST_CHARACTERS:
                 problem = f"the {name} has {len(cell):,} characters; at most {MOST_CHARACTERS:,} are taken."
                 raise RowError(row.place, problem, f"Split it, {OR_LEAVE_OUT}")
-        document = document_in(row, config, splitter)
+        document = parse_document(row, config, splitter)
         try:
             self.served.model.check_query(document)
         except ValueError as error:
