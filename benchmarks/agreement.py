@@ -25,12 +25,12 @@ from fresh.attribution.support_model import SupportModel
 from fresh.config import parse_assignments
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Saliency
-from fresh.evaluation.measures import named, unzipped
+from fresh.evaluation.measures import agreement_figures
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import has_rationale, train_tagger
 from fresh.metrics.classification import accuracy
 from fresh.metrics.plausibility import compare
-from fresh.pipeline import read_splits, resolve
+from fresh.pipeline import read_splits, resolve_settings
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK
@@ -63,7 +63,7 @@ def agreed(examples: Sequence[Example], saliencies: Sequence[Saliency], cut: Dis
         Explanation(example.document, mask, example.document.cut(mask), nothing, saliency)
         for example, mask, saliency in zip(examples, masks, saliencies, strict=True)
     ]
-    return named(compare(*unzipped(list(zip(examples, explained, strict=True)))))
+    return agreement_figures(compare(examples, explained))
 
 
 class Asked:
@@ -140,7 +140,7 @@ def keep_scores(path: Path, scores: Scores) -> None:
 
 def vote(args: argparse.Namespace) -> None:
     """Measure models of which the scores were kept, together."""
-    run = resolve(args.corpus, args.data_dir, None, parse_assignments(args.settings))
+    run = resolve_settings(args.corpus, args.data_dir, None, parse_assignments(args.settings))
     assert isinstance(run.method, FreshConfig)
     splits = read_splits(args.corpus, args.data_dir, run, SILENT)
     parts = marked_parts(splits)
@@ -189,7 +189,7 @@ def train_and_measure(args: argparse.Namespace) -> None:
     """Train for each seed, and measure each scorer."""
     found: dict[str, list[Scores]] = {}
     for seed in map(int, args.seeds.split(",")):
-        run = resolve(args.corpus, args.data_dir, None, {**parse_assignments(args.settings), "seed": seed})
+        run = resolve_settings(args.corpus, args.data_dir, None, {**parse_assignments(args.settings), "seed": seed})
         assert isinstance(run.method, FreshConfig)
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
         parts = marked_parts(splits)

@@ -14,14 +14,13 @@ from fresh.audit.audit import GUARANTEE, audit
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
-from fresh.errors import ConfigError, DataError, ModelError
-from fresh.evaluation.baselines import most_frequent, train_baselines
-from fresh.evaluation.random_words import random_masks
-from fresh.evaluation.warnings import FEW
+from fresh.errors import ConfigError, DataError, OutputError
+from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
+from fresh.evaluation.warnings import MIN_DOCUMENTS
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
-from fresh.pipeline import TRIALS, _advice, identity, resolve, train
+from fresh.pipeline import TRIALS, _advice, resolve_settings, run_identity, train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -84,7 +83,9 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    config = resolve(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
+    config = resolve_settings(
+        splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)
+    ).method.classifier
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)
@@ -106,7 +107,7 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
     assert report.n_documents == len(documents) == 16
     *rows, majority = report.rows
     assert [row.name for row in rows] == list(answers)
-    assert majority.name == f"majority class ({most_frequent(splits.train)})"
+    assert majority.name == f"majority class ({majority_label(splits.train)})"
     for row, (predicted, share) in zip(rows, answers.values(), strict=True):
         given = [answer.label for answer in predicted]
         assert row.macro_f1 == macro_f1(gold, given, ["neg", "pos"])
@@ -138,14 +139,14 @@ def test_a_finished_model_is_audited_and_the_verdicts_stand_in_report_and_page(
 
 
 def fresh_config(*given: Any) -> FreshConfig:
-    config = resolve(*given).method
+    config = resolve_settings(*given).method
     assert isinstance(config, FreshConfig)
     return config
 
 
 def test_settings_are_flat_or_dotted() -> None:
-    flat = resolve("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
-    dotted = resolve("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
+    flat = resolve_settings("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
+    dotted = resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
     assert flat == dotted
     assert flat.method.train.epochs == 3
 
@@ -177,13 +178,13 @@ def test_a_wrong_settings_file_is_told_like_wrong_options(tmp_path: Path) -> Non
     file.write_text("ration = 0.4\n[train]\nepoch = 12\n", encoding="utf-8")
     expected = "ration is not a setting. Did you mean ratio?\ntrain.epoch is not a setting. Did you mean train.epochs?"
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
-        resolve("x.csv", None, file, {})
+        resolve_settings("x.csv", None, file, {})
 
 
 def test_other_rationales_make_another_run(splits: Splits) -> None:
-    run = resolve(splits, None, None, {})
+    run = resolve_settings(splits, None, None, {})
     unmarked = tuple(Example(example.document, example.label) for example in splits.train)
-    one, other = (identity(run, given, None) for given in (splits, Splits(unmarked, splits.dev, splits.test)))
+    one, other = (run_identity(run, given, None) for given in (splits, Splits(unmarked, splits.dev, splits.test)))
     assert {name for name in one if one[name] != other[name]} == {"data"}
 
 
@@ -225,14 +226,16 @@ def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
     full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
     begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
     expected = [] if told is None else [begin + told]
-    assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, None)) == expected
+    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, None)) == expected
     if told:
         close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
-        assert list(_advice(Report(FEW, (full, close)), method, None)) == []  # it may be chance
-        assert list(_advice(Report(FEW, (replace(own, own=True),)), method, None)) == []
-        assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
-    assert list(_advice(Report(FEW - 1, (full, replace(own, own=True))), method, None)) == []
-    assert list(_advice(Report(FEW, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
+        assert list(_advice(Report(MIN_DOCUMENTS, (full, close)), method, None)) == []  # it may be chance
+        assert list(_advice(Report(MIN_DOCUMENTS, (replace(own, own=True),)), method, None)) == []
+        assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, make_nothing)) == [
+            begin + MORE_WORDS
+        ]
+    assert list(_advice(Report(MIN_DOCUMENTS - 1, (full, replace(own, own=True))), method, None)) == []
+    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
 
 
 def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:
@@ -269,7 +272,7 @@ def test_a_data_folder_wants_one_corpus(data: Any, message: str, tmp_path: Path)
 
 
 def test_a_single_row_is_too_few() -> None:
-    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to cut off 1 for dev and 1 for test"):
+    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to split off 1 for dev and 1 for test"):
         train([{"text": "a good film", "label": "pos"}], progress=SILENT)
 
 
@@ -301,9 +304,7 @@ def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> 
 
 def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
     full.save_pretrained(tmp_path / "model")
-    with pytest.raises(
-        ModelError, match=r"already holds a model\. Choose another folder, or replace it: overwrite=True\."
-    ):
+    with pytest.raises(OutputError, match=r"already holds a model.*overwrite=True"):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
 
 

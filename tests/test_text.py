@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.offsets import from_utf16, to_utf16
-from fresh.text import split_at_spaces, split_words
+from fresh.text import from_utf16, split_whitespace, split_words, to_utf16
 from strategies import SHARDS, texts
 
 # Signs without a look of their own: joiners, soft hyphens, marks of direction, zero-width spaces, tags.
@@ -115,7 +114,7 @@ def test_words_put_together_with_spaces_are_found_again(text: str) -> None:
 
 @given(st.text(st.characters(), max_size=40) | texts())
 def test_tokenised_text_is_split_as_python_splits_it(text: str) -> None:
-    assert [text[start:end] for start, end in split_at_spaces(text)] == text.split()
+    assert [text[start:end] for start, end in split_whitespace(text)] == text.split()
 
 
 @given(

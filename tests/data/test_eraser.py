@@ -110,7 +110,7 @@ def test_documents_are_found(tmp_path: Path, fields: dict[str, Any], text: str) 
 def test_evidence_moves_with_its_document(tmp_path: Path) -> None:
     groups = [[span("b.txt", 1, 2), span("b.txt", 0, 0)], [span("a.txt", 5, 6)]]
     example = read_test_example(tmp_path, annotation("x", "POS", *groups, docids=["a.txt", "b.txt"]))
-    assert example.document.joined == (("a.txt", 6), ("b.txt", 4))
+    assert example.document.parts == (("a.txt", 6), ("b.txt", 4))
     assert example.evidence == ((7, 8), (6, 6), (5, 6))
     assert example.human is not None
     assert example.document.cut(example.human).words == (".", "dull")
@@ -133,7 +133,7 @@ def test_movies_keep_evidence_when_they_drop_the_query(tmp_path: Path) -> None:
     read_test_example(tmp_path, annotation("a.txt", "POS", [span("a.txt", 3, 4), span("a.txt", 4, 5)]))
     example = CORPORA["movies"].read(tmp_path).test[0]
     assert (example.document.query, example.evidence) == ((), ((3, 4), (4, 5)))
-    assert example.document.joined == (("a.txt", 6),)
+    assert example.document.parts == (("a.txt", 6),)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=6))

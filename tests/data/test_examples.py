@@ -73,7 +73,7 @@ def test_the_text_may_be_in_a_column_document() -> None:
 
 
 def test_only_a_row_of_an_eraser_corpus_names_the_texts_it_was_joined_from() -> None:
-    assert only(review(joined="x")).document.joined == ()
+    assert only(review(joined="x")).document.parts == ()
 
 
 def test_a_text_that_follows_an_equal_one_shares_its_words() -> None:

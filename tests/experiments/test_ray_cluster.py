@@ -239,7 +239,7 @@ def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Rationalizer.from_pretrained(folder / "model", device="cpu")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(distributed, "_load", lambda _files, _device: model)
-    monkeypatch.setattr(distributed, "AT_ONCE", 1)
+    monkeypatch.setattr(distributed, "BATCH_SIZE", 1)
     monkeypatch.setattr(distributed, "connected", lambda _address: nullcontext())
 
     def rows_of(_ray: Any, _files: Any, asked: Asked, _n_workers: Any) -> Iterator[dict[str, Any]]:

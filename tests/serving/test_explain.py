@@ -152,7 +152,7 @@ REFUSED = [
     (
         f"{ANY}/explain",
         {"text": "a", "ratio": 0.9},
-        "ratio must be from 0.1 to 0.6, for which this model was trained, got 0.9.",
+        "ratio must be in [0.1, 0.6], the range this model was trained for, got 0.9.",
     ),
     (
         f"{ONE}/explain",

@@ -26,7 +26,7 @@ from fresh.document import Document
 from fresh.errors import DataError
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 from fresh.serving.app import ServeConfig, create_app
 from fresh.serving.job_routes import _lines_of, _opened
 from fresh.serving.jobs import Job, JobLimits, Jobs
@@ -71,7 +71,7 @@ def test_json_lines_and_other_columns_are_read(client: TestClient) -> None:
             b"\x89PNG\r\n\x1a\n\x00\xff",
             "reviews.csv",
             422,
-            "reviews.csv, line 1: the byte 0x89 is not UTF-8. Save the file in the encoding UTF-8.",
+            "reviews.csv, line 1: the byte 0x89 is not UTF-8. Save the file in UTF-8.",
         ),
         (
             "review,stars\ngood,5\n",
@@ -84,7 +84,7 @@ def test_json_lines_and_other_columns_are_read(client: TestClient) -> None:
             "text\n \n",
             "reviews.csv",
             422,
-            "reviews.csv, line 2: the text has no words. Mend the row, or leave such rows out with skip_bad.",
+            "reviews.csv, line 2: the text has no words. Fix the row, or leave such rows out with skip_bad.",
         ),
         (
             "text,query\ngood film,why\n",
@@ -243,8 +243,8 @@ def test_a_row_that_is_too_large_is_refused(places: dict[str, str]) -> None:
 
 @given(st.text())
 def test_no_cell_begins_as_a_formula(text: str) -> None:
-    assert not harmless(text).startswith(("=", "+", "-", "@", "\t", "\r"))
-    assert harmless(text) in (text, f"'{text}")
+    assert not escape_formula(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert escape_formula(text) in (text, f"'{text}")
 
 
 def test_a_table_of_results_by_hand() -> None:

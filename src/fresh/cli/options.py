@@ -31,11 +31,11 @@ READS_LABELS = (*READS, "label", "rationale", "agreement")
 
 def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     """Add the settings that say how a file is read, and where to compute."""
-    from fresh.config import settings_of
+    from fresh.config import list_settings
     from fresh.data.splits import DataConfig
 
     group = parser.add_argument_group("settings: data")
-    for setting in settings_of(DataConfig):
+    for setting in list_settings(DataConfig):
         if setting.name in names:
             add_setting(group, setting)
     parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
@@ -57,7 +57,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add an option for every setting, section by section; those of single methods under their names."""
-    from fresh.config import settings_of
+    from fresh.config import list_settings
     from fresh.methods.listed import CONFIGS, settings_of_methods
     from fresh.methods.run_config import RunConfig
 
@@ -68,7 +68,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
             groups[title] = parser.add_argument_group(f"settings: {title}")
         add_setting(groups[title], setting)
 
-    for setting in settings_of(RunConfig):
+    for setting in list_settings(RunConfig):
         place(setting, setting.path.rpartition(".")[0] or "method")
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         section = setting.path.rpartition(".")[0].rpartition(".")[2]
@@ -78,7 +78,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def add_setting(group: Any, setting: "Setting") -> None:
     """Add an option for a setting, with its help and its default; what is not given stays unsaid."""
-    from fresh.config import kinds_of
+    from fresh.config import union_types
 
     flag = f"--{setting.name.replace('_', '-')}"
     text = setting.help.replace("%", "%%")
@@ -87,7 +87,7 @@ def add_setting(group: Any, setting: "Setting") -> None:
         group.add_argument(flag, dest=setting.name, action=action, default=argparse.SUPPRESS, help=text)
     else:
         shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
-        kinds = kinds_of(setting.kind)
+        kinds = union_types(setting.kind)
         metavar = "N" if int in kinds else "X" if float in kinds else "NAME"
         group.add_argument(flag, dest=setting.name, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
 
@@ -112,10 +112,10 @@ def check_engine(args: argparse.Namespace) -> None:
 
 def reading(args: argparse.Namespace) -> "DataConfig":
     """Make the settings that say how a file is read."""
-    from fresh.config import from_mapping, settings_of
+    from fresh.config import from_mapping, list_settings
     from fresh.data.splits import DataConfig
 
-    names = {setting.name for setting in settings_of(DataConfig)}
+    names = {setting.name for setting in list_settings(DataConfig)}
     given = {name: value for name, value in vars(args).items() if name in names and value is not None}
     return from_mapping(DataConfig, given)
 
@@ -131,11 +131,11 @@ def _read_labelled(args: argparse.Namespace, bad: "BadRows") -> "list[Example]":
     from fresh.data.corpora import find_corpus
     from fresh.data.eraser import is_eraser
     from fresh.data.splits import load_splits, read_examples
-    from fresh.pipeline import named_corpus_needs_folder
+    from fresh.pipeline import check_corpus_folder
 
     if args.data_dir is not None:
         examples = list(find_corpus(args.data).read(Path(args.data_dir)).test)
-    elif is_eraser(Path(named_corpus_needs_folder(args.data))) and Path(args.data).exists():
+    elif is_eraser(Path(check_corpus_folder(args.data))) and Path(args.data).exists():
         return list(load_splits(args.data, reading(args), 0, bad).test)
     else:
         return list(read_examples(args.data, reading(args), bad))
@@ -149,7 +149,7 @@ def read_for(args: argparse.Namespace, models: "Callable[[], Iterable[Rationaliz
     :param models: Loads the models; called when the texts have been read.
     """
     from fresh.data.splits import BadRows
-    from fresh.evaluation.length_check import drop_too_long_examples
+    from fresh.evaluation.warnings import drop_too_long_examples
 
     bad = BadRows()
     examples = _read_labelled(args, bad)
@@ -174,11 +174,11 @@ def settings_given(args: argparse.Namespace) -> dict[str, Any]:
 
 def setting_names() -> set[str]:
     """Name all settings of a training run."""
-    from fresh.config import settings_of
+    from fresh.config import list_settings
     from fresh.methods.listed import settings_of_methods
     from fresh.methods.run_config import RunConfig
 
-    return {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
+    return {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
 
 
 def flags_of(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
@@ -207,17 +207,11 @@ def with_flags(message: str, flags: Mapping[str, Sequence[str]], arguments: Sequ
 
 
 def check_output(name: str, source: str, overwrite: bool) -> None:
-    """Refuse to replace a file unless asked to, and the file that is read in any case."""
-    if name != "-" and not Path(name).parent.is_dir():
-        raise ValueError(f"There is no folder {Path(name).parent} to write to. Make it first.")
-    if name == "-" or not Path(name).exists():
-        return
-    if Path(name).is_dir():
-        raise ValueError(f"{name} is a folder. Choose a file for the output.")
-    if not overwrite:
-        raise ValueError(f"{name} is there already. Choose another file, or replace it: --overwrite.")
-    if Path(source).exists() and Path(name).samefile(source):
-        raise ValueError(f"{name} is the input. Choose another file for the output.")
+    """Raise unless output can be written to a file; `-` is standard output."""
+    from fresh import _io
+
+    if name != "-":
+        _io.check_output(name, overwrite=overwrite, source=source or None)
 
 
 @contextmanager

@@ -36,25 +36,24 @@ def run(args: argparse.Namespace) -> int:
     """Train, measure, save, and show the table."""
     from rich.console import Console
 
-    from fresh.evaluation.html_report import report_of
-    from fresh.pipeline import train
+    from fresh.evaluation.html_report import report_path
+    from fresh.pipeline import describe_unfinished, train
     from fresh.reporting.console import show_report
-    from fresh.resume import unfinished
     from fresh.training.distributed import process_group
 
     places = {"out": args.out, "overwrite": args.overwrite, "data_dir": args.data_dir, "config": args.config}
     try:
         model = train(data_given(args), **places, **settings_given(args))
     except KeyboardInterrupt:
-        kept = with_flags(unfinished(Path(args.out)), args.options, ())
+        kept = with_flags(describe_unfinished(Path(args.out)), args.options, ())
         print(f"\nInterrupted. {kept or 'No epoch was finished, so nothing is kept.'}", file=sys.stderr)
         return INTERRUPTED
     if not process_group().is_main:
         return 0
     if model.report is not None:
         show_report(Console(), model.report)
-    print(f"Report: {report_of(Path(args.out))}")
-    asked = ' --query "A question?"' if model.asks else ""
+    print(f"Report: {report_path(Path(args.out))}")
+    asked = ' --query "A question?"' if model.needs_query else ""
     hint = (
         ""
         if model.settings["method"] == "human"

@@ -21,7 +21,7 @@ from fresh.data.readers import (
     read_lines,
     refuse_empty,
 )
-from fresh.document import with_words
+from fresh.document import non_empty_spans
 from fresh.errors import DataError, RowError
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz")
@@ -72,9 +72,9 @@ class EraserCorpus:
             "text": "\n".join(self.documents[name] for name in names),
             "label": row.values.get("classification"),
             "query": row.values.get("query"),
-            "rationale": None if spans is None else list(with_words(spans)),
+            "rationale": None if spans is None else list(non_empty_spans(spans)),
         }
-        return replace(row, values=values, joined=tuple(zip(names, sizes, strict=True)), evidence=spans)
+        return replace(row, values=values, parts=tuple(zip(names, sizes, strict=True)), evidence=spans)
 
     def _find_documents(self, row: Row, evidence: Sequence[_Evidence]) -> list[str]:
         """List the documents of an annotation: in docids and evidence, or else the one that its id names."""

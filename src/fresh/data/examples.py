@@ -18,7 +18,7 @@ from fresh.document import Document, Example, Mask, words_at
 from fresh.errors import DataError, RowError
 from fresh.highlight import CONTROL_PICTURES
 from fresh.rationale import Words
-from fresh.text import Spans, split_at_spaces, split_words
+from fresh.text import Spans, split_whitespace, split_words
 
 MAX_MESSAGES = 3  # in a summary of bad rows
 MAX_COLUMNS = 30  # in a message
@@ -66,7 +66,7 @@ class Splitter:
     def split(self, text: str, tokenised: bool) -> tuple[str, Words, Spans]:
         """Split a text into words and their spans."""
         if text != self._last[0]:
-            spans = split_at_spaces(text) if tokenised else split_words(text)
+            spans = split_whitespace(text) if tokenised else split_words(text)
             self._last = (text, words_at(text, spans), spans)
         return self._last
 
@@ -164,7 +164,7 @@ def parse_document(row: Row, config: DataConfig, splitter: Splitter) -> Document
         raise RowError(row.place, "the text has no words.", FIX)
     cell = row.values.get(config.id)
     id = row.default_id if is_null(cell) else _check_encodable(row, _to_text(cell), "id")
-    return Document(text, words, spans, _parse_query(row, config), id, row.joined)
+    return Document(text, words, spans, _parse_query(row, config), id, row.parts)
 
 
 def _parse_example(row: Row, config: DataConfig, places: dict[str, str], bad: BadRows, splitter: Splitter) -> Example:

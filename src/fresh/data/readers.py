@@ -23,7 +23,7 @@ import numpy as np
 from fresh._optional import optional_import
 from fresh.data.config import LIMITS, MEGABYTE, ReadLimits
 from fresh.errors import DataError, RowError
-from fresh.text import Joined, Spans
+from fresh.text import Spans, TextParts
 
 Source = str | os.PathLike[str] | Iterable[Any]
 """A file, a pandas frame, a datasets.Dataset, or dicts or (text, label) pairs."""
@@ -52,7 +52,7 @@ class Row:
     """Counts the rows from 1."""
     error: RowError | None = field(default=None, compare=False)
     """Why the row could not be read."""
-    joined: Joined = ()
+    parts: TextParts = ()
     """The published texts that its text was joined from."""
     evidence: Spans | None = None
     """Human rationales as spans of words, where the file keeps spans apart that touch or are empty."""

@@ -4,10 +4,9 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fresh.config import flatten, settings_of, suggest, suggest_setting
+from fresh.config import flatten, list_settings, nearest_name, suggest, suggest_setting
 from fresh.errors import ConfigError
 from fresh.experiments.wording import known
-from fresh.likeness import nearest_name
 from fresh.methods.listed import CONFIGS
 from fresh.methods.registry import owns
 from fresh.methods.run_config import RunConfig
@@ -51,7 +50,7 @@ def _short_name(name: str) -> str:
 def _paths() -> tuple[str, ...]:
     """List the paths of all settings of all methods."""
     kinds: list[type] = [RunConfig, *CONFIGS.values()]
-    return tuple(setting.path for kind in kinds for setting in settings_of(kind))
+    return tuple(setting.path for kind in kinds for setting in list_settings(kind))
 
 
 def _sections() -> list[str]:

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 
-from fresh.config import Setting, settings_of
+from fresh.config import Setting, list_settings
 from fresh.methods.listed import settings_of_methods
 from fresh.methods.run_config import RunConfig
 
@@ -12,4 +12,4 @@ from fresh.methods.run_config import RunConfig
 def known() -> Mapping[str, Setting]:
     """List the settings of all trainings by their names."""
     of_methods = {name: setting for name, (setting, _) in settings_of_methods().items()}
-    return {**{setting.name: setting for setting in settings_of(RunConfig)}, **of_methods}
+    return {**{setting.name: setting for setting in list_settings(RunConfig)}, **of_methods}

@@ -35,8 +35,8 @@ from fresh.methods.config import CUTS_EACH, FreshConfig, FullTextConfig
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import SUPPORT
 from fresh.nn.memory import is_out_of_memory
-from fresh.persistence import drop_folder
-from fresh.pipeline import Run
+from fresh.persistence import remove_folder
+from fresh.pipeline import RunSettings
 from fresh.progress import SILENT, Progress
 from fresh.training.feature_store import FeatureStore
 from fresh.training.loop import RunContext
@@ -128,7 +128,7 @@ class Worker:
         if self.runs.report(task.key) is not None:
             return False
         self.runs.finish(task.key, self.report(task.cell, run, task.key, digest))
-        drop_folder(self.runs.of(task.key) / "partial")
+        remove_folder(self.runs.of(task.key) / "partial")
         if shares_gate(run) and self.all_cut(task.cell, digest):
             drop_shared(self.runs, gate_key(task.cell, run, digest))  # it is large, and nobody needs it any more
         return True
@@ -138,7 +138,7 @@ class Worker:
         cells = [replace(cell, settings={**cell.settings, "discretizer": cut}) for cut in CUTS_EACH]
         return all(self.runs.report(own.key(own.resolve(self.data_dir), digest)) is not None for own in cells)
 
-    def do_support(self, cell: RunSpec, run: Run, digest: str) -> bool:
+    def do_support(self, cell: RunSpec, run: RunSettings, digest: str) -> bool:
         """Train a support model unless it is trained."""
         context = self.context(self.runs.shared(support_key(cell, run, digest)), run, digest)
         if is_trained(run.method.train, context.named(SUPPORT)):
@@ -146,7 +146,7 @@ class Worker:
         support_of(self.sources.usable(cell, run), run.method, context)
         return True
 
-    def do_gate(self, task: Task, run: Run, digest: str) -> bool:
+    def do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
         """Train a gate unless it is trained, or others have done all that it is for."""
         assert isinstance(run.method, GateConfig)
         if self.all_cut(task.cell, digest):
@@ -157,7 +157,7 @@ class Worker:
         train_gate(self.sources.usable(task.cell, run), run.method, context)
         return True
 
-    def do_scores(self, task: Task, run: Run, digest: str) -> bool:
+    def do_scores(self, task: Task, run: RunSettings, digest: str) -> bool:
         """Score all documents unless their scores are there; the support model goes on if it is not trained yet."""
         assert isinstance(run.method, FreshConfig)
         splits, place = self.sources.usable(task.cell, run), self.runs.shared(task.key)
@@ -172,7 +172,7 @@ class Worker:
         keep_scores(place, splits, run.method, asked, context)
         return True
 
-    def context(self, folder: Path, run: Run, digest: str, whole: bool = True) -> RunContext:
+    def context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
         """Keep the states of networks in a folder.
 
         :param whole: Whole documents are read: what frozen layers make of them is kept for as long as the corpus stays.
@@ -185,7 +185,7 @@ class Worker:
             progress=self.progress, folder=folder, feature_store=feature_store, every=KEPT_EVERY, over="best"
         )
 
-    def report(self, cell: RunSpec, run: Run, key: str, digest: str) -> dict[str, Any]:
+    def report(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
         """Train, test, and write down what was found."""
         started = time.perf_counter()
         splits, known = self.sources.usable(cell, run), None
@@ -219,7 +219,7 @@ class Worker:
             },
         }
 
-    def watch_run(self, cell: RunSpec, run: Run, key: str, digest: str) -> RunContext:
+    def watch_run(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
         """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
         own = self.context(self.runs.of(key) / "partial", run, digest, _reads_whole(cell, run))
         own = replace(own, over="nothing")  # the report follows at once
@@ -232,12 +232,12 @@ class Worker:
             return own
         return shared if is_trained(run.method.train, shared) else own
 
-    def shared_seconds(self, cell: RunSpec, run: Run, digest: str) -> float:
+    def shared_seconds(self, cell: RunSpec, run: RunSettings, digest: str) -> float:
         """Say how long it took to make what the run shares with others."""
         return sum(self.runs.seconds(task.key) for task in tasks_of(cell, run, digest) if task.kind != "run")
 
 
-def _reads_whole(cell: RunSpec, run: Run) -> bool:
+def _reads_whole(cell: RunSpec, run: RunSettings) -> bool:
     """Say whether a run reads more than rationales, which are its own."""
     tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
     return cell.method not in ("random", "human") and (tags or not shares_scores(run))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import certified
 from certified import MAKER, Record, changed, file_of, made_up, read, resealed, sealed
-from fresh._canonical_json import digested_line
+from fresh._io import hashed_line
 from fresh.audit.certificates.file import SHOWN, Fault
 from fresh.audit.certificates.format import Certificate
 from fresh.errors import CertificateError
@@ -19,7 +19,7 @@ FILE = file_of(CERTIFICATES)
 HEADER, FIRST, SECOND, THIRD, CLOSING = FILE.splitlines(keepends=True)
 GONE = "it does not follow the line before it: lines are missing, doubled or moved."
 CUT = "the file ends here without a closing line: it was cut short."
-CHANGED = "it was changed after it was written: its digest is not that of its content."
+CHANGED = "it has changed since it was written: its digest does not match its content."
 AFTER = "it stands after the closing line: something was added to the file."
 SECOND_HEADER = "it is a second header: files were put together."
 
@@ -97,7 +97,7 @@ FAULTS: dict[str, tuple[bytes, list[Fault]]] = {
     "last line dropped": (HEADER + FIRST + SECOND + THIRD, [Fault(4, CUT)]),
     "cut within a line": (
         HEADER + FIRST + SECOND[:40],
-        [Fault(3, "it has no end: the file was cut short here."), Fault(3, CUT)],
+        [Fault(3, "it has no line break: the file was cut short here."), Fault(3, CUT)],
     ),
     "no header": (FIRST + SECOND + THIRD + CLOSING, [Fault(1, NO_HEADER)]),
     "a line dropped": (HEADER + FIRST + THIRD + CLOSING, [Fault(3, GONE), Fault(4, certified.count(3, 2))]),
@@ -156,7 +156,7 @@ def test_the_lines_that_fail_are_named(name: str) -> None:
 
 
 def test_a_header_that_follows_something_is_refused() -> None:
-    line, _ = digested_line(MAKER.record("header"), "1" * 64)
+    line, _ = hashed_line(MAKER.record("header"), "1" * 64)
     assert read(line)[1] == [Fault(1, GONE)]
 
 

@@ -21,7 +21,7 @@ from fresh.data.annotation.tools import FORMATS, _recognize, to_table
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Document, Explanation, Mask
-from fresh.errors import DataError, RowError
+from fresh.errors import DataError, FreshError, RowError
 from fresh.rationale import Prediction
 from fresh.reporting.console import to_record
 from fresh.text import split_words
@@ -291,7 +291,7 @@ def test_documents_without_an_id_are_numbered(tmp_path: Path, tool: str) -> None
 def test_an_export_that_cannot_be_done_is_refused(
     tmp_path: Path, name: str, tool: str, explanations: Sequence[Explanation], message: str
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(FreshError, match=message):
         export(explanations, tmp_path / name, tool)
     assert not list(tmp_path.iterdir())
 
@@ -315,7 +315,7 @@ ROUND_TRIPS: dict[str, tuple[str, Callable[[Sequence[Record]], list[Record]], st
 @st.composite
 def explanations(draw: st.DrawFn, tokenised: bool = False) -> list[Explanation]:
     """Explanations of a few texts with words and without half characters: emoji, marks, line breaks, every script."""
-    split = Document.from_tokenised if tokenised else Document.from_text
+    split = Document.from_tokenized if tokenised else Document.from_text
     raw = texts(min_size=1).map(lambda text: text.encode("utf-8", "ignore").decode()).filter(split_words)
     items = []
     for number, text in enumerate(draw(st.lists(raw, min_size=1, max_size=3))):

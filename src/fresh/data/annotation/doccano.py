@@ -24,7 +24,7 @@ from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
-from fresh.offsets import from_utf16, to_utf16
+from fresh.text import from_utf16, to_utf16
 
 ENDING = ".jsonl"
 RATIONALE_LABEL = "RATIONALE"

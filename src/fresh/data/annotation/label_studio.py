@@ -25,8 +25,7 @@ from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
-from fresh.offsets import from_utf16
-from fresh.text import Spans
+from fresh.text import Spans, from_utf16
 
 ENDING = ".json"
 CONFIG_ENDING = ".config.xml"
