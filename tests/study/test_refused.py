@@ -319,7 +319,5 @@ def test_what_went_wrong_inside_is_a_page_too(person: Person, monkeypatch: pytes
         raise IntegrityError("", {}, Exception("a secret"))
 
     monkeypatch.setattr(Store, "reading", fail)
-    assert person.get("/item").told == [
-        "Internal server error. See the log of the server."
-    ]
+    assert person.get("/item").told == ["Internal server error. See the log of the server."]
     assert person.status == 500

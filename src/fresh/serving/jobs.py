@@ -24,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from fresh._io import open_lines
 from fresh.attribution.support_model import text_of
 from fresh.config import from_mapping, suggest
-from fresh.data.examples import Splitter, document_in, usable
+from fresh.data.examples import Splitter, parse_document, parse_rows
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
@@ -93,7 +93,7 @@ class Job:
         """
         make = partial(self._document_in, splitter=Splitter())
         rows = self._limit_rows(read_rows(self.source, self.name, self.config.limits))
-        return usable(rows, self.config, ("text",), make, bad)
+        return parse_rows(rows, self.config, ("text",), make, bad)
 
     def record(self) -> JobRecord:
         """Return the progress."""
@@ -121,7 +121,7 @@ class Job:
             if isinstance(cell, str) and len(cell) > MAX_CHARACTERS:
                 problem = f"the {name} has {len(cell):,} characters; the limit is {MAX_CHARACTERS:,}."
                 raise RowError(row.place, problem, f"Split it, {_OR_SKIP}")
-        document = document_in(row, config, splitter)
+        document = parse_document(row, config, splitter)
         try:
             self.served.model.check_query(document)
         except ValueError as error:
