@@ -269,7 +269,7 @@ def test_a_data_folder_wants_one_corpus(data: Any, message: str, tmp_path: Path)
 
 
 def test_a_single_row_is_too_few() -> None:
-    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to cut off 1 for dev and 1 for test"):
+    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to split off 1 for dev and 1 for test"):
         train([{"text": "a good film", "label": "pos"}], progress=SILENT)
 
 

@@ -144,7 +144,7 @@ def _train_and_measure(
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, TRIALS, seed, context.progress, found.explained).beside(found)
-    seen = TrainingFingerprints.of(example.document for example in (*splits.train, *splits.dev))
+    seen = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
     return _Evaluated(replace(model, report=found.report, fingerprints=seen), found)
 
 

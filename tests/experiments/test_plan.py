@@ -212,7 +212,7 @@ def test_data_that_cannot_be_read_and_folds_that_cannot_be_cut(
         "2 runs of the grid cannot be, so none was begun:",
         "folds=99 is more than the 48 different documents there are to train on. Choose fewer.",
         "  toy, fresh, attention, folds 99, seed 0",
-        f"{tmp_path / 'no.csv'} does not exist. Look at the spelling and at the folder it is meant to be in.",
+        f"{tmp_path / 'no.csv'} does not exist. Check the spelling and the folder.",
         "  x, fresh, attention, folds 99, seed 0",
     ]
 
