@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from fresh.attribution.registry import ScorerFactory
-from fresh.config import from_mapping
+from fresh.config import from_mapping, is_finite_number
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import DataConfig, read_documents
 from fresh.document import Document, Explanation, Mask, Saliency
@@ -30,7 +30,6 @@ from fresh.persistence import (
 )
 from fresh.predictor import Predictor
 from fresh.reporting.report import Report
-from fresh.selection.discretizers import is_finite_number
 from fresh.selection.extractors import Curve, Extractor, curve_ratios, extract_with_scores, select_masks, with_ratio
 
 BATCH_SIZE = 256
