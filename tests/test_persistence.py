@@ -255,7 +255,7 @@ def test_what_should_be_known_of_the_figures_survives(
     Rationalizer(pair.extractor, predictor, {}, False, report).save_pretrained(tmp_path / "model")
     assert Rationalizer.from_pretrained(tmp_path / "model").report == report
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").splitlines()
-    assert "Truncating left 25.0% of the words unread." in card
+    assert "Truncation left 25.0% of the words unread." in card
     assert "The gate has collapsed." in card
 
 

@@ -15,9 +15,8 @@ from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
 from fresh.errors import ConfigError, DataError, OutputError
-from fresh.evaluation.baselines import most_frequent, train_baselines
-from fresh.evaluation.random_words import random_masks
-from fresh.evaluation.warnings import FEW
+from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
+from fresh.evaluation.warnings import MIN_DOCUMENTS
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
@@ -108,7 +107,7 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
     assert report.n_documents == len(documents) == 16
     *rows, majority = report.rows
     assert [row.name for row in rows] == list(answers)
-    assert majority.name == f"majority class ({most_frequent(splits.train)})"
+    assert majority.name == f"majority class ({majority_label(splits.train)})"
     for row, (predicted, share) in zip(rows, answers.values(), strict=True):
         given = [answer.label for answer in predicted]
         assert row.macro_f1 == macro_f1(gold, given, ["neg", "pos"])
@@ -227,14 +226,16 @@ def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
     full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
     begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
     expected = [] if told is None else [begin + told]
-    assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, None)) == expected
+    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, None)) == expected
     if told:
         close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
-        assert list(_advice(Report(FEW, (full, close)), method, None)) == []  # it may be chance
-        assert list(_advice(Report(FEW, (replace(own, own=True),)), method, None)) == []
-        assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
-    assert list(_advice(Report(FEW - 1, (full, replace(own, own=True))), method, None)) == []
-    assert list(_advice(Report(FEW, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
+        assert list(_advice(Report(MIN_DOCUMENTS, (full, close)), method, None)) == []  # it may be chance
+        assert list(_advice(Report(MIN_DOCUMENTS, (replace(own, own=True),)), method, None)) == []
+        assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, make_nothing)) == [
+            begin + MORE_WORDS
+        ]
+    assert list(_advice(Report(MIN_DOCUMENTS - 1, (full, replace(own, own=True))), method, None)) == []
+    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
 
 
 def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from fresh.data.splits import Splits, load_splits, read_examples
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import HumanRationales
 
@@ -196,7 +196,7 @@ def test_labels_that_were_never_learnt_are_refused(
     table = [{**row, "label": {"pos": "good", "neg": "bad"}[row["label"]]} for row in small.rows(toy.dev)]
     data = str(small.write_csv(tmp_path / "data.csv", table))
     assert main(["audit", saved, data, *CPU]) == 1
-    assert "were never learned: " in capsys.readouterr().err
+    assert "trained with the labels neg, pos" in capsys.readouterr().err
 
 
 def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(

@@ -9,7 +9,7 @@ from eraser_oracle import score_files
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
-from fresh.evaluation.evaluate import evaluate
+from fresh.evaluation.evaluation import evaluate
 from fresh.metrics.estimate import short
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -43,7 +43,7 @@ def test_evaluating_shows_a_table_and_writes_every_kind_of_file(
     files = [item for name, file in names.items() for item in (f"--{name}", str(tmp_path / file))]
     assert main(["evaluate", saved, data, *files, *CPU]) == 0
     report = Report.from_dict(json.loads((tmp_path / "a.json").read_text(encoding="utf-8")))
-    bare = evaluate(model, [small.unmarked(example) for example in toy.test])
+    bare = evaluate(model, [small.unmarked(example) for example in toy.test]).report
     assert report == bare
     assert (tmp_path / "a.md").read_text(encoding="utf-8") == report.to_markdown()
     page = (tmp_path / "a.html").read_text(encoding="utf-8")

@@ -149,7 +149,7 @@ def read_for(args: argparse.Namespace, models: "Callable[[], Iterable[Rationaliz
     :param models: Loads the models; called when the texts have been read.
     """
     from fresh.data.splits import BadRows
-    from fresh.evaluation.length_check import drop_too_long_examples
+    from fresh.evaluation.warnings import drop_too_long_examples
 
     bad = BadRows()
     examples = _read_labelled(args, bad)

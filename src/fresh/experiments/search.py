@@ -22,7 +22,7 @@ from fresh.config import (
 )
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
-from fresh.evaluation.evaluate import explain_all
+from fresh.evaluation.evaluation import explain_all
 from fresh.methods.registry import find_method, train_method
 from fresh.metrics.classification import macro_f1
 from fresh.pipeline import RunSettings, read_usable_splits, resolve_settings, run_identity

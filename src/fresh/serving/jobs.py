@@ -23,7 +23,7 @@ from fresh.data.readers import Row, read_rows
 from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
 from fresh.errors import DataError, RowError
-from fresh.evaluation.length_check import reader_of
+from fresh.evaluation.warnings import document_tokenizer
 from fresh.reporting.console import to_record
 from fresh.serving.batcher import ClosedError, OverloadedError
 from fresh.serving.models import Served
@@ -125,7 +125,7 @@ class Job:
             problem = f"the row has {'no' if asks else 'a'} query, but model {self.served.name!r} was trained with"
             way_out = "Give one in the column query." if asks else "Name no column with queries."
             raise RowError(row.place, f"{problem}{'' if asks else 'out'} queries.", way_out) from error
-        for too_long in reader_of(self.served.model).measure([text_of(document)])[1].values():
+        for too_long in document_tokenizer(self.served.model).measure([text_of(document)])[1].values():
             problem, _, way_out = str(too_long).rpartition(". ")
             told = f"{problem[:1].lower()}{problem[1:]}."
             raise RowError(row.place, told, f"{way_out.removesuffix('.')}, {OR_LEAVE_OUT}")

@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 
 COLUMNS = ("id", "label", "probability", "ratio", "read")
 GAP = " … "
@@ -27,4 +27,4 @@ def as_csv(lines: Iterable[str]) -> Iterator[str]:
         record = json.loads(line)
         read = GAP.join(span["text"] for span in record["rationale"])
         cells = (record["id"], record["label"], record["probability"], record["ratio"], read)
-        yield write([harmless(cell) if isinstance(cell, str) else cell for cell in cells])
+        yield write([escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])

@@ -1,4 +1,3 @@
-import re
 from typing import Any
 
 import numpy as np
@@ -7,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.evaluation.compare import compare, compare_groups
-from fresh.evaluation.compare_measures import MOST_SHOWN, measure, shown
+from fresh.evaluation.comparison import MAX_DOCUMENTS_SHOWN, _measure, _shown_documents, compare, compare_groups
 from fresh.metrics import plausibility as agreement
 from fresh.metrics.bootstrap import macro_f1_interval, numbered
 from fresh.metrics.estimate import Estimate, Interval
@@ -21,13 +19,6 @@ from stubs import NAMES, examples, stub
 GOLD = "ppppnnnn"
 LABELS = ("neg", "pos")
 SOME = {"right": stub(GOLD), "fair": stub("ppnnnnnn", n_kept=2), "wrong": stub("nnnnpppp", n_kept=4)}
-
-
-def refused(message: str, models: Any, *about: Any, **more: Any) -> None:
-    """Check the words of an error."""
-    grouped = models and all(isinstance(model, dict) for model in models.values())
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        (compare_groups if grouped else compare)(models, *about, **more)
 
 
 # Single models
@@ -118,7 +109,7 @@ def test_token_f1_is_that_of_the_benchmark(texts: list[Document], data: st.DataO
         explanation = Explanation(document, mask, document.cut(mask), Prediction("a", {"a": 1.0}))
         pairs.append((Example(document, "a", human), explanation))
     given_, explained = [list(column) for column in zip(*pairs, strict=True)]
-    found = measure(given_, explained)
+    found = _measure(given_, explained)
     assert found.agreement == pytest.approx(agreement.compare(given_, explained).token_macro.f1)
     assert found.kept == pytest.approx(np.concatenate([explanation.mask.kept for explanation in explained]).mean())
     assert len(found.marked) == sum(example.human is not None for example in given_)
@@ -157,7 +148,7 @@ def test_where_no_test_can_be_made_it_is_said() -> None:
     table = compare_groups(same, examples(GOLD))
     assert [(one.p, one.adjusted) for one in table.pairs] == [(None, None)] * 2
     assert table.n_tests == 0
-    assert table.remarks[-1] == (
+    assert table.notes[-1] == (
         "a − b, accuracy: no test, since all seeds of a model gave the same figure, for both models. "
         "Chance shows nowhere."
     )
@@ -166,77 +157,60 @@ def test_where_no_test_can_be_made_it_is_said() -> None:
 # What is refused
 
 
-def test_odd_models_are_refused_by_name() -> None:
-    some = examples("pn")
-    refused("Give at least two models to compare, got 1: a.", {"a": stub("pn")}, some)
-    refused("Give at least two models to compare, got 0: none.", {}, some)
-    refused("b is not one of the models. There are: right, fair, wrong.", SOME, some, against="b")
-    refused("There are no documents to compare on. Give some that can be used.", SOME, [])
-    refused(
-        "a knows the labels neg, pos, but b knows great, neg, pos. "
-        "Only models of the same labels can be compared: leave one of them out.",
-        {"a": stub("pn"), "b": stub("pn", ("great", "neg", "pos"))},
-        some,
-    )
-    asks = "Only models of the same kind can be compared: leave one of them out."
-    one, two = stub("pn", asks=True), stub("pn")
-    refused(f"a was trained with queries, but b without. {asks}", {"a": one, "b": two}, examples("pn", query="why"))
-    refused(f"b was trained with queries, but a without. {asks}", {"a": two, "b": one}, some)
+THREE = ("great", "neg", "pos")
+SEEDS = {"a": runs(GOLD, GOLD)}
 
 
-def test_documents_that_do_not_suit_the_models_are_refused() -> None:
-    two = {"a": stub("pn"), "b": stub("pn")}
-    refused(
-        "These labels of the data were never learned: great (2). The first such document is 'd-1'. "
-        "Learned were: neg, pos. Leave such documents out, or train a model for them.",
-        two,
-        examples("pxx"),
-    )
-    refused(
-        "Document 'd-0' has a query, but this model was trained without: leave it out.", two, examples("pn", query="w")
-    )
-    refused("b: Document 'd-1' cannot be read.", {"a": stub("pn"), "b": stub("p!")}, examples("pn"))
-
-
-def test_odd_groups_are_refused_by_name() -> None:
-    some = examples(GOLD)
-    refused(
-        "b stands for 1 run, but means over seeds need at least two runs of every name. "
-        "Give more runs, or compare single models only.",
-        {"a": runs(GOLD, GOLD), "b": runs(GOLD)},
-        some,
-    )
-    more = {"x": stub(GOLD, settings={"ratio": 0.3, "method": "lei", "train": {"seed": 5}})}
-    refused(
-        "run-0 and x differ in more than the seed: method is 'fresh' and 'lei'. "
-        "Runs of one name, here b, differ in the seed only: give them two names.",
-        {"a": runs(GOLD, GOLD), "b": runs(GOLD, method="fresh") | more},
-        some,
-    )
-    again = {"x": stub(GOLD, settings={"ratio": 0.2, "train": {"seed": 0}})}
-    refused(
-        "run-0 and x have the same seed, 0, and the same settings. "
-        "One training counts once: leave one of them out of b.",
-        {"a": runs(GOLD, GOLD), "b": runs(GOLD) | again},
-        some,
-    )
-    refused(
-        "a (run-0) knows the labels neg, pos, but b (two) knows neg, x. "
-        "Only models of the same labels can be compared: leave one of them out.",
-        {"a": runs(GOLD, GOLD), "b": {"one": stub(GOLD), "two": stub(GOLD, ("neg", "x"))}},
-        some,
-    )
+@pytest.mark.parametrize(
+    ("models", "gold", "options", "message"),
+    [
+        ({"a": stub("pn")}, "pn", {}, r"at least two models, got 1: a"),
+        ({}, "pn", {}, r"at least two models, got 0: none"),
+        (SOME, "pn", {"against": "b"}, r"b is not one of the models.*right, fair, wrong"),
+        (SOME, "", {}, r"examples must have at least one document"),
+        ({"a": stub("pn"), "b": stub("pn", THREE)}, "pn", {}, r"same labels.*a has neg, pos and b has great, neg, pos"),
+        ({"a": stub("pn", needs_query=True), "b": stub("pn")}, "pn?", {}, r"a was trained with queries, b without"),
+        ({"a": stub("pn"), "b": stub("pn", needs_query=True)}, "pn", {}, r"b was trained with queries, a without"),
+        ({"a": stub("pn"), "b": stub("pn")}, "pxx", {}, r"labels neg, pos.*great \(2\).*'d-1'"),
+        ({"a": stub("pn"), "b": stub("pn")}, "pn?", {}, r"'d-0' has a query"),
+        ({"a": stub("pn"), "b": stub("p!")}, "pn", {}, r"^b: Document 'd-1' cannot be read"),
+        (SEEDS | {"b": runs(GOLD)}, GOLD, {}, r"at least two runs.*b has 1"),
+        (
+            SEEDS | {"b": runs(GOLD, method="fresh") | {"x": stub(GOLD, settings={"ratio": 0.3, "method": "lei"})}},
+            GOLD,
+            {},
+            r"differ only in the seed.*method is 'fresh' in run-0 and 'lei' in x",
+        ),
+        (
+            SEEDS | {"b": runs(GOLD) | {"x": stub(GOLD, settings={"ratio": 0.2, "train": {"seed": 0}})}},
+            GOLD,
+            {},
+            r"differ in the seed, but run-0 and x both have 0.*out of b",
+        ),
+        (
+            SEEDS | {"b": {"one": stub(GOLD), "two": stub(GOLD, ("neg", "x"))}},
+            GOLD,
+            {},
+            r"same labels.*a \(run-0\) has neg, pos and b \(two\) has neg, x",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_name(models: Any, gold: str, options: Any, message: str) -> None:
+    grouped = models and all(isinstance(model, dict) for model in models.values())
+    some = examples(gold.rstrip("?"), query="why" if gold.endswith("?") else "")
+    with pytest.raises(ValueError, match=message):
+        (compare_groups if grouped else compare)(models, some, **options)
 
 
 def test_a_page_shows_documents_from_all_over_the_data() -> None:
     document = Document.from_words(["a"])
-    many = [Example(document, "pos")] * (2 * MOST_SHOWN + 1)
+    many = [Example(document, "pos")] * (2 * MAX_DOCUMENTS_SHOWN + 1)
     marked = [
         Explanation(document, Mask.full(1), document.cut(Mask.full(1)), Prediction(str(n), {str(n): 1.0}))
         for n in range(len(many))
     ]
-    places = [int(view.label) for view in shown(many, marked)]
-    assert len(places) == MOST_SHOWN
+    places = [int(view.label) for view in _shown_documents(many, marked)]
+    assert len(places) == MAX_DOCUMENTS_SHOWN
     assert places == sorted(set(places))
-    assert (places[0], places[1], places[-1]) == (0, 2, 2 * MOST_SHOWN - 2)
-    assert [view.label for view in shown(many[:3], marked[:3])] == ["0", "1", "2"]
+    assert (places[0], places[1], places[-1]) == (0, 2, 2 * MAX_DOCUMENTS_SHOWN - 2)
+    assert [view.label for view in _shown_documents(many[:3], marked[:3])] == ["0", "1", "2"]
