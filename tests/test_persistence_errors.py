@@ -67,7 +67,7 @@ def refused(folder: Path, message: str) -> None:
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
     refused(
         tmp_path,
-        f"{tmp_path} is no saved model: it has no config.json. Name the folder that `fresh train` wrote.",
+        f"{tmp_path} is not a saved model: it has no config.json. Give a folder that `fresh train` wrote.",
     )
 
 
@@ -120,7 +120,7 @@ def test_a_truncated_manifest_is_noticed(folder: Path) -> None:
 
 def test_a_manifest_must_be_an_object(folder: Path) -> None:
     (folder / "config.json").write_text("[]", encoding="utf-8")
-    refused(folder, f"{folder / 'config.json'} is damaged: it holds no object. {WAY_OUT}")
+    refused(folder, f"{folder / 'config.json'} is damaged: it does not hold a JSON object. {WAY_OUT}")
 
 
 @pytest.mark.parametrize(("name", "value"), [("files", [1]), ("chosen_by", None), ("chosen_by", {}), ("format", "x")])

@@ -20,7 +20,7 @@ from fresh.evaluation.warnings import MIN_DOCUMENTS
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
-from fresh.pipeline import TRIALS, _advice, resolve_settings, run_identity, train
+from fresh.pipeline import AUDIT_TRIALS, _advice, resolve_settings, run_identity, train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -130,7 +130,7 @@ def test_a_finished_model_is_audited_and_the_verdicts_stand_in_report_and_page(
     model = train(splits, out=tmp_path / "model", **{**quick_settings, "audit": True})
     report = small.reported(model.report)
     others = {"train": splits.train, "dev": splits.dev}
-    assert report.verdicts == audit(model, splits.test, others, TRIALS).verdicts
+    assert report.verdicts == audit(model, splits.test, others, AUDIT_TRIALS).verdicts
     assert {verdict.name: verdict.found for verdict in report.verdicts}["invariance"] == "holds"
     assert report.guarantee == GUARANTEE
     page = (tmp_path / "model-report.html").read_text(encoding="utf-8")
@@ -206,7 +206,7 @@ def make_nothing(_support: SupportModel) -> Any:
 
 
 MORE_WORDS = "keep more words (`ratio`)."
-CAREFUL = "choose words with more care (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
+CAREFUL = "use a better scorer (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
 
 
 @pytest.mark.parametrize(

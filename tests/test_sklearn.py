@@ -109,7 +109,7 @@ def test_an_unknown_parameter_is_refused() -> None:
 
 
 def test_a_wrong_value_is_refused_when_fitting(texts: list[str], labels: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"^ratio must be above 0 and at most 1, got 2\.0\.$"):
+    with pytest.raises(ValueError, match=r"^ratio must be in (0, 1], got 2\.0\.$"):
         FreshClassifier(ratio=2).fit(texts, labels)
 
 

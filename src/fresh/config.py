@@ -35,9 +35,13 @@ class Setting:
         return self.path.rpartition(".")[2]
 
 
-@functools.cache  # a large experiment needs them thousands of times
 def list_settings(cls: type, prefix: str = "") -> tuple[Setting, ...]:
     """List all settings of a class and of the settings classes inside it."""
+    return _list_settings(cls, prefix)
+
+
+@functools.cache  # a large experiment needs them thousands of times
+def _list_settings(cls: type, prefix: str) -> tuple[Setting, ...]:
     settings: list[Setting] = []
     for item in fields(cls):
         kind = _field_types(cls)[item.name]
@@ -94,7 +98,7 @@ def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
 def _construct(cls: type[Config], chosen: Mapping[str, Any], prefix: str, problems: list[str]) -> Config | None:
     """Build a settings object from the inside out, and collect what the classes refuse."""
     arguments: dict[str, Any] = {}
-    for name, kind in _field_types(cls).items():
+    for name, kind in _field_types(cls).items():  # type: ignore[arg-type]
         path = prefix + name
         if _is_settings_class(kind):
             inner = _construct(kind, chosen, f"{path}.", problems)

@@ -115,9 +115,9 @@ class Document:
     def __post_init__(self) -> None:
         check_text(f"text of document {self.id!r}", self.text)
         check_text("id of a document", self.id)
-        n_words_in_parts = sum(n_words for _, n_words in self.parts)
-        if self.parts and n_words_in_parts != len(self.words):
-            raise ValueError(f"Document {self.id!r} has {len(self.words)} words, but its parts have {n_words_in_parts}.")
+        n_in_parts = sum(n_words for _, n_words in self.parts)
+        if self.parts and n_in_parts != len(self.words):
+            raise ValueError(f"Document {self.id!r} has {len(self.words)} words, but its parts have {n_in_parts}.")
         if not self.words:
             raise ValueError(f"Document {self.id!r} has no words.")
         if len(self.words) != len(self.spans):
@@ -195,9 +195,7 @@ class Saliency:
     def __post_init__(self) -> None:
         scores = np.array(self.scores, dtype=np.float64)
         if scores.ndim != 1:
-            raise ValueError(
-                f"The scores of document {self.id!r} must be one for each word, got shape {scores.shape}."
-            )
+            raise ValueError(f"The scores of document {self.id!r} must be one for each word, got shape {scores.shape}.")
         if not np.isfinite(scores).all():
             word = int(np.flatnonzero(~np.isfinite(scores))[0])
             raise ValueError(
@@ -227,7 +225,8 @@ class Example:
         n_words = len(self.document.words)
         if self.human is not None and len(self.human) != n_words:
             raise ValueError(
-                f"The human rationale has {len(self.human)} flags but document {self.document.id!r} has {n_words} words."
+                f"The human rationale has {len(self.human)} flags "
+                f"but document {self.document.id!r} has {n_words} words."
             )
         for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):

@@ -191,18 +191,7 @@ def check_model(folder: Path, part: str = "") -> dict[str, Any]:
         digests = {name: digest for name, digest in manifest["files"].items() if name.startswith(part)}
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _unexpected_content(folder) from error
-    for name, digest in digests.items():
-        if not (folder / name).is_file():
-            raise ModelError(f"{folder} is damaged: {name} is missing. {_FIX}")
-        if digest_of(folder / name) != digest:
-            raise ModelError(f"{folder} is damaged: {name} has changed. {_FIX}")
-    for half in _HALVES:
-        for name in visible_files(folder / half) if half.startswith(part) else ():
-            if half + name not in digests:
-                raise ModelError(
-                    f"{folder} holds {half}{name}, which is not part of the model but could be read as if it were. "
-                    "Remove it."
-                )
+    _check_files(folder, digests, part)
     # People add to a card, a license for example, and no answer depends on it. Old models have no digest of it.
     card = manifest.get("card")
     if not part and card is not None and not ((folder / CARD).is_file() and digest_of(folder / CARD) == card):
@@ -246,6 +235,21 @@ def _check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
         raise _unexpected_content(folder)
 
 
+def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
+    for name, digest in digests.items():
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder} is damaged: {name} is missing. {_FIX}")
+        if digest_of(folder / name) != digest:
+            raise ModelError(f"{folder} is damaged: {name} has changed. {_FIX}")
+    for half in _HALVES:
+        for name in visible_files(folder / half) if half.startswith(part) else ():
+            if half + name not in digests:
+                raise ModelError(
+                    f"{folder} holds {half}{name}, which is not part of the model but could be read as if it were. "
+                    "Remove it."
+                )
+
+
 def _unexpected_content(folder: Path) -> ModelError:
     return ModelError(f"{folder} is damaged: its {MANIFEST} has unexpected content. {_FIX}")
 
@@ -257,7 +261,7 @@ def _is_labels(value: object) -> bool:
 def _is_range(value: object) -> bool:
     if not isinstance(value, list) or len(value) != 2 or not all(map(is_finite_number, value)):
         return False
-    return 0 < value[0] <= value[1] <= 1
+    return bool(0 < value[0] <= value[1] <= 1)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

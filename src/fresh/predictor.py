@@ -64,14 +64,15 @@ class Predictor:
         :param data: For each predictor, the rationales and labels of train and dev.
         """
         requests: list[FitRequest] = []
-        for pairs, config in zip(map(lambda item: TrainingPairs(*item), data), configs, strict=True):
+        for item, config in zip(data, configs, strict=True):
+            pairs = TrainingPairs(*item)
             labels = sorted({label for _, label in pairs.train})
             train, dev = ([(rationale_text(rationale), label) for rationale, label in part] for part in pairs[:2])
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
             long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
-            config = replace(config, network=replace(config.network, long=long))
+            own_config = replace(config, network=replace(config.network, long=long))
             numbers = pairs.numbers if pairs.n_versions > 1 else None
-            requests.append(FitRequest(train, dev, labels, config, context, numbers))
+            requests.append(FitRequest(train, dev, labels, own_config, context, numbers))
         return [cls(result.classifier) for result in train_classifiers(requests)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:

@@ -128,7 +128,7 @@ def test_a_model_of_one_length_serves_no_other(
         assert main(["explain", model, "a good film", *options, *CPU]) == 1
         assert capsys.readouterr().err == (
             f"fresh explain: {what} needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-            "This one serves a single length.\n"
+            "This one has a single ratio.\n"
         )
 
 
@@ -175,7 +175,7 @@ REFUSED = {
     "--tagger --scorer=random": "A tagger cannot learn to find random words: choose another scorer.",
     "--ratio=0.5:0.1": "ratio must go from a smaller number to a larger one, got 0.5:0.1.",
     "--ratio=0.1:much": "ratio must be a number, or two as in 0.05:0.5, got '0.1:much'.",
-    "--ratio=0.1:1.5": "ratio must be above 0 and at most 1, got 1.5.",
+    "--ratio=0.1:1.5": "ratio must be in (0, 1], got 1.5.",
     "--ratio=0.1:0.5 --discretizer=threshold": (
         "ratio is a setting of the discretizer top_k and contiguous and global_top_k and global_contiguous, not of "
         "threshold.\nA range of ratios needs the discretizer top_k or contiguous, got threshold."

@@ -31,7 +31,7 @@ from fresh.training.step import Loss
 from strategies import ratios
 
 RANGE = Range(0.05, 0.5)
-NEEDS = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one serves a single length."
+NEEDS = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one has a single ratio."
 
 
 def made_up(n_words: int, number: int) -> Example:

@@ -144,7 +144,7 @@ def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expec
         ),
         (
             {"scorer": "gradeint", "ratio": 2.0, "folds": -1},
-            "gradeint is not a scorer. Did you mean gradient?\nratio must be above 0 and at most 1, got 2.0.\n"
+            "gradeint is not a scorer. Did you mean gradient?\nratio must be in (0, 1], got 2.0.\n"
             "folds must be at least 1, got -1.",
         ),
     ],
@@ -172,9 +172,9 @@ WRONG_WAY = "ratio must go from a smaller number to a larger one, got {}."
         ("0.1:", "top_k", NOT_NUMBERS.format("0.1:")),
         ("0.1:0.2:0.3", "top_k", NOT_NUMBERS.format("0.1:0.2:0.3")),
         ("much", "top_k", NOT_NUMBERS.format("much")),
-        ("0:0.5", "top_k", "ratio must be above 0 and at most 1, got 0.0."),
-        ("-0.2:-0.1", "top_k", "ratio must be above 0 and at most 1, got -0.2."),
-        ("0.5:1.5", "top_k", "ratio must be above 0 and at most 1, got 1.5."),
+        ("0:0.5", "top_k", "ratio must be in (0, 1], got 0.0."),
+        ("-0.2:-0.1", "top_k", "ratio must be in (0, 1], got -0.2."),
+        ("0.5:1.5", "top_k", "ratio must be in (0, 1], got 1.5."),
         *(
             ("0.05:0.5", name, f"A range of ratios needs the discretizer top_k or contiguous, got {name}.")
             for name in ("global_top_k", "global_contiguous", "threshold")

@@ -129,7 +129,7 @@ def test_a_certificate_holds(client: TestClient, places: dict[str, str], tmp_pat
 
 TRAINED_FOR_ONE = (
     "Another ratio needs a model that was trained for a range of ratios, such as ratio=0.05:0.5. "
-    "This one serves a single length."
+    "This one has a single ratio."
 )
 NO_CURVE = "A curve goes through all ratios of one text: give text, and query for a model that asks."
 REFUSED = [

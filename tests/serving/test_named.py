@@ -78,8 +78,8 @@ def test_a_folder_that_is_not_there_is_told_at_the_start(
 ) -> None:
     missing = Path(places["one-length"]).with_name("one-lengt")
     assert complaint(capsys, str(missing)) == (
-        f"fresh serve: There is no folder {missing}. Near it are: one-length, any-length. "
-        "Name one of them, or owner/name for a model on the hub.\n"
+        f"fresh serve: There is no folder {missing}. Similar names: one-length, any-length. "
+        "Give one of them, or owner/name for a model on the hub.\n"
     )
 
 
@@ -101,7 +101,7 @@ def test_a_port_in_use_hides_nothing_that_is_wrong_with_a_model(
         port = taken.getsockname()[1]
         first = f"Port {port} of 127.0.0.1 is in use. Choose another with --port, or let one be found with --port 0."
         for given, said in (
-            (str(tmp_path), f"{tmp_path} is no saved model: it has no config.json. "),
+            (str(tmp_path), f"{tmp_path} is not a saved model: it has no config.json. "),
             (f"a b={places['one-length']}", "'a b' cannot be the name of a model: "),
             ("no/such/folder", "There is no folder no/such/folder. "),
         ):

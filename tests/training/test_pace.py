@@ -129,7 +129,7 @@ def break_off(splits: Splits, settings: dict[str, Any], folder: Path, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(fresh.training.loop, "run_epoch", run_epoch)
-        patch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
+        patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
         with pytest.raises(KeyboardInterrupt):
             train(splits, out=folder, **settings)
 
@@ -141,9 +141,9 @@ def test_what_was_broken_off_goes_on_with_as_many_epochs_only(
     unbroken = tmp_path / "unbroken" / "model"  # the card, whose digest is in config.json, tells the folder's name
     train(splits, out=unbroken, **settings)
     break_off(splits, settings, folder, monkeypatch)
-    assert describe_unfinished(folder).endswith("Give the same command again to go on from there.")
+    assert describe_unfinished(folder).endswith("To resume, repeat the same command.")
     expected = (
-        f"{folder}.partial holds a training that was broken off and differs in: train.epochs. "
+        f"{folder}.partial holds an interrupted training that differs in: train.epochs. "
         "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):

@@ -144,4 +144,5 @@ class WindowSums:
         """Find where the best window of each row starts, the leftmost where they tie. Shape: (documents,)."""
         sums = self.sums[:, length:] - self.sums[:, : self.sums.shape[1] - length]
         ties = sums >= sums.max(axis=1, keepdims=True) - self.noise
-        return ties.argmax(axis=1)
+        starts: Places = ties.argmax(axis=1)
+        return starts
