@@ -48,7 +48,7 @@ def test_only_owner_and_name_are_asked_of_the_hub(here: Path, name: str) -> None
 def test_what_is_missing_of_a_path_is_said(here: Path) -> None:
     refused(
         "./other/deep/model",
-        f"There is no folder ./other/deep/model. Of its path, only {here} is there. Look at the spelling.",
+        f"There is no folder ./other/deep/model. Of its path, only {here} exists. Check the spelling.",
     )
     refused(
         "my-model",
@@ -65,7 +65,7 @@ def test_a_name_is_asked_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_name_is_not_found_offline() -> None:
     with pytest.raises(
-        ModelError, match=r"^There is no folder you/none, and the model hub did not give it: ."
+        ModelError, match=r"^There is no folder you/none, and the model hub did not provide it: ."
     ) as caught:
         Rationalizer.from_pretrained("you/none")
     assert "\n" not in str(caught.value)

@@ -250,7 +250,7 @@ def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settin
 
 
 def test_a_corpus_needs_its_folder() -> None:
-    expected = "sst is the name of a corpus. Say where its files are: data_dir=FOLDER."
+    expected = "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER."
     for data in ("sst", ["sst"]):
         with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
             train(data, progress=SILENT)
@@ -262,7 +262,7 @@ def test_a_corpus_needs_its_folder() -> None:
         ("sts", "sts is not a corpus. Did you mean sst?"),
         (
             ["sst", "movies"],
-            "With a data folder, the data is the name of one corpus: sst, agnews, evinf, movies, multirc.",
+            "With data_dir, data must be the name of one corpus: sst, agnews, evinf, movies, multirc.",
         ),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_data_folder_wants_one_corpus(data: Any, message: str, tmp_path: Path)
 
 
 def test_a_single_row_is_too_few() -> None:
-    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to cut off 1 for dev and 1 for test"):
+    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to split off 1 for dev and 1 for test"):
         train([{"text": "a good film", "label": "pos"}], progress=SILENT)
 
 
@@ -296,7 +296,7 @@ def test_a_scorer_of_ones_own_is_used_and_named(splits: Splits, quick_settings: 
 
 def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> None:
     expected = (
-        "scorer must be a name, or what makes a scorer from the support model, such as its class; got a FirstWords."
+        "scorer must be a name, or a function or class that makes a scorer from the support model, got FirstWords."
     )
     with pytest.raises(TypeError, match=f"^{re.escape(expected)}$"):
         train(splits, scorer=FirstWords(support), progress=SILENT)  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     said = Saying()
     train(splits, out=folder, **{**settings, "progress": said})
     assert state(folder) == state(unbroken)
-    [line] = [line for line in said.lines if line.startswith("Going on")]
+    [line] = [line for line in said.lines if line.startswith("Resuming")]
     epochs = [*([EPOCHS] * network), 1]
     kept = "; ".join(
         f"{name}: {n} epochs, best dev macro-F1 [0-9.]+" for name, n in zip(NETWORKS, epochs, strict=False)
@@ -130,7 +130,7 @@ def test_another_run_must_not_go_on(
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **settings, ratio=0.5, seed=7)
     other = Splits(splits.train[1:], splits.dev, splits.test)
-    with pytest.raises(ConfigError, match=r"broken off and differs in: data\. Finish"):
+    with pytest.raises(ConfigError, match=r"training that differs in: data\. Finish"):
         train(other, out=folder, **settings)
 
 

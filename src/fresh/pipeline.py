@@ -138,7 +138,7 @@ def _train_and_evaluate(
         seed = run.method.train.seed
         found = audit(model, splits.test, others, AUDIT_TRIALS, seed, context.progress, evaluation.explained)
         evaluation = found.beside(evaluation)
-    fingerprints = TrainingFingerprints.of(example.document for example in (*splits.train, *splits.dev))
+    fingerprints = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
     return replace(model, report=evaluation.report, fingerprints=fingerprints), evaluation
 
 

@@ -167,7 +167,7 @@ def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None
     )
     rows = [{"text": "a film"}] * 300
     small.write_jsonl(Path("in.jsonl"), [*rows, {"text": ""}])
-    mend = "Mend the row, or leave such rows out with --skip-bad."
+    mend = "Fix the row, or leave such rows out with --skip-bad."
     told = f"in.jsonl, line 301: the text has no words. {mend}"
     refused(told, "label_studio", "tasks.json", data="in.jsonl", text="text")
 

@@ -1,9 +1,9 @@
-// What is passed on of an answer: a link, the JSON, a certificate.
-import { element, post } from "./talk.js";
+// Shares an answer: as a link, JSON, or a certificate.
+import { element, post } from "./api.js";
 import { isEdited, spansOf } from "./words.js";
 
-// What is passed on stands behind the # of the address, which browsers never send. Words that were edited while the
-// choice was held are told one by one, so that the same choice is made again.
+// Everything is in the fragment of the URL, which browsers never send. Words that were edited while the selection was
+// kept are listed one by one, so that the link selects the same words.
 export function linkTo({ model, chosenFrom, query, curve, place, words, first }) {
   const parts = new URLSearchParams({ model, text: chosenFrom });
   if (query) parts.set("query", query);
@@ -13,7 +13,7 @@ export function linkTo({ model, chosenFrom, query, curve, place, words, first })
   return `${location.origin}${location.pathname}#${parts}`;
 }
 
-// What a link asks for; whatever in it cannot be is left out.
+// Read the link in the address; invalid parts are ignored.
 export function readLink() {
   const given = new URLSearchParams(location.hash.slice(1));
   const length = given.get("length") ?? "";
@@ -37,13 +37,13 @@ function editsIn(written) {
   }
 }
 
-// What was asked by hand is not what the link in the address asks for.
+// After a request by hand, the link in the address is out of date.
 export function leaveLink() {
   const tab = new URLSearchParams(location.hash.slice(1)).get("tab");
   history.replaceState(null, "", tab ? `#tab=${tab}` : location.pathname);
 }
 
-// As `fresh explain` writes it, with places in the text as it stands here.
+// The record of `fresh explain`, with offsets in the text as it is on the page.
 export function recordOf(state) {
   const { words: _words, scores: _scores, ...record } = state.record;
   return isEdited(state) ? { ...record, rationale: spansOf(state) } : record;

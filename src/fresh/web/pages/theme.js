@@ -1,5 +1,5 @@
-// Light and dark, and the tabs.
-import { byId, recall, remember } from "./talk.js";
+// Light and dark mode, and the tabs.
+import { byId, recall, remember } from "./api.js";
 
 const THEME = "fresh-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -11,7 +11,7 @@ function isDark() {
 
 function nameTheme() {
   byId("theme").textContent = isDark() ? "Light" : "Dark";
-  byId("theme").setAttribute("aria-label", isDark() ? "Change to light" : "Change to dark");
+  byId("theme").setAttribute("aria-label", isDark() ? "Switch to light mode" : "Switch to dark mode");
 }
 
 export function openTab(tab) {
@@ -23,7 +23,7 @@ export function openTab(tab) {
   }
 }
 
-// Which tab is open stands in the address, so that it is open again when the page is loaded again.
+// The address holds the open tab, so that it is open after a reload.
 function choose(tab) {
   openTab(tab);
   const parts = new URLSearchParams(location.hash.slice(1));
@@ -32,7 +32,7 @@ function choose(tab) {
   history.replaceState(null, "", String(parts) ? `#${parts}` : location.pathname);
 }
 
-export function startLook() {
+export function startTheme() {
   const tabs = [...document.querySelectorAll('[role="tab"]')];
   for (const [place, tab] of tabs.entries()) {
     tab.addEventListener("click", () => choose(tab));

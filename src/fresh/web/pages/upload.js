@@ -1,8 +1,8 @@
-// A file, uploaded; what becomes of it is shown by jobs.js.
+// Uploads a file; jobs.js shows its progress.
 import { follow } from "./jobs.js";
-import { ask, byId, Refused, visible } from "./talk.js";
+import { byId, request, ServerError, visible } from "./api.js";
 
-export function startBatch(chosen) {
+export function startUpload(chosen) {
   byId("upload").addEventListener("submit", (event) => {
     event.preventDefault();
     upload(chosen());
@@ -20,7 +20,7 @@ function asList(file) {
   return list.files;
 }
 
-// Have a place take a file that is dropped on it.
+// Accept files that are dropped on an element.
 export function takeDrops(place, take) {
   place.addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -36,11 +36,11 @@ export function takeDrops(place, take) {
   });
 }
 
-const MOST = 65536; // of a file that is looked at for its columns
+const HEAD_BYTES = 65536; // read to find the columns
 
-// Say which columns there are, and offer them; the server has the last word on them.
+// List the columns and suggest them; the server checks them.
 async function showColumns(file) {
-  const found = file ? columnsIn(file.name.toLowerCase(), await file.slice(0, MOST).text()) : [];
+  const found = file ? columnsIn(file.name.toLowerCase(), await file.slice(0, HEAD_BYTES).text()) : [];
   byId("columns").replaceChildren(...found.map((name) => new Option(name, name)));
   byId("columns-found").textContent = found.length ? `Columns: ${found.map(visible).join(", ")}` : "";
 }
@@ -70,25 +70,25 @@ async function upload(model) {
   if (model.dataset.lengths && byId("ratio").value) form.append("ratio", byId("ratio").value);
   form.append("skip_bad", byId("skip-bad").checked);
   byId("explain-all").disabled = true;
-  byId("upload-status").textContent = "Uploading, and reading all rows …";
+  byId("upload-status").textContent = "Uploading and checking all rows …";
   try {
-    const answer = await ask(`/v1/models/${encodeURIComponent(model.value)}/jobs`, { method: "POST", body: form });
-    follow(await answer.json());
+    const response = await request(`/v1/models/${encodeURIComponent(model.value)}/jobs`, { method: "POST", body: form });
+    follow(await response.json());
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    tell(asOnPage(error.message));
+    if (!(error instanceof ServerError)) throw error;
+    tell(withLabels(error.message));
   } finally {
     byId("explain-all").disabled = false;
     byId("upload-status").textContent = "";
   }
 }
 
-// Fields of the interface are called by their names on the page.
-function asOnPage(told) {
+// Show fields of the API by their labels on the page.
+function withLabels(message) {
   const labelled = (id) => `“${byId(id).labels[0].textContent.trim()}”`;
-  return told
-    .replace(/\bwith skip_bad\b/g, () => `with ${labelled("skip-bad")}`)
-    .replace(/ with (text|query|id)\.$/, (_, field) => ` in ${labelled(`column-${field}`)}.`);
+  return message
+    .replace(/\bskip_bad(=True)?/g, () => labelled("skip-bad"))
+    .replace(/`(text|query|id)`/g, (_, field) => labelled(`column-${field}`));
 }
 
 function tell(problem) {

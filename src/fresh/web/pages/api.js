@@ -1,31 +1,31 @@
-// Talks to the server this page came from; what goes wrong is told in the server's words.
-export class Refused extends Error {
-  constructor(told, status = 0) {
-    super(told);
+// Requests to the server; errors carry its messages.
+export class ServerError extends Error {
+  constructor(message, status = 0) {
+    super(message);
     this.status = status;
   }
 }
 
-export async function ask(address, options = {}) {
-  let answer;
+export async function request(address, options = {}) {
+  let response;
   try {
-    answer = await fetch(address, options);
+    response = await fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The server does not answer. See whether it is still running, and ask again.");
+    throw new ServerError("The server does not respond. Check that it is running, and try again.");
   }
-  if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({}));
-  throw new Refused(told.detail ?? `The server answered with ${answer.status}.`, answer.status);
+  if (response.ok) return response;
+  const problem = await response.json().catch(() => ({}));
+  throw new ServerError(problem.detail ?? `The server responded with status ${response.status}.`, response.status);
 }
 
 export function post(model, what, body, signal) {
   const headers = { "Content-Type": "application/json" };
   const address = `/v1/models/${encodeURIComponent(model)}/${what}`;
-  return ask(address, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return request(address, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
-// What this browser remembers for this server; where it remembers nothing, there is nothing.
+// Local storage, which browsers may refuse.
 export function recall(key) {
   try {
     return localStorage.getItem(key);
@@ -38,7 +38,7 @@ export function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // it lasts as long as the page, then
+    // the value is lost with the page
   }
 }
 
@@ -46,7 +46,7 @@ export const byId = (id) => document.getElementById(id);
 
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
-// One sign for one: controls as their pictures; what turns the reading direction round, or is half a character, as �.
+// One character for one: control characters as their pictures; direction overrides and lone surrogates as �.
 export function visible(text) {
   return text
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (sign) => String.fromCharCode(0x2400 + sign.charCodeAt(0)))
@@ -73,7 +73,7 @@ export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without a secure address there is no clipboard to ask for.
+    // The clipboard API needs https or localhost.
     const field = element("textarea", "unseen");
     field.value = text;
     document.body.append(field);
