@@ -170,7 +170,7 @@ def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
         (NetworkConfig, {"long": "chop"}, "long must be 'stagger' or 'chunk' or 'truncate', got 'chop'."),
         (FreshConfig, {"scorer": "attentoin"}, "attentoin is not a scorer. Did you mean attention?"),
         (FreshConfig, {"discretizer": "topk"}, "topk is not a discretizer. Did you mean top_k?"),
-        (FreshConfig, {"ratio": 0}, "ratio must be above 0 and at most 1, got 0.0."),
+        (FreshConfig, {"ratio": 0}, "ratio must be in (0, 1], got 0.0."),
         (FreshConfig, {"steps": 0}, "steps must be at least 1, got 0."),
         (TrainConfig, {"epochs": 0, "seed": -1}, "epochs must be at least 1, got 0.\nseed must be at least 0, got -1."),
     ],
@@ -196,7 +196,7 @@ def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read_toml(tmp_path / "run.toml")
     assert str(caught.value) == (
-        f"There is no settings file {tmp_path / 'run.toml'} that can be read (No such file or directory)."
+        f"The settings file {tmp_path / 'run.toml'} cannot be read (No such file or directory)."
     )
 
 

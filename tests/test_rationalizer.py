@@ -187,7 +187,7 @@ def test_a_query_reaches_the_predictor(with_target: Rationalizer) -> None:
 
 def test_a_rationalizer_is_frozen(model: Rationalizer, predictor: Predictor) -> None:
     with pytest.raises(
-        AttributeError, match=r"^A rationalizer is frozen: predictor cannot be changed\. Make another one\.$"
+        AttributeError, match=r"^A rationalizer is frozen: predictor cannot be changed\. Create another one"
     ):
         model.predictor = predictor
     with pytest.raises(FrozenInstanceError):

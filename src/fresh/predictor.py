@@ -1,4 +1,4 @@
-"""The predictor: reads rationales, nothing else."""
+"""The predictor: it reads rationales and nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +25,13 @@ class Predictor:
 
     @classmethod
     def train(
-        cls, train: LabeledRationales, dev: LabeledRationales, config: ClassifierConfig, context: RunContext = CONTEXT
+        cls,
+        train: LabeledRationales,
+        dev: LabeledRationales,
+        config: ClassifierConfig,
+        context: RunContext = CONTEXT,
     ) -> Self:
-        """Train it on rationales and their labels alone."""
+        """Train a predictor on rationales and their labels alone."""
         [predictor] = cls.train_many([TrainingPairs(train, dev)], [config], context)
         return predictor
 
@@ -38,9 +42,9 @@ class Predictor:
         configs: Sequence[ClassifierConfig],
         context: RunContext = CONTEXT,
     ) -> list[Self]:
-        """Train one for each of several settings, such as seeds, side by side.
+        """Train a predictor for each of several settings, such as seeds, side by side.
 
-        :param data: For each, rationales and labels of train and of dev.
+        :param data: For each predictor, the rationales and labels of train and dev.
         """
         texts: list[TrainingPairs[Text]] = []
         whole: list[ClassifierConfig] = []
@@ -60,14 +64,13 @@ class Predictor:
         return predictions(table, self.classifier.labels)
 
     def token_ids(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
-        """List the pieces of rationales as the network is given them, special ones included."""
+        """List the token ids that the network receives for each rationale, special tokens included."""
         table = self.classifier.words([rationale_text(item) for item in rationales])
         return [tuple(text.ids.tolist()) for text in table]
 
 
 def rationale_text(item: object) -> Text:
-    """Take the words of a rationale, and of nothing but a rationale."""
+    """Return the words of a rationale; raise for anything else."""
     if type(item) is Rationale:
         return Text(item.words, item.query, item.id)
-    found = type(item).__name__
-    raise TypeError(f"A predictor reads rationales only, got {found}. Choose words first: document.cut(mask).")
+    raise TypeError(f"A predictor reads rationales only, got {type(item).__name__}. Use document.cut(mask).")

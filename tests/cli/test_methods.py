@@ -126,7 +126,7 @@ def test_a_model_of_one_length_serves_no_other(
         assert main(["explain", model, "a good film", *options, *CPU]) == 1
         assert capsys.readouterr().err == (
             f"fresh explain: {what} needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-            "This one serves a single length.\n"
+            "This one has a single ratio.\n"
         )
 
 

@@ -175,7 +175,7 @@ def test_a_setting_is_no_option(option: str, told: str, tmp_path: Path, capsys: 
 
 def test_a_file_that_is_no_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = str(tmp_path / "no.toml")
-    told = f"fresh run: There is no grid file {missing} that can be read (No such file or directory)."
+    told = f"fresh run: The grid file {missing} cannot be read (No such file or directory)."
     assert run(capsys, missing, "--out", str(tmp_path)) == (1, "", [told])
     (tmp_path / "bad.toml").write_text("rows = [", encoding="utf-8")
     status, _, [told] = run(capsys, str(tmp_path / "bad.toml"), "--out", str(tmp_path))

@@ -329,7 +329,7 @@ def test_a_training_goes_through_its_schedule_and_resumes_in_it(
         assert own[-1] == pytest.approx(0.5 / len(own) / 0.9)
     with monkeypatch.context() as patch:
         interrupt_training(patch, 1)
-        patch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
+        patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
         with pytest.raises(KeyboardInterrupt):
             train_model(splits, out=folder, **scheduled)
     for changes, name in (({"epochs": EPOCHS + 1}, "epochs"), ({"schedule": "constant"}, "schedule")):
