@@ -13,7 +13,8 @@ from fresh.audit.invariance import check_invariance
 from fresh.audit.replay import replay
 from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.methods.registry import METHODS, train_method
+from fresh.methods.config import METHODS
+from fresh.methods.registry import train_method
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
@@ -23,7 +24,7 @@ from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import FullText
 from fresh.training.loop import RunContext
-from shared_methods import CASES, Case, configured, given_to
+from method_cases import CASES, Case, configured, given_to
 from tiny import N_POSITIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs

@@ -180,7 +180,7 @@ def test_the_help_names_the_statuses_and_the_columns(capsys: pytest.CaptureFixtu
         (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Create it first."),
         (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Create it first."),
         (("--trials", "0"), "n_trials must be at least 1, got 0."),
-        (("--test-share", "2"), "test_share must lie between 0 and 1, got 2.0."),
+        (("--test-share", "2"), "--test-share must be in (0, 1), got 2.0."),
     ],
 )
 def test_what_cannot_be_done_is_said(

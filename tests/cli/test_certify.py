@@ -220,7 +220,7 @@ def test_a_bad_row_leaves_no_certificates(saved: str, here: Path, capsys: pytest
     small.write_jsonl(here / "in.jsonl", [*ROWS, {"id": "r-9", "text": " "}])
     assert explain(saved, *BOTH) == 1
     assert told(capsys)[1] == (
-        "fresh explain: in.jsonl, line 4: the text has no words. Mend the row, or leave such rows out with "
+        "fresh explain: in.jsonl, line 4: the text has no words. Fix the row, or leave such rows out with "
         "--skip-bad. (3 texts before it are explained and written. There are no certificates.)"
     )
     assert sorted(path.name for path in here.iterdir()) == ["in.jsonl", "out.jsonl"]

@@ -167,7 +167,7 @@ def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None
     )
     rows = [{"text": "a film"}] * 300
     small.write_jsonl(Path("in.jsonl"), [*rows, {"text": ""}])
-    mend = "Mend the row, or leave such rows out with --skip-bad."
+    mend = "Fix the row, or leave such rows out with --skip-bad."
     told = f"in.jsonl, line 301: the text has no words. {mend}"
     refused(told, "label_studio", "tasks.json", data="in.jsonl", text="text")
 
@@ -175,7 +175,7 @@ def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None
 def test_another_ratio_needs_a_model_of_a_range(refused: Callable[..., None]) -> None:
     refused(
         "Another ratio needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-        "This one serves a single length.",
+        "This one has a single ratio.",
         "doccano",
         "tasks.jsonl",
         "--ratio=0.3",

@@ -34,7 +34,7 @@ from fresh.selection.extractors import FullText
 @pytest.fixture(scope="module")
 def trained(model: Rationalizer, toy: Splits) -> Rationalizer:
     """A model that knows its training documents."""
-    return replace(model, fingerprints=TrainingFingerprints.of(example.document for example in toy.train))
+    return replace(model, fingerprints=TrainingFingerprints.from_documents(example.document for example in toy.train))
 
 
 @pytest.fixture(scope="module")

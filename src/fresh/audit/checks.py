@@ -28,9 +28,9 @@ NO_SPLITS: Mapping[str, Sequence[Example]] = MappingProxyType({})
 GUARANTEE = """\
 What is certain where replay and invariance hold: given the words shown, nothing else can change the answer. It is \
 computed from these words in their order and, where there is one, from the query: not from the other words of the \
-document, and not from word positions. The number of words shown is part of what is shown, and the predictor can count them: with a fixed \
-ratio, this number reveals the length of the document. Other words can still change the answer by changing which words \
-are selected. Whoever reads the rationale has read everything that the predictor read.
+document, and not from word positions. The number of words shown is part of what is shown, and the predictor can count \
+them: with a fixed ratio, this number reveals the length of the document. Other words can still change the answer by \
+changing which words are selected. Whoever reads the rationale has read everything that the predictor read.
 
 What is not certain: why these words were selected. The extractor has read the whole document. It could decide by \
 itself and select words that tell the predictor what it decided. Every answer would still be computed from the words \

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fresh.data.corpora.demo import read_demo
+from fresh.data.corpora import read_demo
 from fresh.document import Example, Explanation
 from fresh.evaluation.html_report import report_path
 from fresh.pipeline import train
