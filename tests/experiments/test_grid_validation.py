@@ -106,7 +106,7 @@ def test_a_setting_is_given_once_in_a_place_by_whatever_name(problems: Problems)
 
 def test_an_override_is_given_once(tmp_path: Path) -> None:
     path = write_grid(tmp_path / "grid.toml", {}, grid=SST)
-    with pytest.raises(ConfigError, match="epochs is given twice, once as train.epochs"):
+    with pytest.raises(ConfigError, match=r"epochs is given twice, once as train\.epochs"):
         read_grid(path, {"epochs": "1", "train.epochs": "2"})
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fresh.errors import ConfigError, MissingExtraError
 from fresh.experiments.figures import FigureConfig, FigureData, Kind, Level, Line, Panel, Point
 from fresh.experiments.plot import STYLES, _x_label, draw_figure, plot_figure
-from fresh.reporting.figure_style import COLOURS, MARKERS
+from fresh.reporting.figure_style import COLORS, MARKERS
 
 BANDS = "bands, or bars: from the lowest to the highest seed"
 POINTS = (Point(1, 0.5, 0.4, 0.6), Point(2, 0.7, 0.7, 0.7))
@@ -51,7 +51,7 @@ def test_lines_differ_in_more_than_colour() -> None:
     figure = draw_figure(made(n_lines=7), Figure)
     lines = [line for line in figure.axes[0].get_lines() if line.get_marker() != "None"]
     assert [line.get_marker() for line in lines] == list(MARKERS[:7])
-    assert [line.get_color() for line in lines] == list(COLOURS)
+    assert [line.get_color() for line in lines] == list(COLORS)
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 7
     assert len({line.get_linestyle() for line in lines}) >= len(STYLES) - 1
 
@@ -163,7 +163,7 @@ def test_time_is_told_in_a_unit_that_fits(seconds: float, unit: str, size: float
 
 
 def test_endings_say_the_form(tmp_path: Path) -> None:
-    told = rf"^{tmp_path}/a\.gif must end in \.png, \.svg or \.pdf, which says its form\.$"
+    told = r"must end in \.png, \.svg or \.pdf, got .*a\.gif"
     with pytest.raises(ConfigError, match=told):
         plot_figure(made(), [tmp_path / "a.gif"])
 

@@ -11,7 +11,7 @@ import fresh.methods.registry
 import small
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.errors import ConfigError, DataError, MissingExtraError
+from fresh.errors import ConfigError, DataError, MissingExtraError, OutputError
 from fresh.experiments.search import SPACES, Span, _read_space, read_span, search
 from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT, _Silent
@@ -93,7 +93,7 @@ def test_default_spaces_are_valid(method: str) -> None:
 
 
 def test_other_methods_have_no_default_space() -> None:
-    with pytest.raises(ConfigError, match="The method fresh has no default search space.*space="):
+    with pytest.raises(ConfigError, match=r"The method fresh has no default search space.*space="):
         _read_space((), resolve_settings("x.csv", None, None, {}))
 
 
@@ -203,7 +203,7 @@ def test_a_folder_with_another_search_is_refused(splits: Splits, settings: dict[
 def test_a_folder_with_other_files_is_refused(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     for place in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(ConfigError, match=f"^{re.escape(str(place))} holds other files"):
+        with pytest.raises(OutputError, match=f"^{re.escape(str(place))} .*Choose a.* folder for the search"):
             search(splits, out=place, trials=1, progress=SILENT, **settings)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 

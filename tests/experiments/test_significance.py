@@ -37,7 +37,7 @@ def test_all_pairs_that_differ_in_one_setting_are_tested() -> None:
 
 def test_the_table_has_all_figures() -> None:
     table = welch_table(results(FOUR), [GLOBAL]).to_table()
-    assert table.heads == (
+    assert table.header == (
         *("corpus", "scorer", "discretizer", "first", "second", "difference", "t", "df", "p", "p (Holm)"),
     )
     assert table.rows[1] == (
@@ -45,7 +45,7 @@ def test_the_table_has_all_figures() -> None:
         *("18.66", "3.4", ".0001", ".0006"),
     )
     assert table.best == {(1, 9), (3, 9)}
-    assert table.remarks == (
+    assert table.notes == (
         "macro-F1: mean (min–max) over seeds; the difference is between the means.",
         "p: Welch's t-test, two-sided; df: its degrees of freedom. "
         "p (Holm): with Holm's correction for all 4 tests; bold: below .05.",
@@ -72,7 +72,7 @@ def test_the_table_has_all_figures() -> None:
 
 def test_several_contrasts_are_told_apart() -> None:
     table = welch_table(results(FOUR), [GLOBAL, Contrast("scorer", "attention", "gradient")]).to_table()
-    assert table.heads[:4] == ("corpus", "scorer", "discretizer", "first − second")
+    assert table.header[:4] == ("corpus", "scorer", "discretizer", "first − second")
     assert table.rows[0][:4] == ("sst", "attention", "–", "discretizer: global_top_k − top_k")
     assert table.rows[5][:4] == ("sst", "–", "top_k", "scorer: attention − gradient")
     assert len(table.rows) == 8
@@ -102,7 +102,7 @@ def test_rows_are_compared_where_what_tells_their_runs_apart_is_equal() -> None:
         ("small", 0.7, 0.5),
         ("large", 0.9, 0.7),
     ]
-    assert table.to_table().heads[:3] == ("corpus", "encoder", "row")
+    assert table.to_table().header[:3] == ("corpus", "encoder", "row")
     [alone] = welch_table(made, [parse_contrast(made, "row=ours:theirs")]).tests
     assert alone.common == {"corpus": "sst", "encoder": "small"}
 
@@ -120,9 +120,9 @@ def test_a_test_between_mixed_runs_is_not_in_bold() -> None:
     assert table.adjusted()[0] < 0.001
     assert table.to_table().best == frozenset()
     assert table.to_table().rows[0][2] == ".102 (.100–.105) †"
-    assert table.to_table().remarks[0].startswith("macro-F1: mean (min–max) over runs;")
+    assert table.to_table().notes[0].startswith("macro-F1: mean (min–max) over runs;")
     for marked, start in ((True, "†: runs that"), (False, "Runs of one side")):
-        note = table.to_table(marked).remarks[1]
+        note = table.to_table(marked).notes[1]
         assert note.startswith(f"{start} differ also in what no setting says, such as how many documents")
         assert note.endswith("Name one experiment: fresh table RUNS EXPERIMENT.")
 
@@ -132,7 +132,7 @@ def test_a_pair_that_cannot_be_tested_is_named_and_left_out_of_the_correction() 
     table = welch_table(results(made), [GLOBAL])
     assert len(table.adjusted()) == 4
     assert table.to_table().rows[4][-4:] == ("–", "–", "–", "–")
-    assert table.to_table().remarks[2].startswith("sst, random, global_top_k − top_k: no test, since there are 1 and 1")
+    assert table.to_table().notes[2].startswith("sst, random, global_top_k − top_k: no test, since there are 1 and 1")
 
 
 def test_missing_and_failed_runs_are_reported() -> None:
@@ -143,7 +143,7 @@ def test_missing_and_failed_runs_are_reported() -> None:
     ]
     table = welch_table(results(made), [Contrast("ratio", "0.1", "0.2")]).to_table()
     assert table.rows[0][2:4] == (".550 (.500–.600) 2/3", ".800 (.700–.900) 2/3")
-    assert table.remarks[-2:] == ("6 runs: 4 done, 1 failed, 1 open.", "failed: sst, b, seed 2: ValueError: no")
+    assert table.notes[-2:] == ("6 runs: 4 done, 1 failed, 1 open.", "failed: sst, b, seed 2: ValueError: no")
 
 
 @pytest.mark.parametrize(

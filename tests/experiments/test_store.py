@@ -185,5 +185,5 @@ def test_a_missing_plan_is_refused(store: RunStore) -> None:
 def test_a_damaged_plan_is_refused(text: str, store: RunStore) -> None:
     store.write_plan("main", "", [], {})
     (store.path / "plans/main.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match="The plan of main in .* is damaged.*`fresh run`"):
+    with pytest.raises(ConfigError, match=r"The plan of main in .* is damaged.*`fresh run`"):
         store.read_plan("main")

@@ -33,19 +33,19 @@ COUNTS = ("11 runs: 9 done, 1 failed, 1 open.", "failed: movies, theirs, seed 0:
 
 def test_cells_have_mean_and_range_over_seeds_and_how_many_are_done() -> None:
     table = pivot(results(MADE)).to_table()
-    assert table.heads == ("row", "sst", "movies")
+    assert table.header == ("row", "sst", "movies")
     assert table.rows == (
         ("full text", ".910 (.900–.920)", ".700 (.600–.800)"),
         ("ours", ".860 (.850–.870)", ".700 1/2"),
         ("theirs", ".860 (.860–.860)", "0/1"),
     )
-    assert table.remarks == (
+    assert table.notes == (
         "macro-F1: mean (min–max) over seeds.",
         "Bold: the best mean of a column, full text left out.",
         "1/2: 1 of 2 seeds are done; such cells are not ranked.",
         *COUNTS,
     )
-    assert pivot(results(MADE)).to_table(marked=False).remarks == ("macro-F1: mean (min–max) over seeds.", *COUNTS)
+    assert pivot(results(MADE)).to_table(marked=False).notes == ("macro-F1: mean (min–max) over seeds.", *COUNTS)
 
 
 def test_equal_means_at_three_digits_are_all_best_and_full_text_is_not_ranked() -> None:
@@ -55,7 +55,7 @@ def test_equal_means_at_three_digits_are_all_best_and_full_text_is_not_ranked() 
 def test_the_legend_shows_a_cell_that_exists() -> None:
     table = pivot(results([Made("ours", None, seed) for seed in range(3)])).to_table()
     assert table.rows == (("ours", "0/3"),)
-    assert table.remarks[1].startswith("0/3: 0 of 3 seeds are done")
+    assert table.notes[1].startswith("0/3: 0 of 3 seeds are done")
 
 
 def test_records_have_full_precision() -> None:
@@ -74,7 +74,7 @@ def test_any_setting_goes_down_or_across() -> None:
         for scorer, ratio, value in (("b", 0.2, 0.5), ("b", 0.1, 0.4), ("a", 0.05, 0.3), ("a", None, 0.2))
     ]
     table = pivot(results(made), rows=("ratio",), columns=("corpus", "scorer")).to_table()
-    assert table.heads == ("ratio", "sst, b", "sst, a")
+    assert table.header == ("ratio", "sst, b", "sst, a")
     assert table.rows == (("0.05", "–", ".300"), ("0.1", ".400", "–"), ("0.2", ".500", "–"), ("–", "–", ".200"))
 
 
@@ -84,7 +84,7 @@ def test_several_metrics_have_columns_of_their_own() -> None:
         Made("b", 0.8, metrics={"kept": 0.3, "explain seconds": 2.0}),
     ]
     pivoted = pivot(results(made), ("macro-F1", "kept", "explain seconds"))
-    assert pivoted.to_table().heads == ("row", "sst, macro-F1", "sst, kept", "sst, explain seconds")
+    assert pivoted.to_table().header == ("row", "sst, macro-F1", "sst, kept", "sst, explain seconds")
     assert pivoted.to_table().rows[0] == ("a", ".900", ".200", "3.000")
     assert set(pivoted.best()) == {(("a",), ("sst", "macro-F1")), (("b",), ("sst", "explain seconds"))}
     down = pivot(results(made), ("macro-F1", "kept"), rows=("row", "figure")).to_table()
@@ -97,7 +97,7 @@ def test_a_run_in_two_rows_is_shown_in_both_and_counted_once(tmp_path: Path) -> 
     assert pivot(both).to_table().rows == (("a", ".900"), ("b", ".900"), ("c", ".300"))
     whole = pivot(both, rows=("method",))
     assert [cell.values for cell in whole.cells.values()] == [(0.9, 0.3)]
-    assert whole.to_table().remarks[-1] == "2 runs: 2 done, 0 failed, 0 open."
+    assert whole.to_table().notes[-1] == "2 runs: 2 done, 0 failed, 0 open."
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_shares_are_of_the_mean_of_another_row() -> None:
     everything = results(MADE)
     table = divide_by_row(pivot(select(everything, {"row": "ours"})), everything, "full text").to_table()
     assert table.rows == (("ours", ".945 (.934–.956)", "1.000 1/2"),)
-    assert table.remarks[0] == (
+    assert table.notes[0] == (
         "macro-F1 as a share of the mean of full text in the same column: mean (min–max) over seeds."
     )
     with pytest.raises(ConfigError, match=r"hours is not a row of this table\. Did you mean ours"):
@@ -175,7 +175,7 @@ def test_shares_keep_the_order_of_runs(values: list[float], reference: list[floa
 
 def test_rows_are_split_where_their_runs_differ_in_more_than_the_seed() -> None:
     pivoted = pivot(results(TWO_ENCODERS))
-    assert pivoted.to_table().heads == ("row", "encoder", "sst")
+    assert pivoted.to_table().header == ("row", "encoder", "sst")
     assert pivoted.to_table().rows == (
         ("full text", "small", ".700 (.600–.800)"),
         ("full text", "large", ".900 (.900–.900)"),
@@ -183,7 +183,7 @@ def test_rows_are_split_where_their_runs_differ_in_more_than_the_seed() -> None:
         ("ours", "large", ".700 (.600–.800)"),
         ("theirs", "small", ".450 (.400–.500)"),
     )
-    assert pivoted.to_table().remarks[0] == "macro-F1: mean (min–max) over seeds."
+    assert pivoted.to_table().notes[0] == "macro-F1: mean (min–max) over seeds."
     assert set(pivoted.best()) == {(("ours", "large"), ("sst",))}
 
 
@@ -192,21 +192,21 @@ def test_rows_that_were_asked_for_stay_but_mixed_cells_are_marked_and_not_ranked
     table = pivoted.to_table()
     assert [row[1] for row in table.rows] == [".800 (.600–.900) †", ".600 (.500–.800) †", ".450 (.400–.500)"]
     assert set(pivoted.best()) == set()
-    assert table.remarks[:2] == (
+    assert table.notes[:2] == (
         "macro-F1: mean (min–max) over runs.",
         "†: runs that differ also in encoder, learning_rate; such cells are not ranked. "
         "Tell them apart: rows='row,encoder'.",
     )
     assert [record["differ in"] for record in table.records] == ["encoder", "encoder, learning_rate", ""]
     assert r".800 (.600--.900) \dag{}" in table.to_latex()
-    assert pivoted.to_table(marked=False).remarks[1] == (
+    assert pivoted.to_table(marked=False).notes[1] == (
         "differ in: runs of one cell differ also in encoder, learning_rate. Tell them apart: rows='row,encoder'."
     )
 
 
 def test_a_column_tells_runs_apart_as_well_as_a_row() -> None:
     table = pivot(results(TWO_ENCODERS), columns=["encoder"]).to_table()
-    assert table.heads == ("row", "small", "large")
+    assert table.header == ("row", "small", "large")
     assert table.rows[1] == ("ours", ".500 (.500–.500)", ".700 (.600–.800)")
 
 
@@ -218,15 +218,15 @@ def test_settings_that_affect_only_speed_tell_nothing_apart() -> None:
 def test_equal_runs_with_one_seed_are_marked() -> None:
     table = pivot(results([Made("ours", 0.5, key="of all"), Made("ours", 0.7, key="of some")])).to_table()
     assert table.rows == (("ours", ".600 (.500–.700) †"),)
-    assert table.remarks[1].startswith("†: runs that differ also in what no setting says, such as how many documents")
-    assert table.remarks[1].endswith("Name one experiment: fresh table RUNS EXPERIMENT.")
+    assert table.notes[1].startswith("†: runs that differ also in what no setting says, such as how many documents")
+    assert table.notes[1].endswith("Name one experiment: fresh table RUNS EXPERIMENT.")
 
 
 def test_shares_are_of_runs_with_the_same_settings() -> None:
     everything = results(TWO_ENCODERS)
     shown = divide_by_row(pivot(select(everything, {"method": "fresh"})), everything, "full text").to_table()
     assert [row[2] for row in shown.rows] == [".714 (.714–.714)", ".778 (.667–.889)", ".643 (.571–.714)"]
-    assert "of full text with the same encoder in the same column: mean (min–max) over seeds" in shown.remarks[0]
+    assert "of full text with the same encoder in the same column: mean (min–max) over seeds" in shown.notes[0]
     one = divide_by_row(pivot(select(everything, {"encoder": "large"})), everything, "full text")
     assert one.to_table().rows[1] == ("ours", ".778 (.667–.889)")
 

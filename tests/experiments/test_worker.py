@@ -213,7 +213,7 @@ def test_a_full_disk_is_reported_and_leaves_no_run_that_looks_done(
         "failed",
         "OSError: [Errno 28] No space left on device",
     )
-    assert "Make room" in outcome.error
+    assert "space on that disk" in outcome.error
     assert reports(tmp_path / "runs") == {}
     assert run(path) == GridResult("grid", 1, {})
 
@@ -277,11 +277,11 @@ def test_only_features_of_whole_documents_are_kept_for_other_tasks(grid: Grid, t
     worker = Worker(RunStore(tmp_path / "runs"), None)
     assert worker.perform(support).status == "done"
     assert worker.feature_store is not None
-    held = set(worker.feature_store[1].held)
+    held = set(worker.feature_store[1]._cached)
     assert len(held) == 2  # train and dev
     for task in (scores, ours, full):
         assert worker.perform(task).status == "done"
-        assert set(worker.feature_store[1].held) == held
+        assert set(worker.feature_store[1]._cached) == held
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

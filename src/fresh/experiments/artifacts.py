@@ -15,15 +15,14 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.experiments.store import BusyError, RunStore
-from fresh.methods.config import CUTS_EACH, FreshConfig, NetworksConfig
-from fresh.methods.gate_config import GateConfig
-from fresh.methods.joint import learn_joint
+from fresh.methods import bastings, lei
+from fresh.methods.config import RATIO_DISCRETIZERS, BastingsConfig, FreshConfig, GateConfig, LeiConfig
+from fresh.methods.joint import fit_joint
 from fresh.methods.rationales import SUPPORT, build_scorer, score_all
-from fresh.methods.registry import scheme_of
 from fresh.persistence import remove_folder
 from fresh.rationale import Words
 from fresh.training.checkpoint import is_training_complete
-from fresh.training.config import TrainConfig
+from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.loop import RunContext, inference_precision
 
 PARTS = ("train", "dev", "test")
@@ -54,14 +53,14 @@ def _document_key(document: Document) -> DocumentKey:
     return document.id, document.words, document.query
 
 
-def train_support_model(splits: Splits, config: NetworksConfig, context: RunContext) -> SupportModel:
+def train_support_model(splits: Splits, config: ClassifierConfig, context: RunContext) -> SupportModel:
     """Train a support model, or load or resume the one in the context's folder."""
-    return SupportModel.train(splits.train, splits.dev, config.classifier, context.named(SUPPORT))
+    return SupportModel.train(splits.train, splits.dev, config, context.with_name(SUPPORT))
 
 
 def is_trained(config: TrainConfig, context: RunContext) -> bool:
     """Return whether the context's folder holds a network whose training is complete."""
-    return is_training_complete(context.kept, config.epochs, config.patience)
+    return is_training_complete(context.checkpoint_path, config.epochs, config.patience)
 
 
 def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
@@ -69,13 +68,15 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
     :param context: Has the name of the method.
     """
-    first, *others = CUTS_EACH
-    learn_joint(splits, replace(config, discretizer=first), scheme_of(context.name, config), context, others)
+    first, *others = RATIO_DISCRETIZERS
+    assert isinstance(config, LeiConfig | BastingsConfig)
+    objective = lei.make_objective(config) if isinstance(config, LeiConfig) else bastings.make_objective(config)
+    fit_joint(splits, replace(config, discretizer=first), objective, context, others)
 
 
 def gate_context(discretizer: str, context: RunContext) -> RunContext:
     """Return the context of a gate's best state for one way to cut it."""
-    return context if discretizer == CUTS_EACH[0] else context.within(discretizer)
+    return context if discretizer == RATIO_DISCRETIZERS[0] else context.in_subfolder(discretizer)
 
 
 def has_scores(folder: Path) -> bool:

@@ -370,10 +370,10 @@ def check_figure(of_grid: Mapping[str, Any], specs: "Sequence[RunSpec]") -> Iter
 
 def _expected_result(spec: "RunSpec") -> RunResult:
     """Make the result of a run, as far as it is known before the run."""
-    from fresh.methods.listed import CONFIGS
+    from fresh.methods.config import METHODS
     from fresh.methods.registry import owns
 
-    usual = {"ratio": None} if spec.method in CONFIGS and owns(CONFIGS[spec.method], "ratio") else {}
+    usual = {"ratio": None} if spec.method in METHODS and owns(METHODS[spec.method], "ratio") else {}
     settings = {"method": spec.method, "reads": spec.reads, **usual, **spec.settings}
     return RunResult(str(spec), spec.row, spec.corpus, spec.seed, settings)
 

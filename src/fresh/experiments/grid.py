@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple
 from fresh.config import flatten
 from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
-from fresh.methods.config import FreshConfig, FullTextConfig
-from fresh.methods.gate_config import GateConfig
-from fresh.methods.rationales import asks_support
+from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
+from fresh.methods.rationales import trains_support
 from fresh.nn.identity import identity_of
 from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
@@ -127,7 +126,7 @@ def check_grid(grid: Grid, data_dir: Path | None) -> CheckedGrid:
     for spec in grid.specs:
         try:
             run = spec.resolve(data_dir)
-            plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.tags
+            plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.has_tagger
             if spec.reads == "complement" and not plain:
                 raise ConfigError("reads = 'complement' needs method fresh with a scorer, without a tagger or folds.")
             checked.runs.append((spec, run))
@@ -163,7 +162,7 @@ def short_hash(value: Any) -> str:
 def shares_scores(run: RunSettings) -> bool:
     """Return whether a run uses scores that other runs may use too."""
     config = run.method
-    return isinstance(config, FreshConfig) and config.folds == 1 and asks_support(config, None)
+    return isinstance(config, FreshConfig) and config.folds == 1 and trains_support(config, None)
 
 
 def shares_support(run: RunSettings) -> bool:

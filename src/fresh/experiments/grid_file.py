@@ -33,9 +33,8 @@ from fresh.experiments.grid_validation import (
     short_names,
 )
 from fresh.experiments.search import Span, read_span
-from fresh.methods.listed import CONFIGS
+from fresh.methods.config import METHODS, RunConfig
 from fresh.methods.registry import owns
-from fresh.methods.run_config import RunConfig
 from fresh.training.config import FREE
 
 FILE_SETTINGS = ("dev", "test")
@@ -154,8 +153,8 @@ def _lists_of(row: Mapping[str, Any], content: Mapping[str, Any], overrides: Map
 @functools.cache
 def _is_of_other_methods(name: str, method: str) -> bool:
     """Return whether only other methods have a setting, as with the ratio of a corpus for full text."""
-    kinds = [kind for kind in CONFIGS.values() if owns(kind, name)]
-    return method in CONFIGS and bool(kinds) and CONFIGS[method] not in kinds and not owns(RunConfig, name)
+    kinds = [kind for kind in METHODS.values() if owns(kind, name)]
+    return method in METHODS and bool(kinds) and METHODS[method] not in kinds and not owns(RunConfig, name)
 
 
 def _read_seed(value: Any) -> int:

@@ -10,9 +10,8 @@ from fresh.config import Setting, flatten, list_settings, nearest_name, suggest,
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.grid import RunSpec
-from fresh.methods.listed import CONFIGS, settings_of_methods
+from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 from fresh.methods.registry import NEEDS, owns, split_settings
-from fresh.methods.run_config import RunConfig
 
 PARTS = ("name", "about", "documents", "settings", "grid", "corpora", "rows", "figure")
 ROW_KEYS = ("name", "corpus", "reads", "draw", "trials")
@@ -58,7 +57,7 @@ def known_settings() -> Mapping[str, Setting]:
 
 
 def _configs() -> list[type]:
-    return [RunConfig, *CONFIGS.values()]
+    return [RunConfig, *METHODS.values()]
 
 
 @functools.cache
@@ -254,9 +253,9 @@ def _why_foreign(name: str, settings: Mapping[str, Any]) -> str | None:
 
 @functools.cache
 def _find_reason(name: str, method: str, switches: tuple[tuple[str, str], ...]) -> str | None:
-    if method not in CONFIGS or name not in known_settings():
+    if method not in METHODS or name not in known_settings():
         return None
-    own = {other: value for other, value in switches if owns(CONFIGS[method], other)}
+    own = {other: value for other, value in switches if owns(METHODS[method], other)}
     before, after = (split_settings(method, settings, RunConfig)[2] for settings in (own, {**own, name: ""}))
     return next((problem for problem in after if problem not in before), None)
 
@@ -272,8 +271,8 @@ def check_overrides_used(overrides: Mapping[str, Any], specs: Sequence[RunSpec])
 def check_method_override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[str]:
     """Refuse an unknown method in overrides, and one that contradicts rows: their names would no longer be true."""
     methods = as_list(overrides.get("method", []))
-    unknown = [str(method) for method in methods if method not in CONFIGS]
-    yield from (f"`overrides`: {suggest(method, 'a method', CONFIGS)}" for method in unknown)
+    unknown = [str(method) for method in methods if method not in METHODS]
+    yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in unknown)
     if unknown or not methods:
         return
     own = [(row, as_list(short_names(row)["method"])) for row in content["rows"] if "method" in row]

@@ -25,10 +25,10 @@ from fresh.experiments.grid import (
 )
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import RunStore
+from fresh.methods.baselines import keep_annotated
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
-from fresh.methods.human import keep_with_rationale
-from fresh.methods.rationales import check_rationales, cut_in_parts
+from fresh.methods.rationales import check_rationales, split_folds
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.pipeline import RunSettings
@@ -231,9 +231,9 @@ class _RunChecker:
         if isinstance(config, FreshConfig):
             check_ready(config)
             if config.folds > 1:
-                cut_in_parts(self.sources.splits(spec, run).train, config.folds, config.train.seed)
+                split_folds(self.sources.splits(spec, run).train, config.folds, config.train.seed)
         if spec.method == "human":
-            keep_with_rationale(self.sources.splits(spec, run), SILENT)
+            keep_annotated(self.sources.splits(spec, run), SILENT)
         elif human:
             check_rationales(self.sources.splits(spec, run), human)
 

@@ -9,7 +9,7 @@ from fresh._io import atomic_write
 from fresh._optional import optional_import
 from fresh.experiments.figures import TRIALS, FigureData, Line, Panel
 from fresh.experiments.results import SECONDS
-from fresh.reporting.figure_style import COLOURS, DATELESS, LOOK, MARKERS, check_places
+from fresh.reporting.figure_style import COLORS, MARKERS, NO_METADATA, STYLE, check_figure_paths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,16 +32,16 @@ UNITS = ((3 * 3600, "hours", 3600), (600, "minutes", 60), (0, "seconds", 1))
 
 def plot_figure(data: FigureData, paths: Sequence[Path]) -> None:
     """Draw a figure into files, in the formats that their suffixes name."""
-    check_places(paths)
+    check_figure_paths(paths)
     matplotlib = optional_import("matplotlib", "plot", "A figure")
     figures = optional_import("matplotlib.figure", "plot", "A figure")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # what a user has set must not change the bytes
-        matplotlib.rcParams.update(LOOK)
+        matplotlib.rcParams.update(STYLE)
         figure = draw_figure(data, figures.Figure)
         for path in paths:
             with atomic_write(path) as partial:
-                figure.savefig(partial, format=path.suffix[1:], metadata=DATELESS[path.suffix])
+                figure.savefig(partial, format=path.suffix[1:], metadata=NO_METADATA[path.suffix])
 
 
 def draw_figure(data: FigureData, make: "Callable[..., Figure]") -> "Figure":
@@ -122,7 +122,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     """Draw a line, with the range over seeds as a band; a single point has a whisker."""
     xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
     lows, highs = [point.low for point in line.points], [point.high for point in line.points]
-    color = COLOURS[place % len(COLOURS)]
+    color = COLORS[place % len(COLORS)]
     style, marker = STYLES[place % len(STYLES)], MARKERS[place % len(MARKERS)]
     if len(xs) > 1:
         axes.fill_between(xs, lows, highs, color=color, alpha=0.15, linewidth=0)
@@ -139,7 +139,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 
 def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     """Draw a mark for each run, translucent, so that overlapping marks can be told apart."""
-    color, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+    color, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
     look: dict[str, Any] = {"marker": marker, "edgecolors": color, "linewidths": 1.0, "s": 26}
     for whole, inside in ((False, "none"), (True, f"{color}{LIGHT}")):
         chosen = [point for point in line.points if point.whole is whole]

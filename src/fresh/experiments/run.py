@@ -13,7 +13,7 @@ from fresh.experiments.local import LocalExecutor
 from fresh.experiments.plan import Task, label_tasks, plan_all
 from fresh.experiments.scheduler import Executor, Scheduler
 from fresh.experiments.store import RunStore
-from fresh.methods.config import CUTS_EACH
+from fresh.methods.config import RATIO_DISCRETIZERS
 
 
 class GridResult(NamedTuple):
@@ -78,7 +78,7 @@ def _remove_used_gates(tasks: Sequence[Task], store: RunStore) -> None:
     """Delete gates whose workers were killed after the last run that needed them."""
     for gate in (task for task in tasks if task.kind == "gate" and store.shared_folder(task.key).exists()):
         is_done = [store.read_report(task.key) is not None for task in tasks if gate.key in task.needs]
-        if is_done == [True] * len(CUTS_EACH):
+        if is_done == [True] * len(RATIO_DISCRETIZERS):
             remove_shared(store, gate.key)
 
 

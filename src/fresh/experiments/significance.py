@@ -85,7 +85,7 @@ class WelchTable:
         :param marked: Whether notes explain marks and bold cells, which comma-separated values do not have.
         """
         labels = ("corpus", *self.names, self.compared_setting or "first − second")
-        heads = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
+        header = (*labels, "first", "second", "difference", "t", "df", "p", "p (Holm)")
         adjusted = self.adjusted()
         rows: list[tuple[str, ...]] = []
         for number, one in enumerate(self.tests):
@@ -93,9 +93,9 @@ class WelchTable:
             shown = (MISSING, MISSING) if test.t is None else (f"{test.t:.2f}", f"{test.degrees:.1f}")
             sides = (str(one.first), str(one.second), signed(test.difference))
             rows.append((*self._label(one), *sides, *shown, _format_p(test.p), _format_p(adjusted.get(number))))
-        bold = {(n, len(heads) - 1) for n, p in adjusted.items() if p < ALPHA and not self.tests[n].mixed}
+        bold = {(n, len(header) - 1) for n, p in adjusted.items() if p < ALPHA and not self.tests[n].mixed}
         notes = tuple(self._notes(len(adjusted), bool(bold), marked))
-        return Table(heads, tuple(rows), tuple(self._records(adjusted)), len(labels), frozenset(bold), notes)
+        return Table(header, tuple(rows), tuple(self._records(adjusted)), len(labels), frozenset(bold), notes)
 
     def _label(self, one: ContrastTest) -> tuple[str, ...]:
         values = f"{one.contrast.first} − {one.contrast.second}"

@@ -16,10 +16,10 @@ from fresh._io import write_text
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Example
 from fresh.errors import DataError
-from fresh.evaluation.length_check import drop_too_long_splits
+from fresh.evaluation.warnings import drop_too_long_splits
 from fresh.experiments.grid import RunSpec, short_hash
 from fresh.experiments.store import RunStore, read_record
-from fresh.methods.human import keep_with_rationale
+from fresh.methods.baselines import keep_annotated
 from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
@@ -70,7 +70,7 @@ class Sources:
 
         def read() -> Splits:
             splits = drop_too_long_splits(self.splits(spec, run), run.method.network, skip_bad, SILENT)
-            return keep_with_rationale(splits, SILENT) if needs_rationales else splits
+            return keep_annotated(splits, SILENT) if needs_rationales else splits
 
         key = short_hash([self.key(spec, run), asdict(run.method.network), skip_bad, needs_rationales])
         return _remember(self.usable_in_memory, key, read)

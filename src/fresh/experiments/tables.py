@@ -22,7 +22,7 @@ from fresh.experiments.results import (
     status,
     unique_runs,
 )
-from fresh.reporting.tables import Place, Table
+from fresh.reporting.tables import Position, Table
 
 # pandas does not make this shorter: labels keep the order of the grid, a cell keeps its runs for the check that they
 # differ in nothing but the seed, and `fresh table` works, and starts at once, with the base installation.
@@ -122,13 +122,13 @@ class PivotTable:
         :param marked: Whether notes explain the marks of cells, which comma-separated values do not have.
         """
         n_labels, rows, columns = len(self.row_names), self.rows, self.columns
-        heads = (*self.row_names, *(", ".join(column) for column in columns))
+        header = (*self.row_names, *(", ".join(column) for column in columns))
         lines = [(*row, *(str(self.cells.get((row, column), MISSING)) for column in columns)) for row in rows]
-        best: frozenset[Place] = frozenset(
+        best: frozenset[Position] = frozenset(
             (rows.index(row), n_labels + columns.index(column)) for row, column in self.best()
         )
         notes = tuple(self._notes(bool(best), marked))
-        return Table(heads, tuple(lines), tuple(self.records()), n_labels, best, notes)
+        return Table(header, tuple(lines), tuple(self.records()), n_labels, best, notes)
 
     def records(self) -> Iterator[dict[str, object]]:
         """Return each cell with full precision."""

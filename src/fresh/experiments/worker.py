@@ -19,9 +19,8 @@ from fresh._io import disk_hint, write_text
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Mask
 from fresh.errors import DataError
-from fresh.evaluation.evaluate import explain_all, share_unread
-from fresh.evaluation.gold_labels import GoldLabels
-from fresh.evaluation.measures import AGREEMENT, named, unzipped
+from fresh.evaluation.evaluation import GoldLabels, explain_all, share_unread
+from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import (
     StoredScores,
     gate_context,
@@ -37,13 +36,11 @@ from fresh.experiments.plan import Task, gate_key, scores_key, support_key, task
 from fresh.experiments.results import EXPLAIN_SECONDS
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import TIMES, BusyError, RunStore
-from fresh.methods import full_text
-from fresh.methods.config import CUTS_EACH, FreshConfig, FullTextConfig
+from fresh.methods.baselines import train_full_text
+from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.fresh import train_scored
-from fresh.methods.gate_config import GateConfig
-from fresh.methods.rationales import SUPPORT, has_rationale, score_and_cut
-from fresh.methods.registry import train_method
-from fresh.methods.result import MethodResult, cut_examples
+from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
+from fresh.methods.registry import MethodResult, train_method
 from fresh.metrics.plausibility import compare
 from fresh.nn.memory import is_out_of_memory
 from fresh.persistence import remove_folder
@@ -54,7 +51,7 @@ from fresh.rationale import Prediction
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
 from fresh.training.config import TrainConfig
-from fresh.training.feature_store import FeatureStore
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext, inference_precision
 
 CHECKPOINT_SECONDS = 60.0
@@ -65,7 +62,7 @@ CLOCK_SLACK = 1.0
 """Seconds by which the clock of the file system may be slow."""
 METRICS = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
-    *AGREEMENT,
+    *AGREEMENT_MEASURES,
 )
 """What is measured of a run, besides durations."""
 
@@ -155,12 +152,12 @@ class Worker:
 
     def _is_gate_used_up(self, spec: RunSpec, digest: str) -> bool:
         """Return whether every run is done that cuts the same gate."""
-        specs = [replace(spec, settings={**spec.settings, "discretizer": cut}) for cut in CUTS_EACH]
+        specs = [replace(spec, settings={**spec.settings, "discretizer": cut}) for cut in RATIO_DISCRETIZERS]
         return all(self.store.read_report(own.key(own.resolve(self.data_dir), digest)) is not None for own in specs)
 
     def _do_support(self, spec: RunSpec, run: RunSettings, digest: str) -> bool:
         context = self._context(self.store.shared_folder(support_key(spec, run, digest)), run, digest)
-        if is_trained(run.method.train, context.named(SUPPORT)):
+        if is_trained(run.method.train, context.with_name(SUPPORT)):
             return False
         train_support_model(self.sources.usable_splits(spec, run), run.method, context)
         return True
@@ -169,8 +166,8 @@ class Worker:
         assert isinstance(run.method, GateConfig)
         if self._is_gate_used_up(task.spec, digest):
             return False
-        context = self._context(self.store.shared_folder(task.key), run, digest).named(task.spec.method)
-        if all(is_trained(run.method.train, gate_context(cut, context)) for cut in CUTS_EACH):
+        context = self._context(self.store.shared_folder(task.key), run, digest).with_name(task.spec.method)
+        if all(is_trained(run.method.train, gate_context(cut, context)) for cut in RATIO_DISCRETIZERS):
             return False
         train_gate(self.sources.usable_splits(task.spec, run), run.method, context)
         return True
@@ -183,7 +180,7 @@ class Worker:
             return False
         key = support_key(task.spec, run, digest)
         context = self._context(self.store.shared_folder(key), run, digest)
-        trained = is_trained(run.method.train, context.named(SUPPORT))
+        trained = is_trained(run.method.train, context.with_name(SUPPORT))
         with contextlib.nullcontext() if trained else self.store.claim(key):
             support = train_support_model(splits, run.method, context)
         save_scores(folder, splits, run.method, support, context)
@@ -195,11 +192,15 @@ class Worker:
         :param whole: Whether whole documents are read, for which frozen features are kept while the corpus stays.
         """
         if whole and (self.feature_store is None or self.feature_store[0] != digest):
-            self.feature_store = digest, run.method.train.engine.feature_store()
+            self.feature_store = digest, FeatureStore.from_config(run.method.train.engine)
         folder.mkdir(parents=True, exist_ok=True)
         feature_store = self.feature_store[1] if whole and self.feature_store is not None else None
         return RunContext(
-            progress=self.progress, folder=folder, feature_store=feature_store, every=CHECKPOINT_SECONDS, over="best"
+            progress=self.progress,
+            folder=folder,
+            feature_store=feature_store,
+            checkpoint_every=CHECKPOINT_SECONDS,
+            retention="best",
         )
 
     def _do_run(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
@@ -239,10 +240,10 @@ class Worker:
 
     def _run_context(self, spec: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
         """Make the context of a run: its own folder, or that of the shared network if this is trained already."""
-        tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
+        tags = isinstance(run.method, FreshConfig) and run.method.tagging.has_tagger
         whole = spec.method not in ("random", "human") and (tags or not shares_scores(run))
         own = self._context(self.store.run_folder(key) / "partial", run, digest, whole)
-        own = replace(own, over="nothing")  # the report follows at once
+        own = replace(own, retention="nothing")  # the report follows at once
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.store.shared_folder(support_key(spec, run, digest)))
         elif isinstance(run.method, GateConfig):
@@ -260,7 +261,7 @@ def train(
     if scores is not None and isinstance(run.method, FreshConfig):
         return train_scored(splits, run.method, scores, context)
     if isinstance(run.method, FullTextConfig):
-        return full_text.train(splits, run.method, context, SUPPORT)
+        return train_full_text(splits, run.method, context, SUPPORT)
     return train_method(spec.method, splits, run.method, context, None)
 
 
@@ -304,7 +305,7 @@ def _measure_complement(
         cut_examples(part, masks)
         for part, masks in zip((splits.train, splits.dev, splits.test), complements, strict=True)
     )
-    predictor = Predictor.train(train_part, dev_part, run.method.classifier, context.named("complement"))
+    predictor = Predictor.train(train_part, dev_part, run.method, context.with_name("complement"))
     with inference_precision(predictor.classifier, run.method.train):
         on_dev, on_test = (predictor.predict([rationale for rationale, _ in part]) for part in (dev_part, test_part))
     return _score_predictions(splits, on_test, complements[2], on_dev), {}
@@ -313,7 +314,7 @@ def _measure_complement(
 def _score_predictions(
     splits: Splits, predictions: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
 ) -> dict[str, float]:
-    row = GoldLabels.of(splits.test, splits.labels).row_of("", predictions, masks)
+    row = GoldLabels.of(splits.test, splits.labels).masked_row("", predictions, masks)
     low, high = row.macro_f1_between or (row.macro_f1, row.macro_f1)
     return {
         "macro-F1": row.macro_f1,
@@ -328,7 +329,9 @@ def _score_predictions(
 def agreement(examples: Sequence[Example], explanations: Sequence[Explanation]) -> dict[str, float]:
     """Measure agreement with human rationales, on the documents that have one."""
     pairs = [pair for pair in zip(examples, explanations, strict=True) if has_rationale(pair[0])]
-    return named(compare(*unzipped(pairs))) if pairs else {}
+    if not pairs:
+        return {}
+    return agreement_figures(compare([example for example, _ in pairs], [item for _, item in pairs]))
 
 
 def _describe_machine() -> dict[str, str]:
