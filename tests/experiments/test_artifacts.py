@@ -51,7 +51,7 @@ def test_a_damaged_checkpoint_of_a_support_model_is_named(grid: Grid, tmp_path: 
     [state] = RunStore(tmp_path / "runs").shared_folder(support.key).glob("*.safetensors")
     state.write_bytes(state.read_bytes()[:100])
     [reason] = run(path).failures.values()
-    assert reason.startswith("toy, support model, seed 0: ValueError: ")
+    assert reason.startswith("toy, support model, seed 0: ")
     assert str(state) in reason
     assert "Delete the file" in reason
     state.unlink()

@@ -218,7 +218,7 @@ def test_a_trial_that_diverges_is_told_and_the_search_goes_on(
     assert len(told) == 6
     broken = [line for line in told if line.startswith("learning_rate 1e+30: ")]
     assert 0 < len(broken) < 6
-    assert all(re.search(r": no result \(lei: training diverged in step \d+ of epoch 1, ", line) for line in broken)
+    assert all(re.search(r": no result \(.*diverged", line) for line in broken)
     assert best == {"learning_rate": 0.005}
 
 
@@ -231,7 +231,7 @@ def test_a_search_without_any_result_says_so(splits: Splits, settings: dict[str,
 
 def test_data_that_no_values_can_mend_end_the_search(splits: Splits, settings: dict[str, Any], tmp_path: Path) -> None:
     train_part = tuple(Example(example.document, example.label) for example in splits.train)
-    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no training document has"):
+    with pytest.raises(DataError, match=r"^human=0\.5 .*no training document"):
         search(
             Splits(train_part, splits.dev, splits.test),
             **{"out": tmp_path / "search", "human": 0.5, "progress": SILENT, **settings},
