@@ -42,7 +42,7 @@ def test_a_table_is_markdown_with_what_is_missing_below_it(runs: str, capsys: py
         "| ours, top_k  | .810 (.800–.820) 2/3 |\n"
         "| ours, global |     .725 (.700–.750) |\n"
         "\nmacro-F1: mean (min–max) over seeds.\n"
-        "\n2/3: 2 of 3 seeds are there; such cells are not ranked.\n"
+        "\n2/3: 2 of 3 seeds are done; such cells are not ranked.\n"
         "\n7 runs: 6 done, 1 failed, 0 open.\n"
         "\nfailed: sst, ours, top_k, seed 2: ValueError: no\n"
     )
@@ -59,7 +59,7 @@ def test_a_table_as_comma_separated_values_goes_to_a_file(
     assert float(records[2]["mean"]) == pytest.approx(0.725 / 0.91)
     told = capsys.readouterr().err
     assert "7 runs: 6 done, 1 failed, 0 open." in told
-    assert "are there" not in told
+    assert "are done" not in told
     told = f"{place} already exists. Choose another path, or replace it: --overwrite."
     refused(command, told, capsys)
     assert main([*command, "--overwrite"]) == 0
@@ -114,7 +114,7 @@ def test_a_figure_has_the_names_that_are_given(runs: str, tmp_path: Path, capsys
 def test_what_cannot_be_shown_is_refused(runs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused(["table", runs, "mian"], f"{runs} holds no experiment mian. There are: main.", capsys)
     nothing = str(tmp_path / "nothing")
-    told = f"{nothing} holds no experiment. Make one first: fresh run GRID.toml --out {nothing}."
+    told = f"{nothing} holds no experiment. Run one first: fresh run GRID.toml --out {nothing}."
     refused(["table", nothing], told, capsys)
     told = "No run has all of: seed=2; method=full_text. Ask for less with --where."
     refused(["table", runs, "--where", "seed=2", "--where", "method=full_text"], told, capsys)
@@ -134,8 +134,8 @@ def test_a_broken_report_is_named_and_not_counted(
     place = tmp_path / "runs/runs/sst-ours, global-1/report.json"
     place.write_text(text, encoding="utf-8")
     told = (
-        f"broken: {place}, the report of sst, ours, global, seed 1, has no figures that can be read. "
-        "Give the `fresh run` command again, which does the run anew."
+        f"damaged: {place}, the report of sst, ours, global, seed 1, has no metrics that can be read. "
+        "Repeat the `fresh run` command to redo the run."
     )
     assert main(["table", runs, "main"]) == 0
     out = capsys.readouterr().out

@@ -132,8 +132,9 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "seed": (["--set", "seed=x"], "In GRID: seed must be a whole number of at least 0, got 'x'."),
     "corpus": (
         ["--set", "corpus=sst"],
-        "1 run of the grid cannot be, so none was begun:\nsst is the name of a corpus. Say where its files are: "
-        "--data-dir FOLDER.\n  sst, full_text, seed 0",
+        "1 run of the grid cannot be done, so none was started:\nsst is the name of a corpus. Name the folder with its "
+        "files: --data-dir FOLDER.\n  sst, full_text, seed 0\n(Settings belong in a row, in [corpora.NAME], in [grid] or "
+        "in [settings] of the grid file, or in --set.)",
     ),
 }
 
@@ -151,7 +152,7 @@ def test_what_cannot_be_is_refused_before_anything_is_begun(
 
 
 def test_a_setting_that_is_given_twice_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
-    told = "seed is given twice. Write all its values at once: seed=one,two."
+    told = "seed is given twice. List all of its values together: seed=one,two."
     given = ["run", "grid.toml", "--out", str(tmp_path), "--set", "seed=0", "--set", "seed=1"]
     code = f"import sys; from fresh.cli.main import main; sys.exit(10 * main({given!r}) + ('torch' in sys.modules))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -189,7 +190,7 @@ def test_a_file_in_the_place_of_the_folder_is_named(
 ) -> None:
     (tmp_path / "here").write_text("mine", encoding="utf-8")
     out = str(tmp_path / place)
-    told = f"{out} cannot be a folder of runs, since {tmp_path / 'here'} is a file. Choose another folder."
+    told = f"{out} cannot be a folder of runs, because {tmp_path / 'here'} is a file. Choose another folder."
     assert run(capsys, grid({"method": "full_text"}), "--out", out) == (1, "", [f"fresh run: {told}"])
     assert main(["table", out]) == 1
     assert capsys.readouterr().err == f"fresh table: {told}\n"

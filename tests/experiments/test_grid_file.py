@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import write_grid
+from fresh.cli.run import parse_overrides
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.grid import RunSpec
-from fresh.experiments.grid_file import draw_trials, parse_overrides, read_grid
+from fresh.experiments.grid_file import draw_trials, read_grid
 
 OWN = {"toy": {"data": "toy.csv", "ratio": 0.2}, "other": {"data": ["a.csv", "b.csv"], "epochs": 7}}
 SST = {"corpus": "sst"}

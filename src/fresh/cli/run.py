@@ -3,10 +3,14 @@
 import argparse
 import contextlib
 import sys
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fresh.cli.options import INTERRUPTED, add_engine, check_engine
+from fresh.config import parse_assignments
+from fresh.errors import ConfigError
 
 if TYPE_CHECKING:
     from fresh.experiments.scheduler import Executor
@@ -79,11 +83,10 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
     check_engine(args)
-    from fresh.experiments.grid_file import parse_overrides
+    overrides = parse_overrides(args.overrides)  # before anything is loaded, which takes seconds
     from fresh.experiments.run import run_grids
     from fresh.experiments.store import check_folder
 
-    overrides = parse_overrides(args.overrides)
     check_folder(args.out)
     grids = args.grids if args.engine == "local" else [path.resolve() for path in args.grids]  # others are elsewhere
     how = {"data_dir": args.data_dir, "retry": args.retry, "documents": args.documents}
@@ -119,3 +122,26 @@ def _make_engine(args: argparse.Namespace) -> "Executor":
     from fresh.experiments.local import LocalExecutor
 
     return LocalExecutor(args.out, args.data_dir, args.workers)
+
+
+def parse_overrides(assignments: Sequence[str]) -> dict[str, Any]:
+    """Parse settings of the form key=value, or key=one,two for several values.
+
+    Values that contain commas are written as a TOML list.
+    """
+    overrides: dict[str, Any] = {}
+    for assignment in assignments:
+        [(name, text)] = parse_assignments([assignment]).items()
+        if name in overrides:
+            raise ConfigError(f"{name} is given twice. List all of its values together: {name}=one,two.")
+        if text.startswith("["):
+            try:
+                overrides[name] = tomllib.loads(f"values = {text}")["values"]
+            except tomllib.TOMLDecodeError as error:
+                raise ConfigError(f"{name}={text} is not a TOML list such as ['a', 'b']: {error}.") from error
+            continue
+        values = [value.strip() for value in text.split(",")]
+        if len(values) > 1 and "" in values:
+            raise ConfigError(f"{name}={text} has a comma without a value. Write {name}=one,two.")
+        overrides[name] = values if len(values) > 1 else text
+    return overrides

@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-import tomllib
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
@@ -12,7 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import convert_to, parse_assignments, read_toml
+from fresh.config import convert_to, read_toml
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.figures import check_figure
@@ -228,26 +227,3 @@ def _draw_value(span: Span, generator: np.random.Generator) -> float:
     low, high = (np.log((span.low, span.high)) if span.log else (span.low, span.high)) + np.zeros(2)
     value = generator.uniform(low, high)
     return min(span.high, max(span.low, float(f"{np.exp(value) if span.log else value:.6g}")))
-
-
-def parse_overrides(assignments: Sequence[str]) -> dict[str, Any]:
-    """Parse settings of the form key=value, or key=one,two for several values.
-
-    Values that contain commas are written as a TOML list.
-    """
-    overrides: dict[str, Any] = {}
-    for assignment in assignments:
-        [(name, text)] = parse_assignments([assignment]).items()
-        if name in overrides:
-            raise ConfigError(f"{name} is given twice. List all of its values together: {name}=one,two.")
-        if text.startswith("["):
-            try:
-                overrides[name] = tomllib.loads(f"values = {text}")["values"]
-            except tomllib.TOMLDecodeError as error:
-                raise ConfigError(f"{name}={text} is not a TOML list such as ['a', 'b']: {error}.") from error
-            continue
-        values = [value.strip() for value in text.split(",")]
-        if len(values) > 1 and "" in values:
-            raise ConfigError(f"{name}={text} has a comma without a value. Write {name}=one,two.")
-        overrides[name] = values if len(values) > 1 else text
-    return overrides
