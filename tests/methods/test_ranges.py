@@ -210,7 +210,7 @@ def test_a_model_of_one_length_serves_no_other(single: Rationalizer) -> None:
 def test_only_what_is_cut_to_a_ratio_can_be_cut_to_another() -> None:
     extractor = SaliencyExtractor(Random(), Contiguous(0.2))
     assert with_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
-    with pytest.raises(TypeError, match="ratio can be changed .* top_k and contiguous only"):
+    with pytest.raises(TypeError, match=r"ratio can be changed .* top_k and contiguous only"):
         with_ratio(FullText(), 0.4)
 
 
