@@ -17,9 +17,7 @@ from fresh.config import (
 )
 from fresh.data.splits import DataConfig
 from fresh.errors import ConfigError
-from fresh.methods.fresh import FreshConfig
-from fresh.methods.registry import METHODS
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import METHODS, FreshConfig, RunConfig
 from fresh.nn.config import NetworkConfig
 from fresh.training.config import TrainConfig
 
@@ -149,7 +147,7 @@ def test_text_becomes_what_the_setting_is(name: str, value: object, expected: ob
 )
 def test_a_value_that_cannot_be_used_is_refused(config: type, values: dict[str, Any], message: str) -> None:
     [problem] = problems(config, values)
-    assert problem.startswith(*values) or "Did you mean" in problem
+    assert problem.startswith(next(iter(values))) or "Did you mean" in problem
     assert message in problem
 
 
@@ -165,7 +163,7 @@ def test_settings_are_looked_up_once() -> None:
     assert list_settings(Outer, "outer.") != list_settings(Outer)
 
 
-@pytest.mark.parametrize("config", [RunConfig, *(method.config for method in METHODS.values())])
+@pytest.mark.parametrize("config", [RunConfig, *METHODS.values()])
 def test_every_setting_explains_itself(config: type) -> None:
     assert [setting.path for setting in list_settings(config) if not setting.help.endswith(".")] == []
 

@@ -111,8 +111,12 @@ def test_a_manifest_must_be_complete(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        *(("files", value, "it lists no files") for value in ({}, [], None)),
-        *(("chosen_by", value, "unexpected content") for value in ([], {}, None)),
+        ("files", {}, "it lists no files"),
+        ("files", [], "it lists no files"),
+        ("files", None, "it lists no files"),
+        ("chosen_by", [], "unexpected content"),
+        ("chosen_by", {}, "unexpected content"),
+        ("chosen_by", None, "unexpected content"),
         ("files", [1], "unexpected content"),
         ("format", "x", "unexpected content"),
         ("labels", "pos", "unexpected content"),

@@ -10,15 +10,14 @@ import pytest
 import fresh
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.audit import GUARANTEE, audit
+from fresh.audit.checks import GUARANTEE, audit
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
 from fresh.errors import ConfigError, DataError, OutputError
 from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
 from fresh.evaluation.warnings import MIN_DOCUMENTS
-from fresh.methods.config import FreshConfig
-from fresh.methods.gate_config import LeiConfig
+from fresh.methods.config import FreshConfig, LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
 from fresh.pipeline import AUDIT_TRIALS, _advice, resolve_settings, run_identity, train
 from fresh.predictor import Predictor
@@ -83,9 +82,7 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    config = resolve_settings(
-        splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)
-    ).method.classifier
+    config = resolve_settings(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)

@@ -16,6 +16,7 @@ from fresh.errors import ConfigError, OutputError
 from fresh.pipeline import _RUN_FILE, describe_unfinished, partial_folder, train
 from fresh.progress import SILENT
 from shared_recipe_resume import Saying
+from training_hooks import interrupt_training, list_epochs
 
 EPOCHS = 3
 
@@ -54,18 +55,8 @@ def broken_off(
     """Break training off in the middle of an epoch."""
 
     def broken(n_epochs: int, n_steps: int) -> Path:
-        left = iter(range(n_epochs))
-        real = fresh.training.loop.run_epoch
-
-        def run_epoch(*arguments: Any) -> Any:
-            whole = next(left, None) is not None
-            for number, step in enumerate(real(*arguments)):
-                if not whole and number == n_steps:
-                    raise KeyboardInterrupt
-                yield step
-
         with monkeypatch.context() as patch:
-            patch.setattr(fresh.training.loop, "run_epoch", run_epoch)
+            interrupt_training(patch, n_epochs, n_steps + 1)
             patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
             with pytest.raises(KeyboardInterrupt):
                 train(splits, out=tmp_path / "model", **settings)
@@ -157,8 +148,7 @@ def test_fewer_epochs_make_do_with_what_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = broken_off(EPOCHS + 2, 1)
-    epochs: list[object] = []
-    monkeypatch.setattr(fresh.training.loop, "run_epoch", lambda *given: epochs.append(given))
+    epochs = list_epochs(monkeypatch)
     model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
     assert epochs == []
     assert model.settings["train"]["epochs"] == 2

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from fresh._io import check_output, check_output_folder
 from fresh.attribution.registry import ScorerFactory
-from fresh.audit.audit import audit
+from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
 from fresh.data.corpora import CORPORA, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
@@ -22,18 +22,18 @@ from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.html_report import report_path, write_html_report
 from fresh.evaluation.warnings import MIN_DOCUMENTS, drop_too_long_splits
 from fresh.highlight import CONTROL_PICTURES
-from fresh.methods.config import FreshConfig, NetworksConfig
-from fresh.methods.fresh import name_of_factory
-from fresh.methods.human import keep_with_rationale
-from fresh.methods.registry import find_method, owns, split_settings, train_method
-from fresh.methods.run_config import RunConfig
+from fresh.methods.baselines import keep_annotated
+from fresh.methods.config import FreshConfig, RunConfig
+from fresh.methods.fresh import factory_name
+from fresh.methods.registry import find_config, owns, split_settings, train_method
 from fresh.nn.encoder import pinned
 from fresh.persistence import check_writable, remove_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
-from fresh.training.config import FREE, LATER
+from fresh.training.config import FREE, LATER, ClassifierConfig
 from fresh.training.distributed import process_group
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
 _RESUMABLE_CHANGES = ("epochs", "patience", *FREE)
@@ -51,7 +51,7 @@ class RunSettings:
     """The settings of a training run, and those of its method."""
 
     config: RunConfig
-    method: NetworksConfig
+    method: ClassifierConfig
 
 
 def train(
@@ -99,13 +99,13 @@ def train(
     custom = scorer if callable(scorer) else None
     if folder is not None and group.is_main:
         start_or_resume(folder, overwrite, run_identity(run, splits, custom), progress)
-    group.wait()
+    group.barrier()
     partial = None if folder is None else partial_folder(folder)
     context = RunContext(
         progress=progress,
         folder=partial,
-        feature_store=run.method.train.engine.feature_store(),
-        every=CHECKPOINT_SECONDS,
+        feature_store=FeatureStore.from_config(run.method.train.engine),
+        checkpoint_every=CHECKPOINT_SECONDS,
     )
     try:
         model, evaluation = _train_and_evaluate(splits, run, context, custom)
@@ -127,7 +127,7 @@ def _train_and_evaluate(
     model = result.model
     if run.config.baseline:
         masks = result.masks, result.dev_masks
-        baselines = train_baselines(splits, model, masks, result.support, run.method.classifier, context)
+        baselines = train_baselines(splits, model, masks, result.support, run.method, context)
     else:
         baselines = Baselines(result.support, majority=majority_label(splits.train))
     evaluation = evaluate(model, splits.test, context.progress, baselines)
@@ -137,7 +137,7 @@ def _train_and_evaluate(
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, AUDIT_TRIALS, seed, context.progress, evaluation.explained)
-        evaluation = found.beside(evaluation)
+        evaluation = found.add_to(evaluation)
     fingerprints = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
     return replace(model, report=evaluation.report, fingerprints=fingerprints), evaluation
 
@@ -151,7 +151,7 @@ def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterat
     best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
     is_below = own.macro_f1 < _ADVICE_BELOW * full.macro_f1 and best_case < full.macro_f1
     if report.n_documents >= MIN_DOCUMENTS and is_below:
-        is_default = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
+        is_default = scorer is None and not method.tagging.has_tagger and method.scorer != "integrated_gradients"
         better = "use a better scorer (scorer=integrated_gradients, which takes longer), or " if is_default else ""
         yield (
             f"Rationales have {own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1. If that is too little, "
@@ -170,7 +170,7 @@ def resolve_settings(
     values |= dict(flatten(settings))
     name = str(values.get("method", "fresh"))
     method_values, run_values, problems = split_settings(name, values, RunConfig)
-    method = find_method(name).config
+    method = find_config(name)
     if data_dir is not None:
         corpus, names = find_corpus(_corpus_name(data)), {path.rpartition(".")[2] for path in method_values}
         defaults = [setting for setting in ("ratio", "long") if setting not in names and owns(method, setting)]
@@ -197,7 +197,7 @@ def read_usable_splits(data: Any, data_dir: str | Path | None, run: RunSettings,
     """Read the data and leave out what the method cannot use."""
     splits = read_splits(data, data_dir, run, progress)
     splits = drop_too_long_splits(splits, run.method.network, run.config.data.skip_bad, progress)
-    return keep_with_rationale(splits, progress) if run.config.method == "human" else splits
+    return keep_annotated(splits, progress) if run.config.method == "human" else splits
 
 
 def read_splits(data: Any, data_dir: str | Path | None, run: RunSettings, progress: Progress) -> Splits:
@@ -240,7 +240,7 @@ def run_identity(run: RunSettings, splits: Splits, scorer: ScorerFactory | None)
         if path.rpartition(".")[2] not in may_change and (path, value) not in LATER.items()
     }
     settings[_ENCODER] = pinned(run.method.network.encoder)
-    custom = {} if scorer is None else {"scorer": name_of_factory(scorer)}
+    custom = {} if scorer is None else {"scorer": factory_name(scorer)}
     return {"method": run.config.method, **settings, **custom, "data": digest[:16]}
 
 

@@ -2,36 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
-import numpy as np
-
-from fresh.nn.batch import IntArray
 from fresh.nn.classifier import Classifier, predictions
 from fresh.nn.tokenizer import LongPolicy, Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
 from fresh.training.config import ClassifierConfig
-from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
 CONTEXT = RunContext("predictor")
 
 LabeledRationales = Sequence[tuple[Rationale, str]]
-
-
-class TrainingPairs(NamedTuple):
-    """The rationales and labels of train and dev."""
-
-    train: LabeledRationales
-    dev: LabeledRationales
-    n_versions: int = 1
-    """How many versions of the training data follow each other in `train`; each epoch reads the next one."""
-
-    def numbers(self, epoch: int) -> IntArray:
-        """List the places in `train` that an epoch reads."""
-        n_each = len(self.train) // self.n_versions
-        return np.arange(n_each) + epoch % self.n_versions * n_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +32,13 @@ class Predictor:
         context: RunContext = CONTEXT,
     ) -> Self:
         """Train a predictor on rationales and their labels alone."""
-        [predictor] = cls.train_many([(train, dev)], [config], context)
+        [predictor] = cls.train_many([TrainingPairs(train, dev)], [config], context)
         return predictor
 
     @classmethod
     def train_many(
         cls,
-        data: Sequence[TrainingPairs | tuple[LabeledRationales, LabeledRationales]],
+        data: Sequence[TrainingPairs[Rationale]],
         configs: Sequence[ClassifierConfig],
         context: RunContext = CONTEXT,
     ) -> list[Self]:
@@ -63,17 +46,17 @@ class Predictor:
 
         :param data: For each predictor, the rationales and labels of train and dev.
         """
-        requests: list[FitRequest] = []
+        texts: list[TrainingPairs[Text]] = []
+        whole: list[ClassifierConfig] = []
         for item, config in zip(data, configs, strict=True):
-            pairs = TrainingPairs(*item)
-            labels = sorted({label for _, label in pairs.train})
-            train, dev = ([(rationale_text(rationale), label) for rationale, label in part] for part in pairs[:2])
+            pairs, dev_pairs = (
+                [(rationale_text(rationale), label) for rationale, label in part] for part in (item.train, item.dev)
+            )
+            texts.append(TrainingPairs(pairs, dev_pairs, item.n_versions, item.only))
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
             long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
-            own_config = replace(config, network=replace(config.network, long=long))
-            numbers = pairs.numbers if pairs.n_versions > 1 else None
-            requests.append(FitRequest(train, dev, labels, own_config, context, numbers))
-        return [cls(result.classifier) for result in train_classifiers(requests)]
+            whole.append(ClassifierConfig(replace(config.network, long=long), config.train))
+        return [cls(classifier) for classifier, _ in train_classifiers(texts, whole, context)]
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""

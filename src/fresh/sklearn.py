@@ -14,7 +14,8 @@ from fresh.config import from_mapping, list_settings, suggest
 from fresh.data.splits import Splits, split_off
 from fresh.document import Document, Example, Explanation
 from fresh.errors import DataError
-from fresh.methods.fresh import FreshConfig, train
+from fresh.methods.config import FreshConfig
+from fresh.methods.fresh import train
 from fresh.progress import SILENT, Terminal
 from fresh.training.loop import RunContext
 
@@ -68,7 +69,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_dev = max(len(self.classes_), round(self.dev_share * len(examples)))
         rest, dev, _ = split_off(examples, n_dev, 0, config.train.seed)
         context = RunContext(progress=Terminal() if self.verbose else SILENT)
-        self.model_ = train(Splits(rest, dev, dev), config, context, custom)
+        self.model_ = train(Splits(rest, dev, dev), config, context, custom).model
         return self
 
     def explain(self, X: Iterable[Any]) -> list[Explanation]:  # noqa: N803

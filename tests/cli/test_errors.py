@@ -8,7 +8,6 @@ import pytest
 
 import fresh.pipeline
 import fresh.rationalizer
-import fresh.training.loop
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
@@ -16,6 +15,7 @@ from fresh.data.splits import Splits
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
+from training_hooks import interrupt_training
 
 CPU = ("--device", "cpu")
 MEND = "Fix the row, or leave such rows out with --skip-bad."
@@ -264,14 +264,7 @@ def test_training_can_be_interrupted(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    real = fresh.training.loop.run_epoch
-
-    def run_epoch(update: Any, batches: Any, config: Any, epoch: int, on: Any) -> Any:
-        if epoch == 1:
-            raise KeyboardInterrupt
-        return real(update, batches, config, epoch, on)
-
-    monkeypatch.setattr(fresh.training.loop, "run_epoch", run_epoch)
+    interrupt_training(monkeypatch, epochs=1)
     monkeypatch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
     data = str(small.write_jsonl(tmp_path / "reviews.jsonl", GOOD))
     assert main(["train", data, "--out", str(tmp_path / "model"), *small.options(encoders["bert"])]) == 130

@@ -12,7 +12,7 @@ import fresh.experiments.run
 from experiments import Inline, reports, toy_grid
 from fresh.cli.main import main
 from fresh.data.splits import Splits
-from fresh.training.checkpoint import _scores_kept
+from fresh.training.checkpoint import is_training_complete
 
 
 @pytest.fixture
@@ -112,9 +112,9 @@ def test_what_a_failure_asks_for_comes_before_the_next_try(
 ) -> None:
     damaged = tmp_path / "kept.safetensors"
     damaged.write_text("no state", encoding="utf-8")
-    monkeypatch.setattr(fresh.experiments.worker, "train", lambda *_given: _scores_kept(damaged))
+    monkeypatch.setattr(fresh.experiments.worker, "train", lambda *_given: is_training_complete(damaged, 1, 1))
     _, _, lines = run(capsys, grid({"method": "random"}), "--out", str(tmp_path / "runs"))
-    assert lines[-2].endswith(" Delete the file to begin anew.")
+    assert lines[-2].endswith(" Delete the file to start over.")
     assert lines[-1] == "Do what is said above first. Try again what failed: the same command with --retry."
 
 
