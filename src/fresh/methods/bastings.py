@@ -37,7 +37,7 @@ def scheme(config: BastingsConfig) -> GateObjective:
 def _through_gate(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
     """Draw a number for each word, read the words above 0 by it, and compute the loss. Shape: (texts,)."""
     gate = HardKuma.of(gated.outputs)
-    numbers = gate.draw(torch.rand_like(gate.a)) * gated.there
+    numbers = gate.sample(torch.rand_like(gate.a)) * gated.there
     kept = numbers > 0
     batch = gated.reduce(kept)
     factors = model.reader.windows.fold_rows(_by_piece(numbers, kept, batch)).unsqueeze(-1)
