@@ -23,7 +23,7 @@ import small
 from experiments import write_toy
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.persistence import files_in
+from fresh.persistence import read_files
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
 from fresh.study.annotators import add_annotators
@@ -73,7 +73,7 @@ def kill_within(arguments: Sequence[str], seconds: float, generator: np.random.G
 
 def digests(folder: Path) -> dict[str, str]:
     """Digest all files of a model, so that those that differ are named and not printed."""
-    return {name: hashlib.sha256(content).hexdigest() for name, content in files_in(folder).items()}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in read_files(folder).items()}
 
 
 def test_trainings_killed_at_random_end_as_undisturbed_ones(

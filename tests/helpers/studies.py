@@ -33,8 +33,8 @@ class FakeModel:
 
     extractor: First = First()
     labels: tuple[str, ...] = ("neg", "pos")
-    asks: bool = False
-    seen: TrainingFingerprints | None = None
+    needs_query: bool = False
+    fingerprints: TrainingFingerprints | None = None
 
 
 def load(folder: str) -> FakeModel:

@@ -106,7 +106,7 @@ def test_shared_texts_are_numbered_and_drawn_last() -> None:
 
 def test_what_somebody_should_know_is_said() -> None:
     examples = corpus()
-    trained = FakeModel(First(8), seen=TrainingFingerprints.of(example.document for example in examples))
+    trained = FakeModel(First(8), fingerprints=TrainingFingerprints.of(example.document for example in examples))
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
     assert make_plan(study(ways), examples, lambda _: trained).remarks == (
         "ours was trained with 6 of 6 documents: its rationales may be too good.",
@@ -127,7 +127,7 @@ def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
     def strange(folder: str) -> FakeModel:
         if folder == "gone":
             raise ValueError("There is no folder gone.")
-        return FakeModel(labels=("no", "yes"), asks=True)
+        return FakeModel(labels=("no", "yes"), needs_query=True)
 
     ways = {"human": {"kind": "human"}, "pairs": {"model": "pairs"}, "gone": {"model": "gone"}}
     told = refused(corpus(7, marked=False), ways, strange, labels={"POS": "Positive"})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fresh._optional import optional_import
 from fresh.cli import study_serve
-from fresh.cli.options import check_output
+from fresh.cli.options import check_output, flags_of
 from fresh.cli.study_people import add_people, check_codes, write_codes
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     for name, sub in actions.choices.items():
         if name in ("new", "codes", "results", "export"):
             sub.add_argument("--overwrite", action="store_true", help="replace files that are there already")
-        sub.set_defaults(options=[flag for one in sub._actions for flag in one.option_strings])
+        sub.set_defaults(options=flags_of(sub))
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:

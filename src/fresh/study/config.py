@@ -1,21 +1,20 @@
 """STUDY.toml: which texts are shown to how many people, cut by whom."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fresh.config import (
     check_min,
-    describe,
+    describe_type,
     flatten,
     from_mapping,
-    kinds_of,
+    list_settings,
     raise_all,
     read_toml,
-    settings_of,
     suggest,
-    to_mapping,
+    union_types,
 )
 from fresh.data.config import DataConfig
 from fresh.data.corpora import CORPORA
@@ -136,7 +135,7 @@ class StudyConfig:
             return suggest(self.corpus, "a corpus", CORPORA) + " For a file of your own, leave data_dir out."
         if self.corpus in CORPORA and not self.data_dir:
             return f"{self.corpus} is the name of a corpus. Say where its files are: data_dir = FOLDER."
-        given, usual = to_mapping(self.data), to_mapping(DataConfig())
+        given, usual = asdict(self.data), asdict(DataConfig())
         unused = [name for name in given if given[name] != usual[name]]
         if self.corpus in CORPORA and unused:
             return f"{self.corpus} is read as it is: {', '.join(unused)} would change nothing. Leave [data] out."
@@ -215,14 +214,14 @@ def _well_written(given: Mapping[str, Any], problems: list[str]) -> Iterator[tup
 
     On a command line everything is text; in a file it says something.
     """
-    known = {setting.path: setting for setting in settings_of(StudyConfig)}
+    known = {setting.path: setting for setting in list_settings(StudyConfig)}
     for name, value in flatten(given):
         setting = next((known[path] for path in known if f".{path}".endswith(f".{name}")), None)
-        kinds = () if setting is None else kinds_of(setting.kind)
+        kinds = () if setting is None else union_types(setting.kind)
         wanted = next((kind for kind in kinds if kind in (int, float, bool)), None)
         if wanted is not None and isinstance(value, str):
             way_out = "Write it without quotation marks."
-            problems.append(f"{name} must be {describe(wanted)}, got the text {value!r:.60}. {way_out}")
+            problems.append(f"{name} must be {describe_type(wanted)}, got the text {value!r:.60}. {way_out}")
         elif wanted is int and isinstance(value, float):
             problems.append(f"{name} must be a whole number, got {value}. Write it without a point.")
         else:
@@ -253,7 +252,7 @@ def _read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str
             problems += unfit
             continue
         if (kind := table.get("kind", "model")) not in get_args(Kind):  # what it needs beside it cannot be told
-            problems.append(f"conditions.{name}: kind must be {describe(Kind)}, got {kind!r}.")
+            problems.append(f"conditions.{name}: kind must be {describe_type(Kind)}, got {kind!r}.")
             continue
         try:
             found[name] = from_mapping(Condition, {**_placed(table, folder, ("model",)), "name": name})

@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from fresh._io import write_text
 from fresh.config import suggest
-from fresh.data.annotation.potato import quoted
+from fresh.data.annotation.potato import quote
 from fresh.errors import StudyError
 from fresh.reporting.tables import harmless
 from fresh.study.answer import SCALES
@@ -195,15 +195,15 @@ def _potato_settings(store: Store, data: str) -> str:
     """Write the settings of the task."""
     stem = data.removesuffix(".jsonl")
     schemes = [
-        f"  - annotation_type: radio\n    name: {name}\n    description: {quoted(question)}\n"
-        f"    labels: [{', '.join(map(quoted, answers.values()))}]\n    label_requirement: {{required: true}}"
+        f"  - annotation_type: radio\n    name: {name}\n    description: {quote(question)}\n"
+        f"    labels: [{', '.join(map(quote, answers.values()))}]\n    label_requirement: {{required: true}}"
         for name, (question, answers) in questions_of(store).items()
     ]
     return POTATO.format(
         settings=stem + ENDINGS["potato"],
-        title=quoted(store.about["title"]),
-        output=quoted(f"{stem}-annotated"),
-        data=quoted(data),
+        title=quote(store.about["title"]),
+        output=quote(f"{stem}-annotated"),
+        data=quote(data),
         per_item=store.shape.per_item,
         share=store.shape.share,
         groups="\n".join(_potato_groups(store)),
@@ -222,7 +222,7 @@ def _potato_groups(store: Store) -> Iterator[str]:
     shuffled = [(ticket, items[number]) for number, ticket in tickets_of(store).items()]
     for number, row in enumerate(rows, start=1):
         own = [t for t, item in shuffled if item.condition == row[(item.document or 0) % shape.n_conditions]]
-        listed = ", ".join(map(quoted, own))
+        listed = ", ".join(map(quote, own))
         yield f"    - {{name: group {number}, max_annotators: {people}, instances: [{listed}]}}"
 
 

@@ -38,7 +38,7 @@ class Model(Protocol):
         ...
 
     @property
-    def asks(self) -> bool:
+    def needs_query(self) -> bool:
         """Whether each document comes with a query."""
         ...
 
@@ -48,7 +48,7 @@ class Model(Protocol):
         ...
 
     @property
-    def seen(self) -> TrainingFingerprints | None:
+    def fingerprints(self) -> TrainingFingerprints | None:
         """Which texts it was trained with."""
         ...
 
@@ -189,8 +189,8 @@ def _load_models(study: Study, examples: Sequence[Example], load: Load, problems
                 f"conditions.{condition.name}: the model knows the labels {', '.join(sorted(model.labels))}, but the "
                 f"documents have {', '.join(sorted(labels))}. Train one on these labels."
             )
-        if examples and model.asks != asked:
-            trained, have = ("with", "have none") if model.asks else ("without", "have some")
+        if examples and model.needs_query != asked:
+            trained, have = ("with", "have none") if model.needs_query else ("without", "have some")
             problems.append(
                 f"conditions.{condition.name}: the model was trained {trained} queries, but the documents {have}. "
                 f"Choose a model that was trained {'with' if asked else 'without'} queries."
@@ -274,7 +274,7 @@ def _even_votes(per_item: int) -> Iterator[str]:
 def _known_texts(models: Mapping[str, Model], sampled: Sequence[Example]) -> Iterator[str]:
     """Say which models were trained with documents of the sample."""
     for name, model in models.items():
-        n_known = 0 if model.seen is None else model.seen.count(example.document for example in sampled)
+        n_known = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in sampled)
         if n_known:
             known = f"{n_known} of {plural(len(sampled), 'document')}"
             yield f"{name} was trained with {known}: its rationales may be too good."

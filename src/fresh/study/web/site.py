@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from fresh.errors import StudyError
-from fresh.highlight import ON_A_PAGE
+from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.study.answer import EndedError, NotGivenError, PausedError, RepeatedError
 from fresh.study.queries import parts_of
 from fresh.study.service import NOT_HERE, PAUSED
@@ -77,7 +77,7 @@ def make_assets() -> Assets:
 def make_templates(assets: Assets) -> Environment:
     """Find the pages; what stands in them cannot turn the reading direction round."""
     templates = templates_of(PACKAGE, "pages", assets)
-    templates.finalize = lambda value: value.translate(ON_A_PAGE) if type(value) is str else value
+    templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"figure": _figure, "plural": plural, "parts": parts_of}
     templates.globals["cannot_complete"] = cannot_complete
     return templates
