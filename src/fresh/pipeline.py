@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
-from fresh.attribution.registry import ScorerFactory
+from fresh.attribution import ScorerFactory
 from fresh.audit.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
 from fresh.data.corpora import CORPORA, find_corpus
@@ -27,7 +27,7 @@ from fresh.methods.fresh import name_of_factory
 from fresh.methods.human import keep_with_rationale
 from fresh.methods.registry import find_method, owns, split_settings, train_method
 from fresh.methods.run_config import RunConfig
-from fresh.nn.encoder import pinned
+from fresh.nn.encoder import pin_revision
 from fresh.persistence import check_writable, remove_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
@@ -234,7 +234,7 @@ def run_identity(run: RunSettings, splits: Splits, scorer: ScorerFactory | None)
     settings = {
         name: value for name, own, value in named if own not in may_change and (name, value) not in LATER.items()
     }
-    settings["network.encoder"] = pinned(run.method.network.encoder)
+    settings["network.encoder"] = pin_revision(run.method.network.encoder)
     own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
     return {"method": run.config.method, **settings, **own, "data": digest[:16]}
 

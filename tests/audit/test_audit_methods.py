@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fresh.attribution.registry import SCORERS
+from fresh.attribution import SCORERS
 from fresh.audit.invariance import try_to_break
 from fresh.audit.replay import replay
 from fresh.data.splits import Splits

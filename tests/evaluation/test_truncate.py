@@ -42,9 +42,9 @@ def test_a_word_that_was_not_read_is_never_kept(model: Rationalizer, toy: Splits
 
 def test_a_predictor_reads_every_word_that_is_shown(model: Rationalizer, toy: Splits) -> None:
     explained = model.explain([lengthened(example.document) for example in toy.test])
-    for pieces in model.predictor.classifier.words([Text(item.rationale.words) for item in explained]):
+    for pieces in model.predictor.classifier.tokenizer([Text(item.rationale.words) for item in explained]):
         assert pieces.n_read == pieces.n_words
-    [many] = model.predictor.classifier.words([Text(("film",) * LONG)])
+    [many] = model.predictor.classifier.tokenizer([Text(("film",) * LONG)])
     assert many.n_read == LONG
 
 

@@ -38,7 +38,7 @@ def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointMode
     model = JointModel(
         build_gate(kind, config.classifier), build_reader(splits.labels, config.classifier), account_of(config)
     )
-    table = model.gate.words([text_of(example.document) for example in splits.train])
+    table = model.gate.tokenizer([text_of(example.document) for example in splits.train])
     return model, run_frozen(model.gate, table, config.train, RunContext(), config.train.engine.feature_store())
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import small
 from experiments import write_toy
-from fresh.attribution.registry import SCORERS
+from fresh.attribution import SCORERS
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.methods.registry import METHODS

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fresh.nn import memory as gpu
+from fresh.nn import device as gpu
 from fresh.training import cuda_graphs as recording
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import ProcessGroup
@@ -80,7 +80,7 @@ def test_it_is_said_once_that_steps_are_not_recorded(no_gpu: MagicMock) -> None:
         "Out of GPU memory: training steps of some sizes are made without recording, which is slower. "
         "The result is the same; a smaller batch_size would leave room."
     ]
-    assert not gpu.MEMORY_BUDGET.said  # that fewer pieces are read at once is another thing, and not true here
+    assert not gpu.MEMORY_BUDGET.has_warned  # that fewer pieces are read at once is another thing, and not true here
 
 
 def test_memory_that_runs_out_at_the_end_of_a_step_leaves_no_gradient(

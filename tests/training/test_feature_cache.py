@@ -13,7 +13,7 @@ import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.nn.batch import Batch, IntArray
-from fresh.nn.batching import part_for
+from fresh.nn.batching import budget_share
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
@@ -24,13 +24,13 @@ from fresh.training.feature_cache import CachedInputs, FrozenFeatures
 from fresh.training.feature_store import FeatureStore, _StoreError
 from fresh.training.fit import FitRequest, train_classifiers
 from fresh.training.loop import RunContext
+from networks import last_matrix
 from shared_frozen import (
     LABELS,
     lesson,
     losses,  # noqa: F401
 )
 from shared_recipe_resume import Saying
-from shared_scorers import last_matrix
 from shared_store import Usage, cannot_keep
 from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 
@@ -164,8 +164,8 @@ def classifier_of(folder: Path) -> Classifier:
 
 
 def frozen(classifier: Classifier, feature_store: FeatureStore, dtype: torch.dtype = torch.float32) -> FrozenFeatures:
-    assert classifier.halves is not None
-    return FrozenFeatures(classifier.halves, feature_store, CPU, classifier.padding, dtype)
+    assert classifier.split is not None
+    return FrozenFeatures(classifier.split, feature_store, CPU, classifier.padding, dtype)
 
 
 def long_and_short() -> list[Text]:
@@ -175,7 +175,7 @@ def long_and_short() -> list[Text]:
 
 def test_a_key_knows_all_that_the_output_is_made_from(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["bert"])
-    table, some = classifier.words(long_and_short()), frozen(classifier, FeatureStore("memory"))
+    table, some = classifier.tokenizer(long_and_short()), frozen(classifier, FeatureStore("memory"))
     keys = [some.key(table), replace(some, dtype=torch.bfloat16).key(table)]
     changed = {name: getattr(table, name).copy() for name in ("ids", "types", "positions")}
     for name, array in changed.items():
@@ -199,7 +199,7 @@ def test_what_is_kept_is_what_the_frozen_layers_put_out(
     architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
 ) -> None:
     classifier = classifier_of(encoders[architecture])
-    table = classifier.words(long_and_short())
+    table = classifier.tokenizer(long_and_short())
     reading = frozen(classifier, FeatureStore("memory"), dtype).read(table, SILENT, "")
     plain = CachedInputs(reading.pieces, None)
     numbers = torch.tensor([3, 1, 0])
@@ -210,10 +210,10 @@ def test_what_is_kept_is_what_the_frozen_layers_put_out(
     layout, states = taken
     assert torch.equal(layout.mask, batch.mask)
     assert torch.equal(layout.positions, batch.positions)
-    assert classifier.halves is not None
+    assert classifier.split is not None
     there = batch.mask.bool()
     with torch.inference_mode():
-        expected = classifier.halves.below(batch)[there]
+        expected = classifier.split.run_lower(batch)[there]
     assert states.dtype == torch.float32
     far = 1e-5 if dtype == torch.float32 else 0.02
     torch.testing.assert_close(states[there], expected, atol=far, rtol=far)
@@ -256,7 +256,7 @@ def test_without_room_on_the_disk_nothing_is_begun(
 
 def test_a_gpu_reads_fewer_pieces_at_once_with_a_larger_encoder(encoders: dict[str, Path]) -> None:
     encoder, gpu = load_encoder(str(encoders["bert"])), torch.device("cuda")
-    assert part_for(encoder, gpu) == 1.0
+    assert budget_share(encoder, gpu) == 1.0
     encoder.model.config.update({"num_hidden_layers": 12, "hidden_size": 768})
-    assert part_for(encoder, gpu) == 0.25
-    assert part_for(encoder, torch.device("cpu")) == 1.0
+    assert budget_share(encoder, gpu) == 0.25
+    assert budget_share(encoder, torch.device("cpu")) == 1.0

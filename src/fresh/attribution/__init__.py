@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from fresh.config import raise_all, suggest
 from fresh.document import Document, Saliency
@@ -27,7 +27,9 @@ __all__ = [
     "ScorerConfig",
     "ScorerFactory",
     "SupportModel",
+    "TargetedScorer",
     "check_scorer_name",
+    "is_targeted",
     "make_scorer",
     "needs_support",
     "scorer_settings",
@@ -91,6 +93,11 @@ class TargetedScorer(Scorer, Protocol):
     def support(self) -> "SupportModel":
         """The support model that it asks."""
         ...
+
+
+def is_targeted(scorer: Scorer) -> TypeGuard[TargetedScorer]:
+    """Whether a scorer's scores depend on the label that is explained."""
+    return scorer_to_dict(scorer)["name"] not in ("attention", "random", CUSTOM)
 
 
 def check_scorer_name(name: str) -> str | None:

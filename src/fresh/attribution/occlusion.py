@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fresh.attribution.support_model import SupportModel, text_of
 from fresh.document import Document, Saliency
@@ -31,9 +32,7 @@ class Occlusion:
         """Score some documents, reading all their variants together."""
         classifier = self.support.classifier
         texts = list(classifier.tokenizer([text_of(document) for document in documents]))
-        # All words, and then without one after the other. Shape: (words + 1, words).
-        kept = [np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)]) for n in (text.n_read for text in texts)]
-        variants = [classifier.tokenizer.variants(*pair) for pair in zip(texts, kept, strict=True)]
+        variants = [classifier.tokenizer.variants(text, _leave_one_out(text.n_read)) for text in texts]
         table = classifier.probabilities_of(TokenTable.concatenate(variants))
         ends = np.cumsum([len(part) for part in variants])
         saliencies: list[Saliency] = []
@@ -47,6 +46,11 @@ class Occlusion:
             saliencies.append(self.support.saliency(document, lost, target))
         self.support.report(len(documents))
         return saliencies
+
+
+def _leave_one_out(n_words: int) -> NDArray[np.bool_]:
+    """Keep all words, and then all but one. Shape: (words + 1, words)."""
+    return np.concatenate([np.ones((1, n_words), dtype=np.bool_), ~np.eye(n_words, dtype=np.bool_)])
 
 
 def _group(documents: Sequence[Document]) -> Iterator[list[Document]]:

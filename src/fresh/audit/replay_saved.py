@@ -120,7 +120,7 @@ def _compare(
     :param whole: The group is the one in which they were explained.
     """
     made = [(saved, item, read_back(write_down(item.rationale))) for saved, item in group if item is not None]
-    _, too_long = predictor.classifier.words.measure([rationale_text(rationale) for _, _, rationale in made])
+    _, too_long = predictor.classifier.tokenizer.measure([rationale_text(rationale) for _, _, rationale in made])
     for number, problem in too_long.items():
         tally.add(made[number][0], f"the predictor cannot read the kept words. {problem}")
     readable = [item for number, item in enumerate(made) if number not in too_long]

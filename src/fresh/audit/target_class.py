@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fresh.attribution.registry import CUSTOM, Targeted, scorer_to_dict, with_target
+from fresh.attribution import CUSTOM, TargetedScorer, is_targeted, scorer_to_dict, with_target
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.progress import SILENT, Progress
@@ -102,7 +102,7 @@ def _why_not(model: Rationalizer) -> str | None:
         return "No scorer chooses the words, so that none can be asked about another class."
     if isinstance(extractor.scorer, Tagger):
         return "A tagger or gate has learnt which words to keep and cannot be asked about a class."
-    if isinstance(extractor.scorer, Targeted):
+    if is_targeted(extractor.scorer):
         return None
     record = scorer_to_dict(extractor.scorer)
     if record["name"] == CUSTOM:
@@ -121,7 +121,7 @@ def _compare_classes(
     extractor = model.extractor
     assert isinstance(extractor, SaliencyExtractor)
     scorer = extractor.scorer
-    assert isinstance(scorer, Targeted)
+    assert is_targeted(scorer)
     documents = [example.document for example in examples]
     runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
     generator = np.random.default_rng(seed)
@@ -145,7 +145,7 @@ def _runner_up(prediction: Prediction) -> str:
 
 
 def _score_for(
-    scorer: Targeted, documents: Sequence[Document], classes: Sequence[str], progress: Progress
+    scorer: TargetedScorer, documents: Sequence[Document], classes: Sequence[str], progress: Progress
 ) -> list[Saliency]:
     """Score each document for a class of its own; those of one class together."""
     found: dict[int, Saliency] = {}

@@ -66,6 +66,6 @@ def reader_of(model: Rationalizer) -> WordTokenizer:
     """Find what reads whole documents first: the support model, which may truncate, or else the predictor."""
     extractor = model.extractor
     if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
-        return extractor.scorer.network.words
+        return extractor.scorer.network.tokenizer
     support = extractor.support if isinstance(extractor, SaliencyExtractor) else None
-    return (support or model.predictor).classifier.words
+    return (support or model.predictor).classifier.tokenizer

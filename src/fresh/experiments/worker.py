@@ -34,7 +34,7 @@ from fresh.experiments.store import TIMES, BusyError, RunStore
 from fresh.methods.config import CUTS_EACH, FreshConfig, FullTextConfig
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import SUPPORT
-from fresh.nn.memory import is_out_of_memory
+from fresh.nn.device import is_out_of_memory
 from fresh.persistence import remove_folder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT, Progress

@@ -156,7 +156,7 @@ class FreshConfig(CutConfig):
     tagging: _TaggerConfig = field(default_factory=_TaggerConfig)
 
     def __post_init__(self) -> None:
-        from fresh.attribution.registry import check_scorer_name
+        from fresh.attribution import check_scorer_name
 
         raise_all(
             check_scorer_name(self.scorer),

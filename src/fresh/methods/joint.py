@@ -17,7 +17,7 @@ from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import check_rationales, targets
 from fresh.methods.result import MethodResult, settings_record
 from fresh.methods.trial import DevEvaluator
-from fresh.nn.batch import NO_WORD, Batch, Gather, IntArray
+from fresh.nn.batch import NO_WORD, Batch, Collator, IntArray
 from fresh.nn.classifier import Classifier
 from fresh.nn.heads import word_mask
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
@@ -137,7 +137,7 @@ def learn_joint(
     gate = model.gate
     feature_store = context.feature_store or config.train.engine.feature_store()
     texts = [text_of(example.document) for example in splits.train]
-    table = gate.words(texts)
+    table = gate.tokenizer(texts)
     reading = run_frozen(gate, table, config.train, context, feature_store)
     trial = DevEvaluator(extractor, Predictor(model.reader), splits)
     job = TrainingJob(
@@ -175,7 +175,7 @@ def finished(
 
 def _kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
     """Compute which share of the words that a gate reads it is likely to keep, before it is cut to its length."""
-    table = gate.words([text_of(document) for document in documents])
+    table = gate.tokenizer([text_of(document) for document in documents])
     likely: list[float] = []
 
     def work(_numbers: IntArray, batch: Batch) -> None:
@@ -183,7 +183,7 @@ def _kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
         likely.append(float((gate.keep_logits(outputs).sigmoid() * word_mask(n_words, outputs.shape[1])).sum()))
 
     with torch.inference_mode():
-        gate.work_through(table, work)
+        gate.for_each_batch(table, work)
     return sum(likely) / max(1, int(table.n_read.sum()))
 
 
@@ -204,7 +204,7 @@ def _make_loss(model: JointModel, reading: CachedInputs, splits: Splits, config:
     half = uses_bf16(config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
     texts = [text_of(example.document) for example in splits.train]
-    encode = None if reader.windows.size is None else reader.words.reduced(texts)
+    encode = None if reader.windows.size is None else reader.tokenizer.encode_subsets(texts)
     people = _supervision(splits, config, gate)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
@@ -213,9 +213,9 @@ def _make_loss(model: JointModel, reading: CachedInputs, splits: Splits, config:
 
         def reduce(kept: Tensor) -> Batch:
             if encode is None:
-                return _without(reading.pieces.batch(there, width, dense), kept, reader.words)
+                return _without(reading.pieces.batch(there, width, dense), kept, reader.tokenizer)
             table = encode(there.cpu().numpy(), kept.cpu().numpy())
-            return Gather(table, device, reader.padding)(np.arange(len(table)))
+            return Collator(table, device, reader.padding)(np.arange(len(table)))
 
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
             outputs, n_words = gate(reading.take(chosen, width, dense))

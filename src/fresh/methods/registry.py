@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from fresh.attribution import SCORERS, ScorerFactory
 from fresh.attribution.config import ScorerConfig
-from fresh.attribution.registry import SCORERS, ScorerFactory
 from fresh.config import flatten, list_settings, suggest, suggest_setting
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError

@@ -10,7 +10,7 @@ import numpy as np
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Example, Mask, Saliency
 from fresh.methods.config import CutConfig, NetworksConfig, Range
-from fresh.nn.encoder import pinned
+from fresh.nn.encoder import pin_revision
 from fresh.predictor import TrainingPairs
 from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
@@ -90,5 +90,7 @@ def settings_record(config: NetworksConfig, method: str) -> dict[str, Any]:
     """Turn settings into plain values for a card: an encoder of the hub with its commit, no path of this machine."""
     settings = {"method": method, **asdict(config)}
     encoder = Path(config.network.encoder)
-    settings["network"]["encoder"] = encoder.resolve().name if encoder.is_dir() else pinned(config.network.encoder)
+    settings["network"]["encoder"] = (
+        encoder.resolve().name if encoder.is_dir() else pin_revision(config.network.encoder)
+    )
     return settings

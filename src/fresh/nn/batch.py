@@ -53,11 +53,12 @@ class TokenTable:
     def of(cls, texts: Sequence[EncodedText]) -> "TokenTable":
         """Put texts one after the other."""
         empty = np.zeros(0, dtype=np.int32)
+        joined = {name: np.concatenate([empty, *(getattr(text, name) for text in texts)]) for name in _TOKEN_FIELDS}
         return cls(
-            *(np.concatenate([empty, *(getattr(text, name) for text in texts)]) for name in _TOKEN_FIELDS),
-            np.cumsum([0, *map(len, texts)], dtype=np.int64),
-            np.array([text.n_words for text in texts], dtype=np.int64),
-            np.array([text.n_read for text in texts], dtype=np.int64),
+            **joined,
+            starts=np.cumsum([0, *map(len, texts)], dtype=np.int64),
+            n_words=np.array([text.n_words for text in texts], dtype=np.int64),
+            n_read=np.array([text.n_read for text in texts], dtype=np.int64),
         )
 
     @classmethod
@@ -80,16 +81,17 @@ class TokenTable:
     def __iter__(self) -> Iterator[EncodedText]:
         for number in range(len(self)):
             part = slice(self.starts[number], self.starts[number + 1])
-            arrays = (getattr(self, name)[part] for name in _TOKEN_FIELDS)
-            yield EncodedText(*arrays, int(self.n_words[number]), int(self.n_read[number]))
+            arrays = {name: getattr(self, name)[part] for name in _TOKEN_FIELDS}
+            yield EncodedText(**arrays, n_words=int(self.n_words[number]), n_read=int(self.n_read[number]))
 
     def to(self, device: torch.device, padding: int) -> "TokenTensors":
         """Copy the tokens to a device.
 
         :param padding: Id of the token that shorter texts are padded with.
         """
-        arrays = (*(getattr(self, name) for name in _TOKEN_FIELDS), self.starts[:-1], self.lengths)
-        return TokenTensors(*(torch.from_numpy(array).to(device) for array in arrays), padding)
+        arrays = {name: getattr(self, name) for name in _TOKEN_FIELDS}
+        arrays |= {"starts": self.starts[:-1], "lengths": self.lengths}
+        return TokenTensors(**{name: torch.from_numpy(item).to(device) for name, item in arrays.items()}, padding=padding)
 
 
 @dataclass(frozen=True, slots=True)

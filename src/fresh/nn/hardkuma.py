@@ -37,7 +37,7 @@ class HardKuma:
         return 1 - self._cdf((1 - LOW) / (HIGH - LOW))
 
     def mean(self) -> Tensor:
-        """Expected value: the integral of the probability of more than each point from 0 to 1."""
+        """Compute the expected value: the integral over 0 to 1 of the probability of more than each point."""
         points, weights = np.polynomial.legendre.leggauss(N_POINTS)
         inside = (torch.from_numpy((points + 1) / 2).to(self.a) - LOW) / (HIGH - LOW)
         above = 1 - HardKuma(self.a.unsqueeze(-1), self.b.unsqueeze(-1))._cdf(inside)

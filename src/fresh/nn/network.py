@@ -128,10 +128,10 @@ class Network(nn.Module):
             if self.split is None:
                 assert isinstance(batch, Batch)
                 return batch, self._encode_whole(batch)
-            if isinstance(batch, Batch):
-                layout, hidden = batch, self.split.run_lower(batch) if batch.hidden is None else batch.hidden
-            else:
-                layout, hidden = batch
+            layout, hidden = (batch, batch.hidden) if isinstance(batch, Batch) else batch
+            if hidden is None:
+                assert isinstance(batch, Batch)
+                hidden = self.split.run_lower(batch)
             return layout, self.split.run_upper(hidden.to(self.body.dtype) if in_bf16 else hidden, layout)
 
     def _encode_whole(self, batch: Batch) -> Tensor:
@@ -152,7 +152,9 @@ class Network(nn.Module):
         :param share: Share of the usual size of batches.
         """
         collate = Collator(table, self.device, self.padding)
-        run_batches(table.lengths, self.device, lambda numbers: work(numbers, collate(numbers)), share * self.budget_share)
+        run_batches(
+            table.lengths, self.device, lambda numbers: work(numbers, collate(numbers)), share * self.budget_share
+        )
 
     def save_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
         """Save the encoder, the head, and a record of what they are.

@@ -82,7 +82,8 @@ class WordTokens:
         :param room: How many tokens of each text fit.
         """
         ends = np.cumsum(self.per_word) - np.repeat(self.starts[:-1], self.n_words)
-        n_fitting: IntArray = np.diff(_starts(ends <= np.repeat(room, self.n_words))[_starts(self.n_words)])
+        fits = (ends <= np.repeat(room, self.n_words)).astype(np.int64)
+        n_fitting: IntArray = np.diff(_starts(fits)[_starts(self.n_words)])
         return n_fitting
 
     def select(self, texts: IntArray, kept: Flags) -> "WordTokens":
@@ -265,7 +266,9 @@ class WordTokenizer:
         cache = self.cache  # another thread may begin another one
         known = cache.numbers
         new = sorted({word for text in texts for word in (*text.words, *text.query) if word not in known})
-        encoded = self._backend.encode_batch([self.prefix + _replace_surrogates(word) for word in new], add_special_tokens=False)
+        encoded = self._backend.encode_batch(
+            [self.prefix + _replace_surrogates(word) for word in new], add_special_tokens=False
+        )
         cache.add(new, [found.ids or [self.tokenizer.unk_token_id] for found in encoded])
         return cache.look_up([text.words for text in texts]), cache.look_up([text.query for text in texts])
 
@@ -323,7 +326,9 @@ class WordTokenizer:
         query_ids = queries.ids[ranges(queries.starts[:-1][text_of], n_query)]
         ids[ranges(first_word + n_tokens + len(self._pair.ids[1]), n_query)] = query_ids
         windows = np.searchsorted(text_of, np.arange(len(n_words) + 1))  # where the windows of each text begin
-        return TokenTable(ids, types, self._positions(np.diff(starts)), word_of, starts[windows], n_words, words.n_words)
+        return TokenTable(
+            ids, types, self._positions(np.diff(starts)), word_of, starts[windows], n_words, words.n_words
+        )
 
     def _windows(self, n_tokens: IntArray, room: IntArray) -> tuple[IntArray, IntArray]:
         """Cut texts into windows, all full but the last of each: the text of each window, and its tokens of words."""

@@ -12,7 +12,7 @@ from torch.nn import functional
 from fresh.attribution.support_model import text_of
 from fresh.document import Document, Mask, Saliency
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.batch import Batch, Gather, IntArray, Layout, TokenTable
+from fresh.nn.batch import Batch, Collator, IntArray, Layout, TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
@@ -57,7 +57,7 @@ class Tagger:
         :param kind: Tag each word by itself (words), or beside its neighbours (chain).
         """
         network = build_tagger(kind, config)
-        table = network.words([text_of(document) for document, _ in train])
+        table = network.tokenizer([text_of(document) for document, _ in train])
         feature_store = context.feature_store or config.train.engine.feature_store()
         reading = run_frozen(network, table, config.train, context, feature_store)
         half = uses_bf16(config.train, network.device)
@@ -80,8 +80,8 @@ class Tagger:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, from 0 to 1; they explain no label."""
-        table = self.network.words([text_of(document) for document in documents])
-        gather = Gather(table, self.network.device, self.network.padding)
+        table = self.network.tokenizer([text_of(document) for document in documents])
+        gather = Collator(table, self.network.device, self.network.padding)
         return _score_table(self.network, table, documents, gather)
 
 
@@ -107,7 +107,7 @@ def _score_table(
             found[number] = Saliency(whole, "", documents[number].id, n_read)
 
     with torch.no_grad():
-        run_batches(table.lengths, network.device, work, network.part)
+        run_batches(table.lengths, network.device, work, network.budget_share)
     return [found[number] for number in range(len(documents))]
 
 
@@ -165,7 +165,7 @@ def _make_validate(
     :param run: Runs texts through the frozen layers.
     """
     documents, wanted = process_group().share([document for document, _ in dev]), [mask.kept for _, mask in dev]
-    table = network.words([text_of(document) for document in documents])
+    table = network.tokenizer([text_of(document) for document in documents])
     reading, lengths = run(table), table.lengths
 
     def read(numbers: IntArray) -> Batch | tuple[Layout, Tensor]:

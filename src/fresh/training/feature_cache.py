@@ -79,7 +79,7 @@ def _is_exact(states: Tensor | None) -> bool:
 class FrozenFeatures:
     """The part of a network that does not learn, and where its output is kept."""
 
-    halves: SplitEncoder
+    split: SplitEncoder
     feature_store: FeatureStore
     device: torch.device
     padding: int
@@ -89,10 +89,10 @@ class FrozenFeatures:
 
     def read(self, table: TokenTable, progress: Progress, name: str) -> CachedInputs:
         """Run some texts through the frozen layers, unless that was done before."""
-        pieces = table.on(self.device, self.padding)
-        if self.feature_store.place == "off" or self.halves.n_below == 0:
+        pieces = table.to(self.device, self.padding)
+        if self.feature_store.place == "off" or self.split.n_lower == 0:
             return CachedInputs(pieces, None)
-        width = int(self.halves.config.hidden_size)
+        width = int(self.split.config.hidden_size)
         wanted = CacheKey(self.key(table), len(table.ids), width, self.dtype)
 
         def fill(rows: Tensor) -> None:
@@ -105,14 +105,14 @@ class FrozenFeatures:
                 run_batches(table.lengths, self.device, work, self.part)
 
         states = self.feature_store.fetch(wanted, self.device, fill, progress)
-        index = None if states.device == pieces.ids.device else table.on(states.device, self.padding)
+        index = None if states.device == pieces.ids.device else table.to(states.device, self.padding)
         return CachedInputs(pieces, states, self.feature_store.where(wanted.key), index)
 
     def fill_some(self, rows: Tensor, pieces: TokenTensors, table: TokenTable, numbers: IntArray) -> None:
         """Compute the output for some texts and put it in its place."""
         width = int(table.lengths[numbers].max())
         chosen = torch.from_numpy(numbers).to(self.device)
-        hidden = self.halves.below(pieces.batch(chosen, width, bool((table.lengths[numbers] == width).all())))
+        hidden = self.split.run_lower(pieces.batch(chosen, width, bool((table.lengths[numbers] == width).all())))
         places, there = pieces.places(chosen, width)
         rows.index_copy_(0, places[there].to(rows.device), hidden[there].to(rows.device, rows.dtype))
 
@@ -122,9 +122,9 @@ class FrozenFeatures:
 
     def parts(self, table: TokenTable) -> Iterator[Any]:
         """Go through all that the output is made from."""
-        yield f"{self.dtype} {self.halves.n_below}"
-        yield self.halves.config.to_json_string()
-        for name, weight in self.halves.lower.state_dict().items():
+        yield f"{self.dtype} {self.split.n_lower}"
+        yield self.split.config.to_json_string()
+        for name, weight in self.split.lower.state_dict().items():
             yield name
             yield weight
         yield from (table.ids, table.types, table.positions, table.starts)

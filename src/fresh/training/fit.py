@@ -81,7 +81,7 @@ def _reopened(lesson: FitRequest) -> _FitResult | None:
     if not is_training_complete(kept, train.epochs, train.patience):
         return None
     classifier = build(lesson.labels, lesson.config)
-    if classifier.halves is not None and classifier.halves.n_below > 0:
+    if classifier.split is not None and classifier.split.n_lower > 0:
         return None
     load_finished(kept, classifier, train.epochs, train.patience)
     return _FitResult(classifier, CachedTexts([]))
@@ -91,7 +91,7 @@ def prepare(lesson: FitRequest, feature_store: FeatureStore) -> tuple[_FitResult
     """Make a network, encode its texts and run its frozen layers, so that nothing but training is left to do."""
     classifier = build(lesson.labels, lesson.config)
     config, context = lesson.config.train, lesson.context
-    table, dev_table = (classifier.words([text for text, _ in part]) for part in (lesson.train, lesson.dev))
+    table, dev_table = (classifier.tokenizer([text for text, _ in part]) for part in (lesson.train, lesson.dev))
     reading, dev_reading = (run_frozen(classifier, part, config, context, feature_store) for part in (table, dev_table))
     job = TrainingJob(
         classifier,
@@ -114,10 +114,10 @@ def run_frozen(
     network: Network, table: TokenTable, config: TrainConfig, context: RunContext, feature_store: FeatureStore
 ) -> CachedInputs:
     """Run texts through the frozen layers of a network, if these can be run apart."""
-    if network.halves is None:
-        return CachedInputs(table.on(network.device, network.padding), None)
+    if network.split is None:
+        return CachedInputs(table.to(network.device, network.padding), None)
     dtype = torch.bfloat16 if uses_bf16(config, network.device) else torch.float32
-    frozen = FrozenFeatures(network.halves, feature_store, network.device, network.padding, dtype, network.part)
+    frozen = FrozenFeatures(network.split, feature_store, network.device, network.padding, dtype, network.budget_share)
     return frozen.read(table, context.progress, "frozen layers")
 
 
@@ -169,7 +169,7 @@ def _read_again(
         found[places] = classifier(batch).logits.double().softmax(-1).cpu().numpy()
 
     with torch.inference_mode():
-        run_batches(lengths, classifier.device, work, classifier.part)
+        run_batches(lengths, classifier.device, work, classifier.budget_share)
     return found
 
 
@@ -178,9 +178,9 @@ def describe(network: Network, reading: CachedInputs, job: TrainingJob) -> str:
     padding = f"{padding_of(job):.1%} padding"
     name = job.context.name
     if reading.states is None:
-        why = "" if network.halves else " (this encoder's layers cannot be run apart)"
+        why = "" if network.split else " (this encoder's layers cannot be run apart)"
         return f"{name}: {len(job.lengths):,} texts, {padding}; every step runs all layers{why}."
-    n_layers = 0 if network.halves is None else network.halves.n_below
+    n_layers = 0 if network.split is None else network.split.n_lower
     return (
         f"{name}: {len(job.lengths):,} texts, {padding}; {n_layers} frozen layers run once, "
         f"their output ({readable(reading.states.nbytes)}) is kept in {reading.place}."

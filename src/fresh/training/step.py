@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 
-from fresh.nn import memory as gpu
+from fresh.nn import device as gpu
 from fresh.nn.batching import BatchSpec
 from fresh.training.bf16_weights import Bf16Weights
 from fresh.training.checkpoint import trained_parameters

@@ -191,7 +191,7 @@ def _grouped(certificates: Iterable[Numbered]) -> Iterator[list[Numbered]]:
 
 def _recompute(group: Sequence[Numbered], predictor: Predictor, tally: _Tally) -> None:
     """Have the predictor answer again, and compare."""
-    _, too_long = predictor.classifier.words.measure(
+    _, too_long = predictor.classifier.tokenizer.measure(
         [rationale_text(certificate.rationale) for _, certificate in group]
     )
     for number, problem in too_long.items():
