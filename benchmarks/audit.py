@@ -19,7 +19,7 @@ from fresh.audit.replay import replay
 from fresh.config import from_mapping
 from fresh.data.corpora import find_corpus
 from fresh.data.splits import Splits
-from fresh.evaluation.evaluate import explain_all
+from fresh.evaluation.evaluation import explain_all
 from fresh.methods.registry import find_method, train_method
 from fresh.progress import SILENT
 from fresh.training.loop import RunContext

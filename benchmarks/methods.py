@@ -19,8 +19,8 @@ import numpy as np
 from fresh.config import parse_assignments
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation
-from fresh.evaluation.evaluate import explain_all, share_unread
-from fresh.evaluation.length_check import drop_too_long_splits
+from fresh.evaluation.evaluation import explain_all, share_unread
+from fresh.evaluation.warnings import drop_too_long_splits
 from fresh.experiments.measure import agreed
 from fresh.methods.human import keep_with_rationale
 from fresh.methods.registry import train_method

@@ -2,7 +2,7 @@
 
 python benchmarks/sst.py DATA_DIR [--out FILE.jsonl] [setting=value ...]
 
-DATA_DIR holds the corpus (see `fresh.data.corpora.sst`). Settings are those of `fresh train`, for example seed=1
+DATA_DIR holds the corpus (see `fresh.data.corpora`). Settings are those of `fresh train`, for example seed=1
 encoder=mpnet. The scorers that read many variants of a document (occlusion, lime, kernel_shap) are left out
 unless they are named: --scorers occlusion,lime.
 """

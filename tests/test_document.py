@@ -388,3 +388,51 @@ def test_an_explanation_takes_no_look_alikes() -> None:
 def test_words_of_an_array_become_plain_strings() -> None:
     document = Document.from_words(np.array(["good", "film"]), np.array(["praise"]))  # type: ignore[arg-type]
     assert {type(word) for word in (*document.words, *document.query)} == {str}
+
+
+# Evidence: the spans that people marked
+
+
+def test_spans_of_the_mask_replace_unknown_evidence() -> None:
+    document, kept = Document.from_words(["a", "good", "film", "."]), Mask.from_spans([(0, 1), (2, 4)], 4)
+    assert Example(document, "pos", kept).evidence is None
+    assert Example(document, "pos", kept).human_spans == ((0, 1), (2, 4))
+    assert Example(document, "pos", kept, ((2, 3), (3, 4), (0, 1))).human_spans == ((2, 3), (3, 4), (0, 1))
+    assert Example(document, "pos").human_spans is None
+    assert Example(document, "pos", Mask.from_spans([], 4), ()).human_spans == ()
+
+
+@pytest.mark.parametrize(
+    ("human", "evidence", "message"),
+    [
+        *(
+            (Mask.full(4), span, rf"\({span[0]}, {span[1]}\) does not fit document 'd1' of 4 words")
+            for span in ((-1, 1), (3, 5), (3, 2), (4, 4))
+        ),
+        (None, (1, 2), "mark different words"),
+        (Mask.full(4), (1, 2), "mark different words"),
+        (Mask.from_spans([(1, 3)], 4), (1, 2), "mark different words"),
+    ],
+)
+def test_evidence_that_does_not_fit_is_refused(human: Mask | None, evidence: tuple[int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Example(Document.from_words(["a", "good", "film", "."], id="d1"), "pos", human, (evidence,))
+
+
+def test_scores_of_another_document_are_refused() -> None:
+    film = Document.from_words(["a", "good", "film", "."], id="d1")
+    with pytest.raises(ValueError, match="2 scores but document 'd1' has 4 words"):
+        Explanation(film, Mask.full(4), film.cut(Mask.full(4)), ANSWER, Saliency(np.zeros(2), "pos"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "ranges"),
+    [((), ((0, 4),)), ((("x", 4),), ((0, 4),)), ((("x", 1), ("y", 0), ("z", 3)), ((0, 1), (1, 1), (1, 4)))],
+)
+def test_a_document_knows_where_its_texts_are(parts: Any, ranges: Any) -> None:
+    film = Document.from_words(["a", "good", "film", "."])
+    document = Document(film.text, film.words, film.spans, parts=parts)
+    assert document.part_ranges == ranges
+    assert pickle.loads(pickle.dumps(document)) == document  # noqa: S301
+    with pytest.raises(ValueError, match="has 4 words, but the texts it was joined from have 3 together"):
+        Document(film.text, film.words, film.spans, parts=(("x", 1), ("y", 2)))

@@ -129,7 +129,7 @@ def test_which_texts_were_trained_with_stays_at_home(
 ) -> None:
     monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
     monkeypatch.setattr(Recorder, "place", tmp_path, raising=False)
-    knowing = replace(model, fingerprints=TrainingFingerprints.of(map(Document.from_text, TEXTS)))
+    knowing = replace(model, fingerprints=TrainingFingerprints.from_documents(map(Document.from_text, TEXTS)))
     knowing.save_pretrained(tmp_path / "saved")
     knowing.push_to_hub("you/my-model")
     assert (tmp_path / "saved/trained_on.bin").stat().st_size == 8 * len(TEXTS)
@@ -255,7 +255,7 @@ def test_what_should_be_known_of_the_figures_survives(
     Rationalizer(pair.extractor, predictor, {}, False, report).save_pretrained(tmp_path / "model")
     assert Rationalizer.from_pretrained(tmp_path / "model").report == report
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8").splitlines()
-    assert "Truncating left 25.0% of the words unread." in card
+    assert "Truncation left 25.0% of the words unread." in card
     assert "The gate has collapsed." in card
 
 

@@ -10,7 +10,7 @@ import pytest
 import fresh.rationalizer
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.errors import ModelError
+from fresh.errors import ModelError, OutputError
 from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import digest_of
 from fresh.persistence import NO_DIGEST, _manifest_digest
@@ -216,7 +216,7 @@ def test_json_that_is_too_deep_is_told(folder: Path, name: str) -> None:
     (folder / name).write_text(DEEP, encoding="utf-8")
     if name != "config.json":
         edit(folder, lambda manifest: manifest["files"].update({name: digest_of(folder / name)}))
-    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|holds no encoder)"):
+    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|contains no encoder)"):
         Rationalizer.from_pretrained(folder)
 
 
@@ -243,7 +243,7 @@ def test_files_of_another_shape_are_told(folder: Path, name: str, change: dict[s
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(content | change), encoding="utf-8")
     edit(folder, lambda manifest: manifest["files"].update({f"predictor/{name}": digest_of(path)}))
-    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|holds no encoder)"):
+    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|contains no encoder)"):
         Rationalizer.from_pretrained(folder)
 
 
@@ -274,8 +274,7 @@ def test_an_unknown_scorer_is_named(folder: Path) -> None:
 
 def test_a_model_is_replaced_only_when_asked(model: Rationalizer, folder: Path, predictor: Predictor) -> None:
     before = snapshot(folder)
-    message = f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True."
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(OutputError, match=rf"^{re.escape(str(folder))} already holds a model.*overwrite=True"):
         model.save_pretrained(folder)
     assert snapshot(folder) == before
     Rationalizer(model.extractor, predictor, {"ratio": 0.9}).save_pretrained(folder, overwrite=True)
@@ -286,8 +285,7 @@ def test_a_model_is_replaced_only_when_asked(model: Rationalizer, folder: Path, 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_other_files_are_never_touched(model: Rationalizer, tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    message = f"{tmp_path} holds other files, which are not touched. Choose another folder for the model."
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(OutputError, match=rf"^{re.escape(str(tmp_path))} holds other files, .* for the model"):
         model.save_pretrained(tmp_path, overwrite=overwrite)
     assert snapshot(tmp_path) == {"notes.txt": b"mine"}
 
@@ -295,7 +293,7 @@ def test_other_files_are_never_touched(model: Rationalizer, tmp_path: Path, over
 def test_a_file_is_no_folder(model: Rationalizer, tmp_path: Path) -> None:
     target = tmp_path / "model"
     target.write_text("mine", encoding="utf-8")
-    with pytest.raises(ModelError, match=f"^{re.escape(str(target))} is a file\\. Choose a folder for the model\\.$"):
+    with pytest.raises(OutputError, match=f"^{re.escape(str(target))} is a file"):
         model.save_pretrained(target, overwrite=True)
     assert target.read_text(encoding="utf-8") == "mine"
 

@@ -14,10 +14,9 @@ from fresh.audit.audit import GUARANTEE, audit
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
-from fresh.errors import ConfigError, DataError, ModelError
-from fresh.evaluation.baselines import most_frequent, train_baselines
-from fresh.evaluation.random_words import random_masks
-from fresh.evaluation.warnings import FEW
+from fresh.errors import ConfigError, DataError, OutputError
+from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
+from fresh.evaluation.warnings import MIN_DOCUMENTS
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
@@ -108,7 +107,7 @@ def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Spl
     assert report.n_documents == len(documents) == 16
     *rows, majority = report.rows
     assert [row.name for row in rows] == list(answers)
-    assert majority.name == f"majority class ({most_frequent(splits.train)})"
+    assert majority.name == f"majority class ({majority_label(splits.train)})"
     for row, (predicted, share) in zip(rows, answers.values(), strict=True):
         given = [answer.label for answer in predicted]
         assert row.macro_f1 == macro_f1(gold, given, ["neg", "pos"])
@@ -160,7 +159,7 @@ def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
         "ration is not a setting. Did you mean ratio?",
         "train.epoch is not a setting. Did you mean train.epochs?",
         "seed must be a whole number, got 'x'.",
-        "dropout must be at least 0 and below 1, got 2.0.",
+        "dropout must be in [0, 1), got 2.0.",
         "atention is not a scorer. Did you mean attention?",
     ]
 
@@ -227,14 +226,16 @@ def test_where_rationales_have_much_less_than_the_full_text_a_way_out_is_told(
     full, own = (Row(name, score, score, 1.0) for name, score in zip(("full text", "FRESH"), scores, strict=True))
     begin = "Rationales have 89% of the full text's macro-F1. If that is too little, "
     expected = [] if told is None else [begin + told]
-    assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, None)) == expected
+    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, None)) == expected
     if told:
         close = replace(own, own=True, macro_f1_between=(0.7, 0.9))
-        assert list(_advice(Report(FEW, (full, close)), method, None)) == []  # it may be chance
-        assert list(_advice(Report(FEW, (replace(own, own=True),)), method, None)) == []
-        assert list(_advice(Report(FEW, (full, replace(own, own=True))), method, make_nothing)) == [begin + MORE_WORDS]
-    assert list(_advice(Report(FEW - 1, (full, replace(own, own=True))), method, None)) == []
-    assert list(_advice(Report(FEW, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
+        assert list(_advice(Report(MIN_DOCUMENTS, (full, close)), method, None)) == []  # it may be chance
+        assert list(_advice(Report(MIN_DOCUMENTS, (replace(own, own=True),)), method, None)) == []
+        assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), method, make_nothing)) == [
+            begin + MORE_WORDS
+        ]
+    assert list(_advice(Report(MIN_DOCUMENTS - 1, (full, replace(own, own=True))), method, None)) == []
+    assert list(_advice(Report(MIN_DOCUMENTS, (full, replace(own, own=True))), from_mapping(LeiConfig, {}), None)) == []
 
 
 def test_a_corpus_brings_its_ratio(corpora: Path, quick_settings: dict[str, Any]) -> None:
@@ -271,7 +272,7 @@ def test_a_data_folder_wants_one_corpus(data: Any, message: str, tmp_path: Path)
 
 
 def test_a_single_row_is_too_few() -> None:
-    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to cut off 1 for dev and 1 for test"):
+    with pytest.raises(DataError, match=r"^1 examples of 1 classes are too few to split off 1 for dev and 1 for test"):
         train([{"text": "a good film", "label": "pos"}], progress=SILENT)
 
 
@@ -303,9 +304,7 @@ def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> 
 
 def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
     full.save_pretrained(tmp_path / "model")
-    with pytest.raises(
-        ModelError, match=r"already holds a model\. Choose another folder, or replace it: overwrite=True\."
-    ):
+    with pytest.raises(OutputError, match=r"already holds a model.*overwrite=True"):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import torch
 
 import fresh
-from fresh._io import DIGEST, canonical_sha256
+from fresh._io import DIGEST, canonical_sha256, check_output_folder
 from fresh.attribution import CUSTOM, SCORERS, Scorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, from_mapping
-from fresh.errors import EncoderError, MissingExtraError, ModelError
+from fresh.errors import EncoderError, MissingExtraError, ModelError, OutputError
 from fresh.nn.classifier import ABOUT, Classifier
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import digest_of, first_line
@@ -99,16 +99,11 @@ def atomic_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
 
 
 def check_writable(folder: Path, overwrite: bool) -> None:
-    """Refuse to replace a model unless asked to, and anything else in any case."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise ModelError(f"{folder} is a file. Choose a folder for the model.")
-    if (folder / MANIFEST).is_file() and _read_json(folder / MANIFEST).get("library") == "fresh":
-        if not overwrite:
-            raise ModelError(f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True.")
-    elif any(folder.iterdir()):
-        raise ModelError(f"{folder} holds other files, which are not touched. Choose another folder for the model.")
+    """Raise unless a model can be written to a folder; only a model is ever replaced."""
+    if not (folder / MANIFEST).is_file() or _read_json(folder / MANIFEST).get("library") != "fresh":
+        check_output_folder(folder, "the model")
+    elif not overwrite:
+        raise OutputError(f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True.")
 
 
 def save_halves(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:

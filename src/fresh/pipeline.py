@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
+from fresh._io import check_output, check_output_folder
 from fresh.attribution import ScorerFactory
 from fresh.audit.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
@@ -16,11 +17,10 @@ from fresh.data.corpora import CORPORA, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import BadRows, Splits, dataset_digest, load_splits
 from fresh.errors import ConfigError, DataError
-from fresh.evaluation.baselines import Baselines, most_frequent, train_baselines
-from fresh.evaluation.evaluate import Evaluation, evaluate_whole
-from fresh.evaluation.html_report import check_report, report_of, write_page
-from fresh.evaluation.length_check import drop_too_long_splits
-from fresh.evaluation.warnings import FEW
+from fresh.evaluation.baselines import Baselines, majority_label, train_baselines
+from fresh.evaluation.evaluation import Evaluation, evaluate
+from fresh.evaluation.html_report import report_path, write_html_report
+from fresh.evaluation.warnings import MIN_DOCUMENTS, drop_too_long_splits
 from fresh.highlight import CONTROL_PICTURES
 from fresh.methods.config import FreshConfig, NetworksConfig
 from fresh.methods.fresh import name_of_factory
@@ -100,7 +100,8 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
-        check_report(report_of(folder), overwrite)
+        if report_path(folder).exists():
+            check_output(report_path(folder), overwrite=overwrite)
     splits = read_usable_splits(data, data_dir, run, progress)
     own = scorer if callable(scorer) else None
     if folder is not None and members.is_main:
@@ -114,7 +115,7 @@ def train(
         model, found = _train_and_measure(splits, run, context, own)
         if folder is not None and members.is_main:
             model.save_pretrained(folder, overwrite=overwrite)
-            write_page(report_of(folder), model, found, folder.name, "test documents")
+            write_html_report(report_path(folder), model, found, folder.name, "test documents")
             remove_folder(partial_folder(folder))
     finally:
         if partial is not None and members.is_main and not any(partial.glob("*.safetensors")):
@@ -132,15 +133,15 @@ def _train_and_measure(
         masks = trained.masks, trained.dev_masks
         beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, context)
     else:
-        beside = Baselines(trained.support, majority=most_frequent(splits.train))
-    found = evaluate_whole(model, splits.test, context.progress, beside)
+        beside = Baselines(trained.support, majority=majority_label(splits.train))
+    found = evaluate(model, splits.test, context.progress, beside)
     notes = (*found.report.notes, *context.notes, *_advice(found.report, run.method, scorer))
     found = replace(found, report=replace(found.report, notes=notes))
     if run.config.audit:
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, TRIALS, seed, context.progress, found.explained).beside(found)
-    seen = TrainingFingerprints.of(example.document for example in (*splits.train, *splits.dev))
+    seen = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
     return _Evaluated(replace(model, report=found.report, fingerprints=seen), found)
 
 
@@ -151,7 +152,7 @@ def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterat
     if own is None or full is None or not isinstance(method, FreshConfig) or method.scorer == "random":
         return
     best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
-    if report.n_documents >= FEW and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
+    if report.n_documents >= MIN_DOCUMENTS and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
         careful = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
         better = "choose words with more care (scorer=integrated_gradients, which takes longer), or " if careful else ""
         yield (
@@ -258,11 +259,8 @@ def start_or_resume(folder: Path, overwrite: bool, wanted: Mapping[str, Any], pr
             return partial
         if not overwrite:
             raise ConfigError(f"{partial} holds a training that was broken off and {problem}")
-    elif partial.exists() and (partial.is_file() or any(partial.iterdir())):
-        raise ConfigError(
-            f"{partial} is where unfinished training is kept, but it holds other files, which are not touched. "
-            "Choose another folder for the model."
-        )
+    else:
+        check_output_folder(partial, "the model")
     remove_folder(partial)
     partial.mkdir(parents=True)
     (partial / RUN_FILE).write_text(json.dumps(wanted), encoding="utf-8")

@@ -17,7 +17,7 @@ from fresh.document import Document, Example, Explanation, Mask
 from fresh.errors import MissingExtraError
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
 from tiny import FILLERS

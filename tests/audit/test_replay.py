@@ -12,7 +12,7 @@ from fresh.document import Document, Explanation, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from strategies import documents
 

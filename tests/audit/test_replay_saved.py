@@ -19,7 +19,7 @@ from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.console import to_record
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from strategies import documents
 

@@ -13,7 +13,7 @@ from fresh.data.splits import Splits, load_splits, read_examples
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import HumanRationales
 
@@ -177,10 +177,10 @@ def test_the_help_names_the_statuses_and_the_columns(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Make it first."),
-        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Make it first."),
+        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Create it first."),
+        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Create it first."),
         (("--trials", "0"), "n_trials must be at least 1, got 0."),
-        (("--test-share", "2"), "test_share must lie between 0 and 1, got 2.0."),
+        (("--test-share", "2"), "--test-share must be in (0, 1), got 2.0."),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -196,7 +196,7 @@ def test_labels_that_were_never_learnt_are_refused(
     table = [{**row, "label": {"pos": "good", "neg": "bad"}[row["label"]]} for row in small.rows(toy.dev)]
     data = str(small.write_csv(tmp_path / "data.csv", table))
     assert main(["audit", saved, data, *CPU]) == 1
-    assert "were never learned: " in capsys.readouterr().err
+    assert "trained with the labels neg, pos" in capsys.readouterr().err
 
 
 def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
@@ -210,7 +210,7 @@ def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
     assert "random words, same predictor" in text
     capsys.readouterr()
     assert main(command) == 1
-    message = f"fresh audit: {page} is there already. Choose another file, or replace it: --overwrite.\n"
+    message = f"fresh audit: {page} already exists. Choose another path, or replace it: --overwrite.\n"
     assert capsys.readouterr().err == message
     assert page.read_text(encoding="utf-8") == text
 

@@ -18,7 +18,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 
 CPU = ("--device", "cpu")
-MEND = "Mend the row, or leave such rows out with --skip-bad."
+MEND = "Fix the row, or leave such rows out with --skip-bad."
 GOOD = [{"text": f"a {word} film of {n}", "label": word} for n in range(6) for word in ("good", "bad")]
 
 
@@ -59,13 +59,13 @@ ROWS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "single class": (
         GOOD[::2],
         "All 4 training examples have the label 'good'. At least two classes are needed: "
-        "look at the column that --label names.",
+        "check the column that --label names.",
     ),
     "null label": ([*GOOD, {"text": "a film", "label": None}], f"reviews.jsonl, line 13: there is no label. {MEND}"),
     "duplicate ids": (
         [{**GOOD[0], "id": "a"}, {**GOOD[1], "id": "a"}],
-        "reviews.jsonl, line 2: the id 'a' stands in reviews.jsonl, line 1 already. "
-        "Give each row its own id, or have ids made with --id ''.",
+        "reviews.jsonl, line 2: the id 'a' is already used in reviews.jsonl, line 1. "
+        "Give each row its own id, or number the rows with --id ''.",
     ),
     "span out of range": (
         [{**GOOD[0], "rationale": [[2, 99]]}],
@@ -98,7 +98,7 @@ def test_a_label_that_train_does_not_have(refused: Callable[..., None], tmp_path
     small.write_jsonl(tmp_path / "dev.jsonl", [{"text": "a film", "label": "fair"}])
     refused(
         "The dev document 'dev-1' has the label 'fair', but the training examples have only: bad, good. "
-        "Add training examples for it, or take it out.",
+        "Add training examples for it, or remove it.",
         "--dev=dev.jsonl",
     )
 
@@ -114,7 +114,7 @@ def test_broken_json(refused: Callable[..., None], tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_utf_8(refused: Callable[..., None], tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_bytes("text,label\nun film déjà vu,good\n".encode("latin-1"))
-    message = "reviews.csv, line 2: the byte 0xe9 is not UTF-8. Save the file in the encoding UTF-8."
+    message = "reviews.csv, line 2: the byte 0xe9 is not UTF-8. Save the file in UTF-8."
     refused(message, data="reviews.csv")
 
 
@@ -128,7 +128,7 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
         ["--epochs=many", "--long=cut", "--dropout=3", "--ratio=2"],
         "--epochs must be a whole number, got 'many'.\n"
         "--long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
-        "--dropout must be at least 0 and below 1, got 3.0.\n"
+        "--dropout must be in [0, 1), got 3.0.\n"
         "--ratio must be above 0 and at most 1, got 2.0.",
     ),
 }

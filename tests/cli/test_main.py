@@ -208,7 +208,7 @@ def test_an_output_file_is_replaced_only_when_asked(
     target.write_text("mine", encoding="utf-8")
     command = ["explain", saved, "--input", str(source), "--text", "review", "--output", str(target), *CPU]
     assert main(command) == 1
-    message = f"fresh explain: {target} is there already. Choose another file, or replace it: --overwrite.\n"
+    message = f"fresh explain: {target} already exists. Choose another path, or replace it: --overwrite.\n"
     assert capsys.readouterr().err == message
     assert target.read_text(encoding="utf-8") == "mine"
     assert main([*command, "--overwrite"]) == 0

@@ -206,7 +206,7 @@ def test_a_full_disk_is_named(
     assert found == (
         1,
         "",
-        ["fresh run: [Errno 28] No space left on device. Make room on that disk."],
+        ["fresh run: [Errno 28] No space left on device. Free some space on that disk."],
     )
 
 

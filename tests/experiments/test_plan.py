@@ -125,7 +125,7 @@ def test_encoders_that_cannot_be_had_and_layers_that_they_lack_are_refused(
         "  toy, fresh, attention, layers 9, seed 0",
         "  toy, fresh, gradient, layers 9, seed 0",
     ]
-    assert reason.startswith(f"The folder {tmp_path / 'empty'} holds no encoder that can be loaded: ")
+    assert reason.startswith(f"The folder {tmp_path / 'empty'} contains no encoder that can be loaded: ")
     assert last == "  toy, none, seed 0"
     assert not (tmp_path / "runs" / "plans").exists()
 
@@ -212,7 +212,7 @@ def test_data_that_cannot_be_read_and_folds_that_cannot_be_cut(
         "2 runs of the grid cannot be, so none was begun:",
         "folds=99 is more than the 48 different documents there are to train on. Choose fewer.",
         "  toy, fresh, attention, folds 99, seed 0",
-        f"{tmp_path / 'no.csv'} does not exist. Look at the spelling and at the folder it is meant to be in.",
+        f"{tmp_path / 'no.csv'} does not exist. Check the spelling and the folder.",
         "  x, fresh, attention, folds 99, seed 0",
     ]
 

@@ -169,7 +169,7 @@ def test_rows_that_say_nothing_are_refused_all_at_once(store: Store, tmp_path: P
 
 
 def test_files_that_cannot_be_read_are_refused(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone\.csv does not exist\. Look at the spelling"):
+    with pytest.raises(DataError, match=r"gone\.csv does not exist\. Check the spelling"):
         import_study(store, "csv", tmp_path / "gone.csv")
     (tmp_path / "a.jsonl").write_text("{\n3\n", encoding="utf-8")
     with pytest.raises(

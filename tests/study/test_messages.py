@@ -60,7 +60,7 @@ def test_no_file_is_replaced_unasked(folder: Path, capsys: pytest.CaptureFixture
     create_study(folder / "x", plan(two_ways())).close()
     (folder / "items.config.yaml").write_text("mine", encoding="utf-8")
     assert told(capsys, "export", "x", "--as", "potato", "--output", "items.jsonl") == (
-        "fresh study: items.config.yaml is there already. Choose another file, or replace it: --overwrite.\n"
+        "fresh study: items.config.yaml already exists. Choose another path, or replace it: --overwrite.\n"
     )
     assert not (folder / "items.jsonl").exists()
     assert told(capsys, "export", "x", "--as", "mturk", "--output", "batch.html") == (

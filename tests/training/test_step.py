@@ -5,14 +5,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fresh.nn.device import OUT_OF_MEMORY
 from fresh.training.distributed import ProcessGroup
 from fresh.training.step import RunningMean, TrainStep
 from shared_update import RATES, SIZES, Limited, dealt, far_apart, network, step_through
-
-OUT_OF_MEMORY = (
-    "Out of GPU memory: fewer pieces are read at once for a while. "
-    "The result is the same; a smaller batch_size would be faster in training."
-)
 
 
 @pytest.mark.parametrize("n_parts", [2, 3, 4, 16])

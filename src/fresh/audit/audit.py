@@ -15,13 +15,11 @@ from fresh.audit.target_class import asked_class
 from fresh.data.splits import dataset_digest
 from fresh.document import Example, Explanation
 from fresh.errors import MissingExtraError
-from fresh.evaluation.evaluate import Evaluation, explain_all
-from fresh.evaluation.gold_labels import check_labels
+from fresh.evaluation.evaluation import Evaluation, check_labels, explain_all
 from fresh.highlight import CONTROL_PICTURES
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.report import in_cell
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict, markdown_cell
 
 AUDITED = "test"
 """The name of the split that is audited."""
@@ -79,7 +77,7 @@ class Audit:
     def to_markdown(self) -> str:
         """Lay it out as a table, with the evidence below."""
         head = ["| check | verdict | finding |", "| --- | --- | --- |"]
-        body = [f"| {item.name} | {item.found} | {in_cell(item.says)} |" for item in self.verdicts]
+        body = [f"| {item.name} | {item.found} | {markdown_cell(item.says)} |" for item in self.verdicts]
         proof = [line for item in self.verdicts if item.evidence for line in ("", f"## {item.name}", "", *_block(item))]
         return "\n".join((*head, *body, *proof, "", "## What the guarantee covers", "", self.guarantee)) + "\n"
 

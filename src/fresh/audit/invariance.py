@@ -13,7 +13,7 @@ from fresh.audit.replay import MOST_SHOWN, figures
 from fresh.document import Document, Explanation, Mask
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.extractors import Extractor
 
 ALONG = 32

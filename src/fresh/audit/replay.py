@@ -9,7 +9,7 @@ from fresh.document import Explanation
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 
 MOST_SHOWN = 3
 """Counterexamples that are shown whole; all are counted."""

@@ -11,7 +11,7 @@ from fresh.errors import DataError
 from fresh.predictor import Predictor, rationale_text
 from fresh.rationale import Prediction
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 
 TOLERANCE = 1e-6
 """How far a probability may be from the saved one where the file does not tell what was explained together."""

@@ -11,7 +11,7 @@ from fresh.metrics.classification import accuracy, macro_f1
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
 

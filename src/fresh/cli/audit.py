@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh.audit.audit import audit
-    from fresh.evaluation.evaluate import evaluate_whole
-    from fresh.evaluation.html_report import write_page
+    from fresh.evaluation.evaluation import evaluate
+    from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
 
@@ -97,12 +97,12 @@ def run(args: argparse.Namespace) -> int:
         progress.say(OTHER_SEED.format(trained=trained, given=args.seed))
     examples, others = _read(args, model, progress)
     n_trials = TRIALS if args.trials is None else args.trials
-    measured = evaluate_whole(model, examples, progress) if args.html else None
+    measured = evaluate(model, examples, progress) if args.html else None
     explained = None if measured is None else measured.explained
     found = audit(model, examples, others, n_trials, args.seed, progress, explained)
     _show(Console(), found)
     if measured is not None:
-        write_page(Path(args.html), model, found.beside(measured), args.model, args.data[0])
+        write_html_report(Path(args.html), model, found.beside(measured), args.model, args.data[0])
     return _finish(args, found)
 
 
@@ -121,7 +121,7 @@ def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     from fresh.audit.audit import Audit
     from fresh.audit.replay_saved import replay_saved
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.length_check import drop_too_long
+    from fresh.evaluation.warnings import drop_too_long
     from fresh.rationalizer import Rationalizer
 
     useless = [name for name in FOR_EXPLAINED if getattr(args, name, None) not in (None, False)]
@@ -147,7 +147,7 @@ def _read(
 ) -> "tuple[Sequence[Example], dict[str, Sequence[Example]]]":
     """Read and divide the data as training does, or not at all; leave out what the model cannot read if asked to."""
     from fresh.data.splits import BadRows, read_examples
-    from fresh.evaluation.length_check import drop_too_long_examples
+    from fresh.evaluation.warnings import drop_too_long_examples
     from fresh.methods.human import keep_with_rationale
     from fresh.pipeline import read_splits, resolve_settings
     from fresh.selection.extractors import HumanRationales

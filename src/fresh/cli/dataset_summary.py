@@ -113,7 +113,7 @@ def description_sheet(described: Sequence[_Description]) -> Table:
     """Lay out all splits of all corpora."""
     rows = tuple(one.cells() for one in described)
     records = tuple(one.record() for one in described)
-    return Table(HEADS, rows, records, 2, remarks=(*REMARKS, *_named_classes(described)))
+    return Table(HEADS, rows, records, 2, notes=(*REMARKS, *_named_classes(described)))
 
 
 def _named_classes(described: Sequence[_Description]) -> Iterator[str]:

@@ -149,7 +149,7 @@ def read_for(args: argparse.Namespace, models: "Callable[[], Iterable[Rationaliz
     :param models: Loads the models; called when the texts have been read.
     """
     from fresh.data.splits import BadRows
-    from fresh.evaluation.length_check import drop_too_long_examples
+    from fresh.evaluation.warnings import drop_too_long_examples
 
     bad = BadRows()
     examples = _read_labelled(args, bad)
@@ -207,17 +207,11 @@ def with_flags(message: str, flags: Mapping[str, Sequence[str]], arguments: Sequ
 
 
 def check_output(name: str, source: str, overwrite: bool) -> None:
-    """Refuse to replace a file unless asked to, and the file that is read in any case."""
-    if name != "-" and not Path(name).parent.is_dir():
-        raise ValueError(f"There is no folder {Path(name).parent} to write to. Make it first.")
-    if name == "-" or not Path(name).exists():
-        return
-    if Path(name).is_dir():
-        raise ValueError(f"{name} is a folder. Choose a file for the output.")
-    if not overwrite:
-        raise ValueError(f"{name} is there already. Choose another file, or replace it: --overwrite.")
-    if Path(source).exists() and Path(name).samefile(source):
-        raise ValueError(f"{name} is the input. Choose another file for the output.")
+    """Raise unless output can be written to a file; `-` is standard output."""
+    from fresh import _io
+
+    if name != "-":
+        _io.check_output(name, overwrite=overwrite, source=source or None)
 
 
 @contextmanager

@@ -8,9 +8,8 @@ from torch import nn
 
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.evaluation.evaluate import explain_all, share_unread
-from fresh.evaluation.gold_labels import GoldLabels
-from fresh.evaluation.measures import AGREEMENT, named, unzipped
+from fresh.evaluation.evaluation import GoldLabels, explain_all, share_unread
+from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import Known
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.results import EXPLAIN_SECONDS
@@ -33,7 +32,7 @@ from fresh.training.loop import RunContext, inference_precision
 
 FIGURES = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
-    *AGREEMENT,
+    *AGREEMENT_MEASURES,
 )
 """What is measured of a run, as far as it can be, beside how long it takes."""
 
@@ -110,7 +109,7 @@ def _figures_of(
     splits: Splits, answers: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
 ) -> dict[str, float]:
     """Hold answers against gold labels."""
-    found = GoldLabels.of(splits.test, splits.labels).row_of("", answers, masks)
+    found = GoldLabels.of(splits.test, splits.labels).masked_row("", answers, masks)
     low, high = found.macro_f1_between or (found.macro_f1, found.macro_f1)
     return {
         "macro-F1": found.macro_f1,
@@ -125,4 +124,6 @@ def _figures_of(
 def agreed(examples: Sequence[Example], explained: Sequence[Explanation]) -> dict[str, float]:
     """Measure how far rationales are what people marked, where they marked anything."""
     marked = [pair for pair in zip(examples, explained, strict=True) if has_rationale(pair[0])]
-    return named(compare(*unzipped(marked))) if marked else {}
+    return (
+        agreement_figures(compare([example for example, _ in marked], [item for _, item in marked])) if marked else {}
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fresh._io import check_output_folder
 from fresh._optional import optional_import
 from fresh.config import (
     check_min,
@@ -21,7 +22,7 @@ from fresh.config import (
 )
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
-from fresh.evaluation.evaluate import explain_all
+from fresh.evaluation.evaluation import explain_all
 from fresh.methods.registry import find_method, train_method
 from fresh.metrics.classification import macro_f1
 from fresh.pipeline import RunSettings, read_usable_splits, resolve_settings, run_identity
@@ -140,8 +141,8 @@ def _open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
         changed = ", ".join(sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key)))
         if changed:
             raise ConfigError(f"{folder} holds a search that differs in: {changed}. Choose another folder.")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} holds other files, which are not touched. Choose another folder for the search.")
+    else:
+        check_output_folder(folder, "the search")
     folder.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(wanted, indent=2), encoding="utf-8")
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -10,7 +10,7 @@ import numpy as np
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Example
 from fresh.errors import DataError
-from fresh.evaluation.length_check import drop_too_long_splits
+from fresh.evaluation.warnings import drop_too_long_splits
 from fresh.experiments.grid import RunSpec, short_hash
 from fresh.methods.human import keep_with_rationale
 from fresh.pipeline import RunSettings, read_splits

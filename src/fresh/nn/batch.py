@@ -91,7 +91,9 @@ class TokenTable:
         """
         arrays = {name: getattr(self, name) for name in _TOKEN_FIELDS}
         arrays |= {"starts": self.starts[:-1], "lengths": self.lengths}
-        return TokenTensors(**{name: torch.from_numpy(item).to(device) for name, item in arrays.items()}, padding=padding)
+        return TokenTensors(
+            **{name: torch.from_numpy(item).to(device) for name, item in arrays.items()}, padding=padding
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from fresh._io import write_text
 from fresh.config import suggest
 from fresh.data.annotation.potato import quote
 from fresh.errors import StudyError
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 from fresh.study.answer import SCALES
 from fresh.study.assignment import latin_row
 from fresh.study.config import ON_OUR_PAGES
@@ -113,7 +113,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     writer = csv.DictWriter(written, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {key: harmless(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
+        {key: escape_formula(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
     )
     return written.getvalue()
 

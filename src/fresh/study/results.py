@@ -109,7 +109,7 @@ class Results:
             )
             for row in self.rows
         ]
-        return Table(HEADS, tuple(rows), tuple(self.records()), remarks=self.remarks[:2])
+        return Table(HEADS, tuple(rows), tuple(self.records()), notes=self.remarks[:2])
 
     def agreement_table(self) -> Table:
         """Lay out how far people agree."""
@@ -118,7 +118,7 @@ class Results:
             (name, *map(_known, (a.raw, a.chance, a.kappa, a.alpha, a.alpha_confidence, a.alpha_readability)))
             for name, a in parts
         ]
-        return Table(AGREEMENT_HEADS, tuple(rows), tuple(self.records()), remarks=self.remarks[2:3])
+        return Table(AGREEMENT_HEADS, tuple(rows), tuple(self.records()), notes=self.remarks[2:3])
 
     def pairs_table(self) -> Table:
         """Lay out the tests."""
@@ -132,7 +132,7 @@ class Results:
             )
             for one in self.differences
         ]
-        return Table(PAIR_HEADS, tuple(rows), tuple(self.records()), n_labels=2, remarks=self.remarks[3:])
+        return Table(PAIR_HEADS, tuple(rows), tuple(self.records()), n_labels=2, notes=self.remarks[3:])
 
     def records(self) -> list[dict[str, object]]:
         """Write the rows in full, for machines."""

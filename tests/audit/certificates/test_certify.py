@@ -15,7 +15,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
 from fresh.audit.certificates.verify import verify
 from fresh.document import Document
-from fresh.errors import CertificateError, ModelError
+from fresh.errors import ModelError, OutputError
 from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
@@ -168,12 +168,12 @@ def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Pa
     target.write_bytes(b"mine")
     nowhere = tmp_path / "nowhere"
     refused = {
-        target: f"{target} is there already. Choose another file, or replace it: overwrite=True.",
-        tmp_path: f"{tmp_path} is a folder. Choose a file for the certificates.",
-        nowhere / "out.jsonl": f"There is no folder {nowhere} to write to. Make it first.",
+        target: f"{target} already exists. Choose another path, or replace it: overwrite=True.",
+        tmp_path: f"{tmp_path} is a folder. Choose a file for the output.",
+        nowhere / "out.jsonl": f"There is no folder {nowhere} to write to. Create it first.",
     }
     for place, reason in refused.items():
-        with pytest.raises(CertificateError) as caught:
+        with pytest.raises(OutputError) as caught:
             certify(folder, DOCUMENTS, place)
         assert str(caught.value) == reason
     assert target.read_bytes() == b"mine"

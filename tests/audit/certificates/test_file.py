@@ -19,7 +19,7 @@ FILE = file_of(CERTIFICATES)
 HEADER, FIRST, SECOND, THIRD, CLOSING = FILE.splitlines(keepends=True)
 GONE = "it does not follow the line before it: lines are missing, doubled or moved."
 CUT = "the file ends here without a closing line: it was cut short."
-CHANGED = "it was changed after it was written: its digest is not that of its content."
+CHANGED = "it has changed since it was written: its digest does not match its content."
 AFTER = "it stands after the closing line: something was added to the file."
 SECOND_HEADER = "it is a second header: files were put together."
 
@@ -97,7 +97,7 @@ FAULTS: dict[str, tuple[bytes, list[Fault]]] = {
     "last line dropped": (HEADER + FIRST + SECOND + THIRD, [Fault(4, CUT)]),
     "cut within a line": (
         HEADER + FIRST + SECOND[:40],
-        [Fault(3, "it has no end: the file was cut short here."), Fault(3, CUT)],
+        [Fault(3, "it has no line break: the file was cut short here."), Fault(3, CUT)],
     ),
     "no header": (FIRST + SECOND + THIRD + CLOSING, [Fault(1, NO_HEADER)]),
     "a line dropped": (HEADER + FIRST + THIRD + CLOSING, [Fault(3, GONE), Fault(4, certified.count(3, 2))]),

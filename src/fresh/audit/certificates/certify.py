@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import fresh
-from fresh._io import FIRST_DIGEST, atomic_write, hashed_line
+from fresh._io import FIRST_DIGEST, atomic_write, check_output, hashed_line
 from fresh.attribution import ScorerFactory
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.document import Document, Explanation
-from fresh.errors import CertificateError
 from fresh.persistence import find_predictor, predictor_digest
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model
@@ -89,7 +88,7 @@ def certifying(
     :param overwrite: Replace a file that is there already; it goes when the first answer is certified.
     """
     target = Path(path)
-    _check_target(target, overwrite)
+    check_output(target, overwrite=overwrite)
     folder = find_model(model, {})
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
     maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
@@ -108,16 +107,6 @@ def certificates_of(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
         line, digest = hashed_line(record, digest)
         written += line
     return written
-
-
-def _check_target(target: Path, overwrite: bool) -> None:
-    """Refuse a place that cannot be written to, and to replace a file unless asked to."""
-    if not target.parent.is_dir():
-        raise CertificateError(f"There is no folder {target.parent} to write to. Make it first.")
-    if target.is_dir():
-        raise CertificateError(f"{target} is a folder. Choose a file for the certificates.")
-    if target.exists() and not overwrite:
-        raise CertificateError(f"{target} is there already. Choose another file, or replace it: overwrite=True.")
 
 
 def certify(

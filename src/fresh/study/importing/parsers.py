@@ -15,7 +15,7 @@ from typing import Any
 from fresh.config import suggest
 from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 from fresh.study.importing.claim import ASKED, OWN, SHOWN, Claim
 from fresh.study.importing.moments import moment
 
@@ -56,7 +56,7 @@ def _own_claims(row: Row) -> Iterator[Claim]:
 
 def as_it_was(value: Any) -> Any:
     """Take away the apostrophe that keeps a spreadsheet from computing a cell."""
-    guarded = isinstance(value, str) and value[:1] == "'" and harmless(value[1:]) == value
+    guarded = isinstance(value, str) and value[:1] == "'" and escape_formula(value[1:]) == value
     return value[1:] if guarded else value
 
 
