@@ -87,7 +87,7 @@ def test_ids_beyond_the_embeddings_are_refused(
     refused(
         folder,
         f"tokenizer.json of the encoder {folder / half} gives ids to tokens for which model.safetensors has no "
-        f"embedding (there are 118): {token}. The folder is damaged: copy it again.",
+        f"embedding (it has 118): {token}. The folder is damaged: copy it again.",
     )
 
 

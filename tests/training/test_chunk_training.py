@@ -80,7 +80,7 @@ def test_documents_of_training_score_the_same_without_being_read_again(
     support = SupportModel.train(splits.train, splits.dev, config)
     items = [example.document for example in splits.train]
     plain = make_scorer(name, SupportModel(support.classifier), {}).score(items)
-    monkeypatch.setattr(support.classifier.split, "below", lambda _batch: pytest.fail("read again"))
+    monkeypatch.setattr(support.classifier.split, "run_lower", lambda _batch: pytest.fail("read again"))
     for found, expected in zip(make_scorer(name, support, {}).score(items), plain, strict=True):
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
         assert found.target == expected.target
