@@ -20,7 +20,7 @@ from fresh.config import from_mapping
 from fresh.data.corpora import find_corpus
 from fresh.data.splits import Splits
 from fresh.evaluation.evaluation import explain_all
-from fresh.methods.registry import find_method, train_method
+from fresh.methods.registry import find_config, train_method
 from fresh.progress import SILENT
 from fresh.training.loop import RunContext
 
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def measure(splits: Splits, method: str, settings: dict[str, Any], n_trials: int) -> dict[str, Any]:
     """Train once, and try to break what came out."""
-    config = from_mapping(find_method(method).config, {"epochs": 1, "device": "cpu", **settings})
+    config = from_mapping(find_config(method), {"epochs": 1, "device": "cpu", **settings})
     started = time.perf_counter()
     model = train_method(method, splits, config, RunContext(), None).model
     trained = time.perf_counter()

@@ -34,11 +34,11 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.training.loop import RunContext
+from method_cases import CASES, configured, given_to
 from networks import trace
-from shared_methods import CASES, configured, given_to
 from tiny import WORDS
 
-pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed", "ignore:The layers of")
+pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")
 FEW: dict[str, Any] = {"samples": 20, "steps": 3}
 
 
@@ -107,18 +107,13 @@ def scored(support: SupportModel, name: str, documents: Sequence[Document]) -> l
 
 
 @pytest.mark.parametrize("n_threads", [2, 8])
-@pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("architecture", ["bert", "mpnet", "modernbert"])
 def test_all_scorers_share_a_network(
     architecture: str,
-    is_open: bool,
     n_threads: int,
     encoders: dict[str, Path],
     support_of: Callable[[Path], SupportModel],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not is_open:  # as for a layer of a kind that is not known
-        monkeypatch.setattr("fresh.attribution.attention_reader.open_layer", lambda *_: None)
     support = support_of(encoders[architecture])
     jobs = [(name, group) for name in SCORERS for group in groups(sentences(8))] * 2
     expected = [scored(support_of(encoders[architecture]), *job) for job in jobs]

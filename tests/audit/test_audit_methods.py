@@ -8,9 +8,10 @@ from fresh.attribution import SCORERS
 from fresh.audit.invariance import try_to_break
 from fresh.audit.replay import replay
 from fresh.data.splits import Splits
-from fresh.methods.registry import METHODS, train_method
+from fresh.methods.config import METHODS
+from fresh.methods.registry import train_method
 from fresh.training.loop import RunContext
-from shared_methods import CASES, Case, configured, given_to
+from method_cases import CASES, Case, configured, given_to
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
 

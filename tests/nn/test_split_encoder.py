@@ -23,8 +23,8 @@ from fresh.nn.encoder import Encoder, load_encoder
 from fresh.nn.split_encoder import SplitEncoder, extra_inputs, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
 from fresh.training.config import ClassifierConfig, TrainConfig
-from fresh.training.feature_store import FeatureStore
-from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.feature_cache import FeatureStore
+from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
 from networks import texts_of
 from shared_recipe_resume import Saying
@@ -186,10 +186,10 @@ def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying = Saying()
     config = ClassifierConfig(network, quick.train)
-    [result] = train_classifiers([FitRequest(pairs, pairs, ("neg", "pos"), config, RunContext("odd one", saying))])
+    [(trained, _)] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
     [line] = saying.lines
     assert line.startswith("odd one: 40 texts, 0.0% padding; every step runs all layers (")
-    predicted = result.classifier.probabilities([text for text, _ in pairs]).argmax(1)
+    predicted = trained.probabilities([text for text, _ in pairs]).argmax(1)
     assert [("neg", "pos")[number] for number in predicted] == [label for _, label in pairs]
 
 
@@ -202,8 +202,8 @@ def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
     monkeypatch.setattr(
         fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, share=1: shares.append(share)
     )
-    table = classifier.tokenizer(texts_of(3, 9))
-    fresh.training.fit.run_frozen(classifier, table, TrainConfig(device="cpu"), RunContext(), FeatureStore("memory"))
+    context = RunContext(feature_store=FeatureStore("memory"))
+    encode(classifier, texts_of(3, 9), TrainConfig(device="cpu"), context)
     assert shares == [0.25]
 
 

@@ -148,7 +148,7 @@ def _read(
     """Read and divide the data as training does, or not at all; leave out what the model cannot read if asked to."""
     from fresh.data.splits import BadRows, read_examples
     from fresh.evaluation.warnings import drop_too_long_examples
-    from fresh.methods.human import keep_with_rationale
+    from fresh.methods.baselines import keep_annotated
     from fresh.pipeline import read_splits, resolve_settings
     from fresh.selection.extractors import HumanRationales
 
@@ -161,7 +161,7 @@ def _read(
     else:
         settings = resolve_settings(data_given(args), args.data_dir, None, settings_given(args))
         splits = read_splits(data_given(args), args.data_dir, settings, progress)
-        splits = keep_with_rationale(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
+        splits = keep_annotated(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
         examples, others = splits.test, {"train": splits.train, "dev": splits.dev}
         bad.total = len(examples)
     if reading(args).skip_bad:

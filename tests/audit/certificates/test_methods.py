@@ -18,7 +18,7 @@ from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import FullText
 from fresh.training.loop import RunContext
-from shared_methods import CASES, configured, given_to
+from method_cases import CASES, configured, given_to
 from tiny import N_POSITIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs

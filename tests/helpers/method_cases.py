@@ -1,4 +1,4 @@
-"""What tests of methods share with others."""
+"""All ways to train, each in a few words."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,12 +7,12 @@ from typing import Any
 import small
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
-from fresh.methods.registry import METHODS, find_method
+from fresh.methods.config import METHODS
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A way to train, in a few words."""
+    """A way to train."""
 
     method: str
     settings: dict[str, Any]
@@ -48,4 +48,4 @@ def given_to(case: Case, toy: Splits, toy_pairs: Splits) -> Splits:
 
 
 def configured(method: str, encoder: Path, **others: Any) -> Any:
-    return from_mapping(find_method(method).config, {**small.settings(encoder, epochs=1, seed=2), **others})
+    return from_mapping(METHODS[method], {**small.settings(encoder, epochs=1, seed=2), **others})
