@@ -315,7 +315,7 @@ def test_training_says_what_runs_once(
     start, _, rest = line.partition(" padding; ")
     assert start.startswith("some network: 48 texts, ")
     assert rest == (
-        f"1 frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
+        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
         if once
         else "every step runs all layers."
     )
