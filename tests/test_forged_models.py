@@ -203,7 +203,7 @@ def test_json_that_is_too_deep_is_told(folder: Path, name: str) -> None:
     (folder / name).write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
     if name != "config.json":
         rehash(folder)
-    refused(folder, "(is damaged|holds no encoder)", start=f".*{re.escape(str(folder))}")
+    refused(folder, "(is damaged|contains no encoder)", start=f".*{re.escape(str(folder))}")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_json_that_is_too_deep_is_told(folder: Path, name: str) -> None:
 )
 def test_files_of_another_shape_are_told(folder: Path, name: str, change: dict[str, Any]) -> None:
     forge(folder, f"predictor/{name}", lambda content: content.update(change))
-    refused(folder, "(is damaged|holds no encoder)", start=f".*{re.escape(str(folder))}")
+    refused(folder, "(is damaged|contains no encoder)", start=f".*{re.escape(str(folder))}")
 
 
 @pytest.mark.parametrize("spans", [[], {"a": 3}, {"a": [[1]]}, {"a": [["x", "y"]]}, {"a": [[0.5, 1]]}])
