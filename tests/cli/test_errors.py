@@ -8,7 +8,6 @@ import pytest
 
 import fresh.pipeline
 import fresh.rationalizer
-import fresh.training.loop
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
@@ -16,6 +15,7 @@ from fresh.data.splits import Splits
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
+from training_hooks import interrupt_training
 
 CPU = ("--device", "cpu")
 MEND = "Fix the row, or leave such rows out with --skip-bad."
@@ -119,9 +119,9 @@ def test_a_file_that_is_not_utf_8(refused: Callable[..., None], tmp_path: Path) 
 
 
 SETTINGS: dict[str, tuple[list[str], str]] = {
-    "ratio of nothing": (["--ratio=0"], "--ratio must be above 0 and at most 1, got 0.0."),
-    "ratio of too much": (["--ratio=1.5"], "--ratio must be above 0 and at most 1, got 1.5."),
-    "ratio that is no number": (["--ratio=nan"], "--ratio must be above 0 and at most 1, got nan."),
+    "ratio of nothing": (["--ratio=0"], "--ratio must be in (0, 1], got 0.0."),
+    "ratio of too much": (["--ratio=1.5"], "--ratio must be in (0, 1], got 1.5."),
+    "ratio that is no number": (["--ratio=nan"], "--ratio must be in (0, 1], got nan."),
     "scorer": (["--scorer=gradent"], "gradent is not a scorer. Did you mean gradient?"),
     "discretizer": (["--discretizer=topk"], "topk is not a discretizer. Did you mean top_k?"),
     "several": (
@@ -129,7 +129,7 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
         "--epochs must be a whole number, got 'many'.\n"
         "--long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
         "--dropout must be at least 0 and below 1, got 3.0.\n"
-        "--ratio must be above 0 and at most 1, got 2.0.",
+        "--ratio must be in (0, 1], got 2.0.",
     ),
 }
 
@@ -264,20 +264,13 @@ def test_training_can_be_interrupted(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    real = fresh.training.loop.run_epoch
-
-    def run_epoch(update: Any, batches: Any, config: Any, epoch: int, on: Any) -> Any:
-        if epoch == 1:
-            raise KeyboardInterrupt
-        return real(update, batches, config, epoch, on)
-
-    monkeypatch.setattr(fresh.training.loop, "run_epoch", run_epoch)
-    monkeypatch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
+    interrupt_training(monkeypatch, epochs=1)
+    monkeypatch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
     data = str(small.write_jsonl(tmp_path / "reviews.jsonl", GOOD))
     assert main(["train", data, "--out", str(tmp_path / "model"), *small.options(encoders["bert"])]) == 130
     assert re.search(
-        r"\nInterrupted\. Kept: support model: 1 epochs, best dev macro-F1 \d\.\d{3}\. Give the same command again "
-        r"to go on from there; a smaller --epochs then makes do with what is done\.\n$",
+        r"\nInterrupted\. Checkpoints: support model: 1 epochs, best dev macro-F1 \d\.\d{3}\. To resume, repeat the "
+        r"same command, or give fewer --epochs to finish with those that are done\.\n$",
         capsys.readouterr().err,
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.partial", "reviews.jsonl"]

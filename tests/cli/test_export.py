@@ -175,7 +175,7 @@ def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None
 def test_another_ratio_needs_a_model_of_a_range(refused: Callable[..., None]) -> None:
     refused(
         "Another ratio needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-        "This one serves a single length.",
+        "This one has a single ratio.",
         "doccano",
         "tasks.jsonl",
         "--ratio=0.3",

@@ -17,8 +17,7 @@ from fresh.cli.registry import COMMANDS
 from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import RunConfig, settings_of_methods
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK

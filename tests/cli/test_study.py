@@ -102,7 +102,7 @@ def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.Ca
     assert main(["study", "new", "study.toml", "--out", "a-study"]) == 1
     told = capsys.readouterr().err
     assert "No words are marked in any of the" in told
-    assert "conditions.FRESH: There is no folder modle. Near it are: model." in told
+    assert "conditions.FRESH: There is no folder modle. Similar names: model." in told
     assert sorted(folder.iterdir()) == before
 
 

@@ -91,7 +91,7 @@ def test_another_internal_error_of_a_database_is_an_unexpected_error(
 
     monkeypatch.setattr(Store, "reading", broken)
     assert person.get("/item").status == 500
-    assert person.told == ["Something went wrong that should not have. What it was stands in the log of the server."]
+    assert person.told == ["Internal server error. See the log of the server."]
     assert "retry-after" not in person.answer.headers
     assert "a secret" not in person.page
 

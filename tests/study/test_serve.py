@@ -138,14 +138,14 @@ def test_what_cannot_be_served_is_told(tmp_path: Path, capsys: pytest.CaptureFix
         ("10.0.0.1/8", "10.0.0.1/8 has host"),
     ):
         told = complaint(place, "--port", "0", "--trusted-proxy", wrong)
-        said = "--trusted-proxy takes an IP address or a network, such as 127.0.0.1 or 10.0.0.0/24: "
+        said = "--trusted-proxy must be IP addresses or networks, such as 127.0.0.1 or 10.0.0.0/24: "
         assert told.startswith(f"fresh study: {said}{why}")
     (tmp_path / "short").write_text("short", encoding="utf-8")
     said = "The secret of the admin page must have at least 12 letters, got 5. Choose a longer one."
     assert complaint(place, "--port", "0", "--admin-secret-file", str(tmp_path / "short")) == f"fresh study: {said}\n"
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        said = f"Port {port} of 127.0.0.1 is in use. Choose another with --port, or let one be found with --port 0."
+        said = f"Port {port} of 127.0.0.1 is in use. Choose another --port, or --port 0 for a free one."
         assert complaint(place, "--port", str(port)) == f"fresh study: {said}\n"
 
 

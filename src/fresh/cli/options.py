@@ -58,8 +58,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add an option for every setting, section by section; those of single methods under their names."""
     from fresh.config import list_settings
-    from fresh.methods.listed import CONFIGS, settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 
     groups: dict[str, Any] = {}
 
@@ -72,7 +71,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         place(setting, setting.path.rpartition(".")[0] or "method")
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         section = setting.path.rpartition(".")[0].rpartition(".")[2]
-        owners = "" if len(methods) == len(CONFIGS) else f" ({', '.join(methods)})"
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
         place(setting, f"{section or 'rationales'}{owners}")
 
 
@@ -175,8 +174,7 @@ def settings_given(args: argparse.Namespace) -> dict[str, Any]:
 def setting_names() -> set[str]:
     """Name all settings of a training run."""
     from fresh.config import list_settings
-    from fresh.methods.listed import settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import RunConfig, settings_of_methods
 
     return {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
 

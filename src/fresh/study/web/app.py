@@ -26,7 +26,7 @@ from fresh.study.web.sessions import Signer
 from fresh.study.web.site import Site, make_assets, make_templates
 from fresh.study.web.visits import Sessions
 from fresh.web.metrics import ServerMetrics
-from fresh.web.security import Rules, hosts_of, wrong_host, wrong_proxy
+from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
 from fresh.web.server import make_app
 
 MOST_BYTES = 16 * 1024
@@ -55,8 +55,8 @@ class StudyServeConfig:
     def __post_init__(self) -> None:
         raise_all(
             *check_min(0.01, session_hours=self.session_hours),
-            *map(wrong_host, sorted(self.allow_hosts)),
-            *map(wrong_proxy, sorted(self.trusted_proxies)),
+            *map(check_host, sorted(self.allow_hosts)),
+            *map(check_proxy, sorted(self.trusted_proxies)),
         )
 
 
@@ -82,7 +82,7 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
             return site.away(request, error)
         raise error
 
-    rules = Rules(hosts_of(config.host, config.allow_hosts), most_bytes=MOST_BYTES)
+    rules = SecurityConfig(allowed_hosts(config.host, config.allow_hosts), max_body_bytes=MOST_BYTES)
     given = {"lifespan": lifespan, "openapi_url": None}
     app = make_app("fresh study", fresh.__version__, rules, assets, ServerMetrics(), site.teller(), **given)
     app.add_exception_handler(StudyError, site.refused)

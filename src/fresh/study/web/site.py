@@ -23,8 +23,8 @@ from fresh.study.web.rate_limit import RateLimiter
 from fresh.study.web.sessions import Session
 from fresh.study.web.visits import Sessions
 from fresh.study.wording import cannot_complete, plural
-from fresh.web.assets import Assets, files_of, templates_of
-from fresh.web.errors import Teller, problem_response
+from fresh.web.errors import ErrorRenderer, problem_response
+from fresh.web.server import Assets, read_assets, template_environment
 
 LOG = logging.getLogger(__name__)
 PACKAGE = "fresh.study.web"
@@ -70,13 +70,13 @@ STATUS: tuple[tuple[type[StudyError], int], ...] = (
 
 def make_assets() -> Assets:
     """Gather the files of the pages: the look is that of all pages."""
-    shared = files_of("fresh.reporting.html") | files_of("fresh.web", "pages")
-    return Assets({name: shared[name] for name in SHARED} | files_of(PACKAGE, "pages"))
+    shared = read_assets("fresh.reporting.html") | read_assets("fresh.web", "pages")
+    return Assets({name: shared[name] for name in SHARED} | read_assets(PACKAGE, "pages"))
 
 
 def make_templates(assets: Assets) -> Environment:
     """Find the pages; what stands in them cannot turn the reading direction round."""
-    templates = templates_of(PACKAGE, "pages", assets)
+    templates = template_environment(PACKAGE, "pages", assets)
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"figure": _figure, "plural": plural, "parts": parts_of}
     templates.globals["cannot_complete"] = cannot_complete
@@ -105,9 +105,9 @@ class Site:
         made = self.templates.get_template(name).render(title=about["title"], token=token, about=about, **values)
         return HTMLResponse(made, status)
 
-    def teller(self) -> Teller:
+    def teller(self) -> ErrorRenderer:
         """Tell what goes wrong as pages, and programs as problem details."""
-        return Teller(self.notice, PLAIN)
+        return ErrorRenderer(self.notice, PLAIN)
 
     def notice(self, scope: Scope, status: int, told: str, headers: Mapping[str, str] | None = None) -> Response:
         """Tell something on a page of its own."""
