@@ -132,9 +132,9 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "seed": (["--set", "seed=x"], "In GRID: seed must be a whole number of at least 0, got 'x'."),
     "corpus": (
         ["--set", "corpus=sst"],
-        "1 run of the grid cannot be done, so none was started:\nsst is the name of a corpus. Name the folder with its "
-        "files: --data-dir FOLDER.\n  sst, full_text, seed 0\n(Settings belong in a row, in [corpora.NAME], in [grid] or "
-        "in [settings] of the grid file, or in --set.)",
+        "1 run of the grid cannot be done, so none was started:\nsst is the name of a corpus. Give the folder of its "
+        "files: --data-dir FOLDER.\n  sst, full_text, seed 0\n(Settings belong in a row, in [corpora.NAME], in [grid] "
+        "or in [settings] of the grid file, or in --set.)",
     ),
 }
 

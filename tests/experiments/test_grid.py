@@ -15,7 +15,7 @@ from fresh.data.splits import Splits
 from fresh.experiments.grid import N_SINGLE, RunLabel, RunSpec, _list_runs, _ranges, distinguish, invalid_runs
 from fresh.experiments.grid_file import read_grid
 from fresh.experiments.store import RunStore
-from fresh.nn.identity import identity_of
+from fresh.nn.encoder import identify_encoder
 from fresh.training.config import FREE
 
 DATA = Path("data")
@@ -80,18 +80,18 @@ def test_the_order_of_a_file_changes_no_key(
 
 
 def test_a_name_is_its_own_identity() -> None:
-    assert identity_of("minilm") == "minilm"
-    assert identity_of("somebody/something") == "somebody/something"
+    assert identify_encoder("minilm") == "minilm"
+    assert identify_encoder("somebody/something") == "somebody/something"
 
 
 def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_path: Path) -> None:
     one, moved = tmp_path / "one", tmp_path / "elsewhere" / "other"
     shutil.copytree(encoders["bert"], one)
     shutil.copytree(one, moved)
-    assert identity_of(str(one)) == identity_of(str(moved)) != identity_of(str(encoders["roberta"]))
+    assert identify_encoder(str(one)) == identify_encoder(str(moved)) != identify_encoder(str(encoders["roberta"]))
     for name in ("README.md", "vocab.txt"):
         (one / name).write_text("What this is.")
-    assert identity_of(str(one)) == identity_of(str(moved))
+    assert identify_encoder(str(one)) == identify_encoder(str(moved))
 
     def vocabulary() -> None:
         (one / "tokenizer.json").rename(one / "tokenizer.old")
@@ -106,10 +106,10 @@ def test_a_folder_is_identified_by_its_content(encoders: dict[str, Path], tmp_pa
     def byte(name: str) -> Callable[[], Any]:
         return lambda: (one / name).write_bytes((one / name).read_bytes() + b" ")
 
-    seen = [identity_of(str(one))]
+    seen = [identify_encoder(str(one))]
     for change in (vocabulary, words, byte("config.json"), byte("model.safetensors"), pooling):
         change()
-        seen.append(identity_of(str(one)))
+        seen.append(identify_encoder(str(one)))
     assert len(set(seen)) == len(seen)
 
 

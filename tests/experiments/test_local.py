@@ -19,7 +19,7 @@ from fresh.experiments.run import GridResult
 from fresh.experiments.scheduler import MAX_CROWDED
 from fresh.experiments.store import FAILURE, RunStore
 from fresh.experiments.worker import measure
-from fresh.nn.memory import is_out_of_memory
+from fresh.nn.device import is_out_of_memory
 
 Grid = Callable[..., Path]
 RANDOM = {"name": "random words", "method": "random", "seed": [0, 1, 2]}

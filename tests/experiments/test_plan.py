@@ -183,7 +183,7 @@ def test_encoders_that_cannot_be_loaded_and_layers_that_they_lack_are_refused(
         f"layers must be at most 2 for the encoder {encoders['bert']}, or all, got 9.",
         "  toy, fresh, attention, layers 9, seed 0",
         "  toy, fresh, gradient, layers 9, seed 0",
-        f"The folder {tmp_path / 'empty'} holds no encoder",
+        f"The folder {tmp_path / 'empty'} contains no encoder",
         "  toy, none, seed 0",
     )
 

@@ -16,7 +16,7 @@ import fresh.experiments.store
 import fresh.experiments.worker
 import small
 from experiments import metrics, reports, run, run_keys, tasks_of, write_toy
-from fresh.attribution.registry import make_scorer
+from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
@@ -470,7 +470,7 @@ def test_scorers_report_documents_as_they_come(name: str, support: SupportModel,
     assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
     assert sum(progress.steps) == 7
     assert progress.steps[-1] == 0  # nothing was left to report in the end
-    assert support.scored is None
+    assert support.on_scored is None
 
 
 def test_a_scorer_that_reports_nothing_counts_in_the_end(toy: Splits) -> None:

@@ -14,7 +14,7 @@ from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
 from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import trains_support
-from fresh.nn.identity import identity_of
+from fresh.nn.encoder import identify_encoder
 from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
 
@@ -71,7 +71,7 @@ class RunSpec:
             return self.data[0] if len(self.data) == 1 else list(self.data), None
         if data_dir is None:
             find_corpus(self.corpus)
-            raise DataError(f"{self.corpus} is the name of a corpus. Name the folder with its files: data_dir=FOLDER.")
+            raise DataError(f"{self.corpus} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
         return self.corpus, data_dir
 
     def resolve(self, data_dir: Path | None) -> RunSettings:
@@ -151,7 +151,7 @@ def key_settings(run: RunSettings) -> dict[str, Any]:
     # A setting that was added later is left out at the value that stands for how things were before it, so that keys
     # of older reports stay valid; an encoder stands there by its content, so that a copy elsewhere is the same run.
     settings = {name: value for name, value in result_settings(run).items() if (name, value) not in LATER.items()}
-    return {**settings, "network.encoder": identity_of(run.method.network.encoder)}
+    return {**settings, "network.encoder": identify_encoder(run.method.network.encoder)}
 
 
 def short_hash(value: Any) -> str:

@@ -16,7 +16,7 @@ from fresh.experiments.plan import Task
 from fresh.experiments.results import MAIN_METRIC, RunResult, group_by, metric_values, read_results
 from fresh.experiments.store import RunStore
 from fresh.experiments.worker import Outcome, read_heartbeat, remove_heartbeat
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 
 N_FAILURES = 5
 """Failures that are shown; all are listed in the end."""

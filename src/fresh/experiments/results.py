@@ -7,7 +7,7 @@ from typing import Any
 from fresh.config import suggest
 from fresh.errors import ConfigError
 from fresh.experiments.store import PLAN_FIELDS, TIMES, RunStore, check_folder
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 from fresh.training.config import FREE
 
 MAIN_METRIC = "macro-F1"

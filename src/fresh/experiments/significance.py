@@ -19,7 +19,7 @@ from fresh.experiments.results import (
     unique_runs,
 )
 from fresh.experiments.tables import MIXED, NAME_ONE, Cell, group_cells, make_cell
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 from fresh.metrics.significance import Welch, holm, welch
 from fresh.reporting.tables import Table
 from fresh.training.config import FREE

@@ -41,8 +41,8 @@ from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig
 from fresh.methods.fresh import train_scored
 from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
 from fresh.methods.registry import MethodResult, train_method
-from fresh.metrics.plausibility import compare
-from fresh.nn.memory import is_out_of_memory
+from fresh.metrics.plausibility import measure_agreement
+from fresh.nn.device import is_out_of_memory
 from fresh.persistence import remove_folder
 from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
@@ -331,7 +331,7 @@ def agreement(examples: Sequence[Example], explanations: Sequence[Explanation]) 
     pairs = [pair for pair in zip(examples, explanations, strict=True) if has_rationale(pair[0])]
     if not pairs:
         return {}
-    return agreement_figures(compare([example for example, _ in pairs], [item for _, item in pairs]))
+    return agreement_figures(measure_agreement([example for example, _ in pairs], [item for _, item in pairs]))
 
 
 def _describe_machine() -> dict[str, str]:
