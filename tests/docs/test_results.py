@@ -74,7 +74,7 @@ def pair(results: ModuleType, tmp_path: Path) -> tuple[RunStore, RunStore]:
     """What is there, and a folder with one run of one of its experiments, which is to be added."""
     old, new = results.unpacked(tmp_path / "old"), RunStore(tmp_path / "new")
     (new.path / "plans").mkdir(parents=True)
-    first = next(run for run in old.plan("human")["runs"] if old.report(run["key"]))
+    first = next(run for run in old.read_plan("human")["runs"] if old.read_report(run["key"]))
     shutil.copytree(old.run_folder(first["key"]), new.run_folder(first["key"]))
     plan_some(new, old, [first])
     return old, new
