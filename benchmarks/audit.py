@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fresh.audit.invariance import try_to_break
+from fresh.audit.invariance import check_invariance
 from fresh.audit.replay import replay
 from fresh.config import from_mapping
 from fresh.data.corpora import find_corpus
@@ -58,7 +58,7 @@ def measure(splits: Splits, method: str, settings: dict[str, Any], n_trials: int
     trained = time.perf_counter()
     explained = explain_all(model, [example.document for example in splits.test], SILENT, "")
     replayed = replay(model.predictor, explained)
-    trials = try_to_break(model, explained, n_trials)
+    trials = check_invariance(model, explained, n_trials)
     return {
         "predictions": len(explained),
         "replay": replayed.found,

@@ -10,7 +10,7 @@ import pytest
 import fresh
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.audit import GUARANTEE, audit
+from fresh.audit.checks import GUARANTEE, audit
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from fresh._io import check_output, check_output_folder
 from fresh.attribution.registry import ScorerFactory
-from fresh.audit.audit import audit
+from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
 from fresh.data.corpora import CORPORA, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
@@ -137,7 +137,7 @@ def _train_and_evaluate(
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
         found = audit(model, splits.test, others, AUDIT_TRIALS, seed, context.progress, evaluation.explained)
-        evaluation = found.beside(evaluation)
+        evaluation = found.add_to(evaluation)
     fingerprints = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
     return replace(model, report=evaluation.report, fingerprints=fingerprints), evaluation
 

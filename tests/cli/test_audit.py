@@ -6,7 +6,7 @@ import pytest
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.audit import Audit
+from fresh.audit.checks import Audit
 from fresh.cli.main import main
 from fresh.data.config import DataConfig
 from fresh.data.splits import Splits, load_splits, read_examples
@@ -54,7 +54,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         given.append(arguments)
         return Audit((FINE, LOOK), "It covers this.")
 
-    monkeypatch.setattr("fresh.audit.audit.audit", audit)
+    monkeypatch.setattr("fresh.audit.checks.audit", audit)
     return given
 
 
@@ -76,7 +76,7 @@ def test_a_saved_model_is_audited(saved: str, reviews: str, tmp_path: Path, caps
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "audit.md"]
     shown = capsys.readouterr().out
     assert "holds replay: All 32 predictions" in shown
-    assert "What is not certain: why these words were chosen." in shown
+    assert "What is not certain: why these words were selected." in shown
     assert "\nNothing is broken." in shown
 
 
@@ -158,7 +158,7 @@ def test_documents_that_are_too_long_are_left_out_when_asked(
 def test_something_broken_has_its_own_status(
     saved: str, reviews: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fresh.audit.audit.audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
+    monkeypatch.setattr("fresh.audit.checks.audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
     assert main(["audit", saved, reviews, *COLUMNS, *CPU]) == 3
     shown = capsys.readouterr().out
     assert "broken invariance: In 1 of 2 trials [bold]x␛.\n    document 'x': [a] b\n" in shown

@@ -235,7 +235,7 @@ def test_what_verify_cannot_begin_with_is_told(saved: str, here: Path, capsys: p
         ),
         (saved, "in.jsonl"): f"{saved} is a folder. Name the certificates first, then the model.",
         ("in.jsonl", "in.jsonl"): (
-            "in.jsonl is no file of certificates: its first line has none of their fields. Name the certificates that "
+            "in.jsonl does not hold certificates: its first line has none of their fields. Name the certificates that "
             "`fresh explain --certify` wrote."
         ),
     }

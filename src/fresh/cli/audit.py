@@ -10,7 +10,7 @@ from fresh.cli.options import READS_LABELS, add_reading, check_output, data_give
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fresh.audit.audit import Audit
+    from fresh.audit import Audit
     from fresh.document import Example
     from fresh.progress import Progress
     from fresh.rationalizer import Rationalizer
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     """Audit a saved model, show the verdicts, and write them down."""
     from rich.console import Console
 
-    from fresh.audit.audit import audit
+    from fresh.audit import audit
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     found = audit(model, examples, others, n_trials, args.seed, progress, explained)
     _show(Console(), found)
     if measured is not None:
-        write_html_report(Path(args.html), model, found.beside(measured), args.model, args.data[0])
+        write_html_report(Path(args.html), model, found.add_to(measured), args.model, args.data[0])
     return _finish(args, found)
 
 
@@ -118,8 +118,7 @@ def _finish(args: argparse.Namespace, found: "Audit") -> int:
 
 def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     """Compute answers again that were saved, from the saved rationales alone."""
-    from fresh.audit.audit import Audit
-    from fresh.audit.replay_saved import replay_saved
+    from fresh.audit import Audit, replay_saved
     from fresh.data.splits import BadRows, read_documents
     from fresh.evaluation.warnings import drop_too_long
     from fresh.rationalizer import Rationalizer
