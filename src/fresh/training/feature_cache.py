@@ -160,7 +160,7 @@ class CachedInputs:
         assert self.states is not None
         device = self.tokens.ids.device
         layout, places = self.tokens.layout(numbers.to(device, non_blocking=True), width, dense)
-        if self.states.device == device:
+        if self.states.device == device:  # else from a mapped file
             return layout, self.states[places].float()
         return layout, self.gather(numbers, width).pin_memory().to(device, non_blocking=True).float()
 
@@ -236,6 +236,7 @@ def _run_frozen_layers(
 def _cache_key(halves: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
     """Digest all that the output depends on, so that other weights, texts or tokens never meet it."""
 
+    # Not the names of files: an encoder in a folder can change, and two corpora can share texts.
     def parts() -> Iterator[str | np.ndarray | Tensor]:
         yield f"{dtype} {halves.n_below}"
         yield halves.config.to_json_string()
