@@ -30,7 +30,7 @@ from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import has_rationale, train_tagger
 from fresh.metrics.classification import accuracy
 from fresh.metrics.plausibility import compare
-from fresh.pipeline import read_splits, resolve
+from fresh.pipeline import read_splits, resolve_settings
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK
@@ -140,7 +140,7 @@ def keep_scores(path: Path, scores: Scores) -> None:
 
 def vote(args: argparse.Namespace) -> None:
     """Measure models of which the scores were kept, together."""
-    run = resolve(args.corpus, args.data_dir, None, parse_assignments(args.settings))
+    run = resolve_settings(args.corpus, args.data_dir, None, parse_assignments(args.settings))
     assert isinstance(run.method, FreshConfig)
     splits = read_splits(args.corpus, args.data_dir, run, SILENT)
     parts = marked_parts(splits)
@@ -189,7 +189,7 @@ def train_and_measure(args: argparse.Namespace) -> None:
     """Train for each seed, and measure each scorer."""
     found: dict[str, list[Scores]] = {}
     for seed in map(int, args.seeds.split(",")):
-        run = resolve(args.corpus, args.data_dir, None, {**parse_assignments(args.settings), "seed": seed})
+        run = resolve_settings(args.corpus, args.data_dir, None, {**parse_assignments(args.settings), "seed": seed})
         assert isinstance(run.method, FreshConfig)
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
         parts = marked_parts(splits)

@@ -25,7 +25,7 @@ from fresh.experiments.measure import agreed
 from fresh.methods.human import keep_with_rationale
 from fresh.methods.registry import train_method
 from fresh.metrics.classification import macro_f1
-from fresh.pipeline import Run, read_splits, resolve
+from fresh.pipeline import RunSettings, read_splits, resolve_settings
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.training.feature_store import FeatureStore
@@ -59,7 +59,7 @@ def score(examples: Sequence[Example], explained: Sequence[Explanation], labels:
     return macro_f1([item.label for item in examples], [item.prediction.label for item in explained], labels)
 
 
-def run_seed(run: Run, splits: Splits, feature_store: FeatureStore, keep: Path | None) -> list[dict[str, Any]]:
+def run_seed(run: RunSettings, splits: Splits, feature_store: FeatureStore, keep: Path | None) -> list[dict[str, Any]]:
     """Train once and test; where a range of ratios is served, at several of them."""
     context = RunContext(feature_store=feature_store, folder=keep)
     for network in keep.glob("*") if keep and keep.exists() else ():
@@ -92,7 +92,7 @@ def main() -> None:
     given = {"method": args.method, **parse_assignments(args.settings)}
     feature_store: FeatureStore | None = None
     for seed in map(int, args.seeds.split(",")):
-        run = resolve(args.corpus, args.data_dir, None, {**given, "seed": seed})
+        run = resolve_settings(args.corpus, args.data_dir, None, {**given, "seed": seed})
         feature_store = feature_store or run.method.train.engine.feature_store()
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
         splits = Splits(*(part[: args.documents] for part in (splits.train, splits.dev, splits.test)))

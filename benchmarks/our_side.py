@@ -157,10 +157,10 @@ def load_support(settings: Settings, folder: Path) -> SupportModel:
 def score_sentences(settings: Settings, scorer: Scorer, n: int) -> Outcome:
     """Score sentences and keep the best words of each."""
     texts, _ = sentences(settings, n)
-    scorer.score([Document.from_tokenised(text) for text in warm_up(settings)])
+    scorer.score([Document.from_tokenized(text) for text in warm_up(settings)])
 
     def work() -> list[Saliency]:
-        return scorer.score([Document.from_tokenised(text) for text in texts])
+        return scorer.score([Document.from_tokenized(text) for text in texts])
 
     saliencies, seconds = clocked(settings.device, work)
     masks = TopK(RATIO).select(saliencies)

@@ -27,13 +27,13 @@ from fresh.config import from_mapping
 from fresh.methods.config import FreshConfig
 from fresh.nn.classifier import Classifier
 from fresh.nn.tokenizer import Text
+from fresh.nn.varlen_attention import without_padding
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
 from fresh.training.feature_store import FeatureStore
 from fresh.training.fit import FitRequest, prepare
 from fresh.training.loop import RunContext, TrainingJob, run_epoch
 from fresh.training.step import TrainStep
-from fresh.training.varlen_attention import without_padding
 
 LABELS = ("one", "other")
 SENTENCE = "the old film was good and a story of two men at sea told with great patience but bad ending"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certified import changed
-from fresh._canonical_json import FIRST_DIGEST, RecordError, canonical_json, digested_line, parse_digested_line, sha256
+from fresh._io import FIRST_DIGEST, RecordError, canonical_json, canonical_sha256, hashed_line, parse_hashed_line
 from strategies import texts
 
 VALUES = st.recursive(
@@ -22,32 +22,32 @@ def test_there_is_one_way_to_write_a_value() -> None:
     value = {"b": [1, -2], "a": 'é"\\/\x7f\n\t\x00', "Z": "😀\ud800", "": {}}
     expected = rb'{"":{},"Z":"\ud83d\ude00\ud800","a":"\u00e9\"\\/\u007f\n\t\u0000","b":[1,-2]}'
     assert canonical_json(value) == expected
-    assert sha256(value) == hashlib.sha256(expected).hexdigest()
+    assert canonical_sha256(value) == hashlib.sha256(expected).hexdigest()
 
 
 def test_a_line_is_its_record_with_two_digests() -> None:
-    line, digest = digested_line({"b": 1, "a": "x"}, FIRST_DIGEST)
+    line, digest = hashed_line({"b": 1, "a": "x"}, FIRST_DIGEST)
     assert digest == hashlib.sha256(b'{"a":"x","b":1,"previous_sha256":"%s"}' % (b"0" * 64)).hexdigest()
     assert line == b'{"a":"x","b":1,"previous_sha256":"%s","sha256":"%s"}\n' % (b"0" * 64, digest.encode())
 
 
 @given(RECORDS)
 def test_what_is_sealed_is_read_back(record: dict[str, Any]) -> None:
-    line, digest = digested_line(record, FIRST_DIGEST)
+    line, digest = hashed_line(record, FIRST_DIGEST)
     assert line.isascii()
-    assert parse_digested_line(line) == json.loads(
+    assert parse_hashed_line(line) == json.loads(
         canonical_json({**record, "previous_sha256": FIRST_DIGEST, "sha256": digest})
     )
 
 
 @given(RECORDS, st.data())
 def test_a_changed_byte_is_found(record: dict[str, Any], data: st.DataObject) -> None:
-    line, _ = digested_line(record, FIRST_DIGEST)
+    line, _ = hashed_line(record, FIRST_DIGEST)
     with pytest.raises(RecordError):
-        parse_digested_line(data.draw(changed(line)))
+        parse_hashed_line(data.draw(changed(line)))
 
 
-LINE, DIGEST = digested_line({"a": "x", "n": 1}, FIRST_DIGEST)
+LINE, DIGEST = hashed_line({"a": "x", "n": 1}, FIRST_DIGEST)
 REASONS = {
     "cut": (LINE[:-1], "it has no end: the file was cut short here."),
     "other end": (
@@ -91,5 +91,5 @@ REASONS = {
 def test_the_reason_is_told(name: str) -> None:
     line, reason = REASONS[name]
     with pytest.raises(RecordError) as caught:
-        parse_digested_line(line)
+        parse_hashed_line(line)
     assert str(caught.value) == reason

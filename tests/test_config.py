@@ -1,10 +1,10 @@
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from fresh.config import _help_texts, from_mapping, parse_assignments, read_toml, settings_of, to_mapping
+from fresh.config import _help_texts, from_mapping, list_settings, parse_assignments, read_toml
 from fresh.data.splits import DataConfig
 from fresh.errors import ConfigError
 from fresh.methods.fresh import FreshConfig
@@ -125,7 +125,7 @@ def test_a_value_of_the_wrong_kind_is_refused(name: str, value: object, message:
 
 def test_help_stands_under_the_fields() -> None:
     assert _help_texts(Inner) == {"depth": "How deep it goes.", "share": "How much of it, over two lines."}
-    assert [setting.help for setting in settings_of(Outer)][:3] == ["What it is called.", "Which kind.", ""]
+    assert [setting.help for setting in list_settings(Outer)][:3] == ["What it is called.", "Which kind.", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ class Heir(Inner):
 
 
 def test_settings_are_looked_up_once() -> None:
-    assert settings_of(Outer) is settings_of(Outer)
-    assert settings_of(Outer, "outer.") != settings_of(Outer)
+    assert list_settings(Outer) is list_settings(Outer)
+    assert list_settings(Outer, "outer.") != list_settings(Outer)
 
 
 def test_help_of_what_a_class_builds_on_is_its_own_help_too() -> None:
@@ -151,11 +151,11 @@ def test_help_of_what_a_class_builds_on_is_its_own_help_too() -> None:
 
 @pytest.mark.parametrize("config", [RunConfig, *(method.config for method in METHODS.values())])
 def test_every_setting_explains_itself(config: type) -> None:
-    assert [setting.path for setting in settings_of(config) if not setting.help.endswith(".")] == []
+    assert [setting.path for setting in list_settings(config) if not setting.help.endswith(".")] == []
 
 
 def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
-    names = [setting.name for config in (FreshConfig, DataConfig) for setting in settings_of(config)]
+    names = [setting.name for config in (FreshConfig, DataConfig) for setting in list_settings(config)]
     assert sorted(names) == sorted(set(names))
 
 
@@ -185,7 +185,7 @@ def test_settings_say_what_they_refuse(config: type, values: dict[str, Any], mes
 
 def test_settings_survive_the_way_to_json_and_back() -> None:
     config = from_mapping(FreshConfig, {"epochs": 3, "layers": "all", "minimum": 0.1, "discretizer": "global_top_k"})
-    assert from_mapping(FreshConfig, to_mapping(config)) == config
+    assert from_mapping(FreshConfig, asdict(config)) == config
 
 
 def test_a_settings_file_is_read(tmp_path: Path) -> None:

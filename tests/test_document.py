@@ -128,7 +128,7 @@ def test_a_document_cannot_be_changed() -> None:
 # Documents
 
 
-@given(texts(min_size=1), texts(max_size=3), st.sampled_from((Document.from_text, Document.from_tokenised)))
+@given(texts(min_size=1), texts(max_size=3), st.sampled_from((Document.from_text, Document.from_tokenized)))
 def test_every_word_stands_where_its_span_says(text: str, query: str, make: Callable[[str, str], Document]) -> None:
     assume(split_words(text))
     document = make(text, query)
@@ -153,7 +153,7 @@ def test_raw_text_is_split_as_a_reader_would() -> None:
 
 
 def test_tokenised_text_is_split_at_spaces() -> None:
-    document = Document.from_tokenised("It 's  good ,", "Is it?")
+    document = Document.from_tokenized("It 's  good ,", "Is it?")
     assert document.words == ("It", "'s", "good", ",")
     assert document.spans == ((0, 2), (3, 5), (7, 11), (12, 13))
     assert document.query == ("Is", "it?")
@@ -275,7 +275,7 @@ def test_the_shown_characters_hold_the_kept_words_only(document: Document, data:
 # Nothing shown can be changed afterwards, and no look-alike passes
 
 
-@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.of_rows(np.array([[True, False, True]]))])
+@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.from_rows(np.array([[True, False, True]]))])
 def test_the_flags_of_a_mask_cannot_be_made_writable(flagged: Mask) -> None:
     for copied in (flagged, copy.deepcopy(flagged), pickle.loads(pickle.dumps(flagged))):  # noqa: S301
         array: object = copied.kept
@@ -342,7 +342,7 @@ class Liar(str):
 LIAR = Liar("good film")
 
 
-@pytest.mark.parametrize("make", [Document.from_text, Document.from_tokenised])
+@pytest.mark.parametrize("make", [Document.from_text, Document.from_tokenized])
 def test_a_text_is_what_it_holds_not_what_it_shows(make: Callable[..., Document]) -> None:
     document = make(LIAR, Liar("good film"), Liar("d1"))
     assert document == make("good film", "good film", "d1")

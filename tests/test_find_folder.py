@@ -7,7 +7,7 @@ import pytest
 
 import fresh.rationalizer
 from fresh.errors import ModelError
-from fresh.rationalizer import Rationalizer, find_folder
+from fresh.rationalizer import Rationalizer, find_model
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def refused(name: str | Path, expected: str) -> None:
     with pytest.raises(ModelError, match=f"^{re.escape(expected)}$"):
-        find_folder(name, {})
+        find_model(name, {})
 
 
 def test_a_mistyped_folder_is_not_asked_of_the_hub(here: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_mistyped_folder_is_not_asked_of_the_hub(here: Path) -> None:
 @pytest.mark.parametrize("name", ["my-model", "./none", "../none", "~/none", "/none", "a/b/c", "a b/c", ".you/none"])
 def test_only_owner_and_name_are_asked_of_the_hub(here: Path, name: str) -> None:
     with pytest.raises(ModelError, match=rf"^There is no folder {re.escape(name)}\. "):
-        find_folder(name, {})
+        find_model(name, {})
 
 
 def test_what_is_missing_of_a_path_is_said(here: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_name_is_asked_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         fresh.rationalizer, "snapshot_download", lambda name, **_hub: str(here / name.replace("/", "-"))
     )
-    assert find_folder("you/my-model.v2", {}) == here / "you-my-model.v2"
+    assert find_model("you/my-model.v2", {}) == here / "you-my-model.v2"
 
 
 def test_a_name_is_not_found_offline() -> None:

@@ -17,7 +17,7 @@ from fresh.errors import EncoderError, ModelError
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import digest_of, load_encoder
 from fresh.nn.token_classifier import TokenClassifier
-from fresh.persistence import _manifest_digest, read_predictor
+from fresh.persistence import _manifest_digest, load_predictor
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -100,7 +100,7 @@ def test_a_head_of_no_finite_numbers_is_refused(half: str, number: float, folder
     refused(folder, f"{path} has weights that are not finite numbers (NaN or infinity): weight. {WAY_OUT}")
     if half == "predictor":
         with pytest.raises(EncoderError, match=r"head\.safetensors has weights that are not finite numbers"):
-            read_predictor(folder / half, "cpu")
+            load_predictor(folder / half, "cpu")
 
 
 def test_a_tagger_of_no_finite_numbers_is_refused(

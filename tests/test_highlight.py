@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.document import Document, Explanation, Mask
-from fresh.highlight import CONTROL_PICTURES, HUMAN, N_BARS, ON_A_PAGE, READ, _highlight
+from fresh.highlight import CONTROL_PICTURES, HTML_CONTROL_PICTURES, HUMAN, N_BARS, READ, _highlight
 from fresh.rationale import Prediction
 from fresh.text import split_words
 from pages import HOSTILE
@@ -58,13 +58,13 @@ def test_what_people_marked_is_underlined_inside_and_outside_of_marks() -> None:
 def test_no_character_is_added_or_lost_and_marks_stand_where_they_should(text: str, data: st.DataObject) -> None:
     spans = split_words(text)
     if not spans:
-        assert Parts(_highlight(text, ())).texts == [(text.translate(ON_A_PAGE), ())] or not text
+        assert Parts(_highlight(text, ())).texts == [(text.translate(HTML_CONTROL_PICTURES), ())] or not text
         return
     document = Document.from_text(text)
     explained = explanation(text, data.draw(masks(document)))
     people = explanation(text, data.draw(masks(document))).spans
     parts = Parts(_highlight(text, explained.spans, people))
-    shown = text.translate(ON_A_PAGE)
+    shown = text.translate(HTML_CONTROL_PICTURES)
     assert "".join(part for part, _ in parts.texts) == shown
     assert parts.inside("mark") == "".join(shown[start:end] for start, end in explained.spans)
     assert parts.inside("u") == "".join(shown[start:end] for start, end in people)
@@ -73,7 +73,7 @@ def test_no_character_is_added_or_lost_and_marks_stand_where_they_should(text: s
 
 @given(st.text(st.characters(), max_size=20))
 def test_one_sign_stands_for_one_and_can_always_be_written(text: str) -> None:
-    for table in (CONTROL_PICTURES, ON_A_PAGE):
+    for table in (CONTROL_PICTURES, HTML_CONTROL_PICTURES):
         shown = text.translate(table)
         assert len(shown) == len(text)
         shown.encode("utf-8")

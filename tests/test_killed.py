@@ -23,11 +23,11 @@ import small
 from experiments import write_toy
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.persistence import files_in
+from fresh.persistence import read_files
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
 from fresh.study.annotators import add_annotators
-from fresh.study.overview import records
+from fresh.study.overview import read_answers
 from fresh.study.store import create_study, open_study
 from studies import plan
 from visitors import Person, server_of
@@ -73,7 +73,7 @@ def kill_within(arguments: Sequence[str], seconds: float, generator: np.random.G
 
 def digests(folder: Path) -> dict[str, str]:
     """Digest all files of a model, so that those that differ are named and not printed."""
-    return {name: hashlib.sha256(content).hexdigest() for name, content in files_in(folder).items()}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in read_files(folder).items()}
 
 
 def test_trainings_killed_at_random_end_as_undisturbed_ones(
@@ -156,7 +156,7 @@ def test_study_servers_killed_at_random_lose_no_answer(tmp_path: Path) -> None:
             for person in people:
                 person.join()
         with closing(open_study(place)) as store:
-            saved = [(one["annotator"], one["document"]) for one in records(store)]
+            saved = [(one["annotator"], one["document"]) for one in read_answers(store)]
         assert told <= set(saved)
         assert len({document for _, document in saved}) == len(saved)
         return saved

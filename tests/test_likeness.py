@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.likeness import _similarity, nearest_name
+from fresh.config import _similarity, nearest_name
 
 SETTINGS = (
     "epochs",

@@ -13,7 +13,7 @@ import pytest
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
-from fresh.persistence import _manifest_digest, drop_folder, files_in, write_files
+from fresh.persistence import _manifest_digest, read_files, remove_folder, write_files
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -33,7 +33,7 @@ def files(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.
     """All files of a model."""
     folder = tmp_path_factory.mktemp("saved") / "model"
     small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)
-    return files_in(folder)
+    return read_files(folder)
 
 
 def mutate_folder(files: Files, generator: Generator) -> Files:
@@ -101,7 +101,7 @@ def test_mutated_models_say_the_same_or_are_refused(
     command = ["explain", str(folder), "--input", str(texts), "--output", str(output), "--scores", "--device", "cpu"]
 
     def explain(content: Files) -> str:
-        drop_folder(folder)
+        remove_folder(folder)
         output.unlink(missing_ok=True)
         write_files(content, folder)
         refusal: ValueError | None = None

@@ -129,12 +129,12 @@ def test_which_texts_were_trained_with_stays_at_home(
 ) -> None:
     monkeypatch.setattr(huggingface_hub.hub_mixin, "HfApi", Recorder)
     monkeypatch.setattr(Recorder, "place", tmp_path, raising=False)
-    knowing = replace(model, seen=TrainingFingerprints.of(map(Document.from_text, TEXTS)))
+    knowing = replace(model, fingerprints=TrainingFingerprints.of(map(Document.from_text, TEXTS)))
     knowing.save_pretrained(tmp_path / "saved")
     knowing.push_to_hub("you/my-model")
     assert (tmp_path / "saved/trained_on.bin").stat().st_size == 8 * len(TEXTS)
     assert not (tmp_path / "you/my-model/trained_on.bin").exists()
-    assert Rationalizer.from_pretrained(tmp_path / "you/my-model").seen is None
+    assert Rationalizer.from_pretrained(tmp_path / "you/my-model").fingerprints is None
 
 
 def test_a_model_is_fetched_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.errors import ModelError
 from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import digest_of
-from fresh.persistence import UNSEALED, _manifest_digest
+from fresh.persistence import NO_DIGEST, _manifest_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -158,7 +158,7 @@ def test_a_manifest_of_an_earlier_version_is_read_with_a_warning(folder: Path) -
     manifest = json.loads(path.read_text(encoding="utf-8"))
     del manifest["sha256"]
     path.write_text(json.dumps(manifest), encoding="utf-8")
-    with pytest.warns(UserWarning, match=f"^{re.escape(UNSEALED.format(manifest=path))}$"):
+    with pytest.warns(UserWarning, match=f"^{re.escape(NO_DIGEST.format(manifest=path))}$"):
         model = Rationalizer.from_pretrained(folder)
     model.save_pretrained(folder, overwrite=True)
     assert Rationalizer.from_pretrained(folder).labels == model.labels
@@ -274,7 +274,7 @@ def test_an_unknown_scorer_is_named(folder: Path) -> None:
 
 def test_a_model_is_replaced_only_when_asked(model: Rationalizer, folder: Path, predictor: Predictor) -> None:
     before = snapshot(folder)
-    message = f"{folder} already holds a model. Choose another folder, or replace it: --overwrite."
+    message = f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True."
     with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
         model.save_pretrained(folder)
     assert snapshot(folder) == before

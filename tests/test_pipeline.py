@@ -21,7 +21,7 @@ from fresh.evaluation.warnings import FEW
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
-from fresh.pipeline import TRIALS, _advice, identity, resolve, train
+from fresh.pipeline import TRIALS, _advice, resolve_settings, run_identity, train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -84,7 +84,9 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    config = resolve(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method.classifier
+    config = resolve_settings(
+        splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)
+    ).method.classifier
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)
@@ -138,14 +140,14 @@ def test_a_finished_model_is_audited_and_the_verdicts_stand_in_report_and_page(
 
 
 def fresh_config(*given: Any) -> FreshConfig:
-    config = resolve(*given).method
+    config = resolve_settings(*given).method
     assert isinstance(config, FreshConfig)
     return config
 
 
 def test_settings_are_flat_or_dotted() -> None:
-    flat = resolve("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
-    dotted = resolve("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
+    flat = resolve_settings("x.csv", None, None, {"epochs": 3, "ratio": 0.1, "text": "review"})
+    dotted = resolve_settings("x.csv", None, None, {"train.epochs": 3, "ratio": "0.1", "data.text": "review"})
     assert flat == dotted
     assert flat.method.train.epochs == 3
 
@@ -177,13 +179,13 @@ def test_a_wrong_settings_file_is_told_like_wrong_options(tmp_path: Path) -> Non
     file.write_text("ration = 0.4\n[train]\nepoch = 12\n", encoding="utf-8")
     expected = "ration is not a setting. Did you mean ratio?\ntrain.epoch is not a setting. Did you mean train.epochs?"
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
-        resolve("x.csv", None, file, {})
+        resolve_settings("x.csv", None, file, {})
 
 
 def test_other_rationales_make_another_run(splits: Splits) -> None:
-    run = resolve(splits, None, None, {})
+    run = resolve_settings(splits, None, None, {})
     unmarked = tuple(Example(example.document, example.label) for example in splits.train)
-    one, other = (identity(run, given, None) for given in (splits, Splits(unmarked, splits.dev, splits.test)))
+    one, other = (run_identity(run, given, None) for given in (splits, Splits(unmarked, splits.dev, splits.test)))
     assert {name for name in one if one[name] != other[name]} == {"data"}
 
 
@@ -204,8 +206,8 @@ def make_nothing(_support: SupportModel) -> Any:
     """Stand for a scorer of one's own."""
 
 
-MORE_WORDS = "keep more words (--ratio)."
-CAREFUL = "choose words with more care (--scorer integrated_gradients, which takes longer), or " + MORE_WORDS
+MORE_WORDS = "keep more words (`ratio`)."
+CAREFUL = "choose words with more care (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settin
 
 
 def test_a_corpus_needs_its_folder() -> None:
-    expected = "sst is the name of a corpus. Say where its files are: --data-dir FOLDER."
+    expected = "sst is the name of a corpus. Say where its files are: data_dir=FOLDER."
     for data in ("sst", ["sst"]):
         with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
             train(data, progress=SILENT)
@@ -302,7 +304,7 @@ def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> 
 def test_a_model_in_the_way_is_noticed_before_any_work(splits: Splits, full: Rationalizer, tmp_path: Path) -> None:
     full.save_pretrained(tmp_path / "model")
     with pytest.raises(
-        ModelError, match=r"already holds a model\. Choose another folder, or replace it: --overwrite\."
+        ModelError, match=r"already holds a model\. Choose another folder, or replace it: overwrite=True\."
     ):
         train(tmp_path / "does-not-exist.csv", out=tmp_path / "model", progress=SILENT)
 

@@ -35,7 +35,7 @@ def with_target(pair_support: SupportModel, toy_pairs: Splits, quick: Classifier
     pairs = [(e.document.cut(Mask.full(len(e.document.words))), e.label) for e in toy_pairs.dev]
     predictor = Predictor.train(pairs, pairs, quick)
     pair = small.rationalizer(pair_support, predictor, TopK(0.2))
-    return Rationalizer(pair.extractor, pair.predictor, asks=True)
+    return Rationalizer(pair.extractor, pair.predictor, needs_query=True)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_model_that_keeps_all_has_no_scores(predictor: Predictor) -> None:
 
 
 def test_a_stream_gives_what_a_list_gives(model: Rationalizer, documents: list[Document]) -> None:
-    streamed = list(model.explain_stream(iter(documents), at_once=7))
+    streamed = list(model.explain_stream(iter(documents), batch_size=7))
     for one, other in zip(streamed, model.explain(documents), strict=True):
         assert_same(one, other)
 
@@ -131,7 +131,7 @@ def test_a_stream_reads_no_further_than_it_must(model: Rationalizer, documents: 
             taken.append(document.id)
             yield document
 
-    stream = model.explain_stream(reading(), at_once=4)
+    stream = model.explain_stream(reading(), batch_size=4)
     assert not taken
     for number in range(1, 9):
         next(stream)
@@ -141,7 +141,7 @@ def test_a_stream_reads_no_further_than_it_must(model: Rationalizer, documents: 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 21, 34, 64])
 def test_groups_do_not_matter(model: Rationalizer, documents: list[Document], size: int) -> None:
     alone = [model.explain(document) for document in documents]
-    for one, other in zip(alone, model.explain_stream(iter(documents), at_once=size), strict=True):
+    for one, other in zip(alone, model.explain_stream(iter(documents), batch_size=size), strict=True):
         assert_same(one, other)
 
 
@@ -164,8 +164,8 @@ def assert_same(one: Explanation, other: Explanation) -> None:
 
 def test_a_query_must_be_given_where_one_was_trained(with_target: Rationalizer) -> None:
     expected = (
-        "Document 'x' has no query, but this model was trained with queries. Give one: --query for a text; for a file, "
-        "the column query, or the one that --query names."
+        "Document 'x' has no query, but this model was trained with queries. Give one: `query` for a text; for a file, "
+        "the column query, or the one that `query` names."
     )
     with pytest.raises(ValueError, match=f"^{expected}$"):
         with_target.explain(Document.from_text("a good film", id="x"))

@@ -13,9 +13,8 @@ import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
-from fresh.pipeline import train
+from fresh.pipeline import RUN_FILE, describe_unfinished, partial_folder, train
 from fresh.progress import SILENT
-from fresh.resume import NOTE, partial_of, unfinished
 from shared_recipe_resume import Saying
 
 EPOCHS = 3
@@ -26,7 +25,7 @@ def every_epoch_is_better() -> Iterator[None]:
     """Have the last epoch win, so that a model is the outcome of all of them."""
     scores = itertools.count(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fresh.training.fit, "make_validate", lambda *_given: lambda: float(next(scores)))
+        patch.setattr(fresh.training.fit, "_make_validate", lambda *_given: lambda: float(next(scores)))
         yield
 
 
@@ -106,7 +105,7 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
 
 
 def test_a_training_broken_off_at_once_keeps_nothing(broken_off: Callable[[int, int], Path]) -> None:
-    assert unfinished(broken_off(0, 2)) == ""
+    assert describe_unfinished(broken_off(0, 2)) == ""
 
 
 @pytest.mark.parametrize("damage", [None, "{"])
@@ -114,9 +113,9 @@ def test_what_is_kept_without_its_note_is_told_but_offered_to_nobody(
     damage: str | None, broken_off: Callable[[int, int], Path]
 ) -> None:
     folder = broken_off(1, 1)
-    note = partial_of(folder) / NOTE
+    note = partial_folder(folder) / RUN_FILE
     note.unlink() if damage is None else note.write_text(damage, encoding="utf-8")
-    assert re.fullmatch(r"Kept: support model: 1 epochs, best dev macro-F1 [0-9.]+\.", unfinished(folder))
+    assert re.fullmatch(r"Kept: support model: 1 epochs, best dev macro-F1 [0-9.]+\.", describe_unfinished(folder))
 
 
 def test_another_run_must_not_go_on(
@@ -125,7 +124,7 @@ def test_another_run_must_not_go_on(
     folder = broken_off(1, 1)
     expected = (
         f"{folder}.partial holds a training that was broken off and differs in: ratio, train.seed. "
-        "Finish that one first, choose another folder, or discard it: --overwrite."
+        "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **settings, ratio=0.5, seed=7)
@@ -189,7 +188,7 @@ def test_what_is_kept_and_damaged_can_be_discarded(
         train(splits, out=folder, **settings)
     assert str(caught.value) == (
         f"{partial} holds a training that was broken off and is damaged. "
-        "Choose another folder, or discard it: --overwrite."
+        "Choose another folder, or discard it: overwrite=True."
     )
     train(splits, out=folder, overwrite=True, **settings)
     assert state(folder) == state(unbroken)

@@ -136,7 +136,7 @@ def test_it_must_be_fitted_first(method: str) -> None:
     ],
 )
 def test_bad_data_is_refused(documents: list[Any], answers: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.methods.fresh, "train_all", lambda *_given: pytest.fail("trained"))
+    monkeypatch.setattr(fresh.methods.fresh, "_train_all", lambda *_given: pytest.fail("trained"))
     with pytest.raises((DataError, ValueError), match=f"^{re.escape(message)}"):
         FreshClassifier().fit(documents, answers)
 

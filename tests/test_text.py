@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.text import split_at_spaces, split_words
+from fresh.text import from_utf16, split_whitespace, split_words, to_utf16
 from strategies import SHARDS, texts
 
 # Signs without a look of their own: joiners, soft hyphens, marks of direction, zero-width spaces, tags.
@@ -114,4 +114,22 @@ def test_words_put_together_with_spaces_are_found_again(text: str) -> None:
 
 @given(st.text(st.characters(), max_size=40) | texts())
 def test_tokenised_text_is_split_as_python_splits_it(text: str) -> None:
-    assert [text[start:end] for start, end in split_at_spaces(text)] == text.split()
+    assert [text[start:end] for start, end in split_whitespace(text)] == text.split()
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("😀𠮷👩\u200d\u0301\n\t"), max_size=20),
+    st.data(),
+)
+def test_utf16_units_are_exact_and_come_back(text: str, data: st.DataObject) -> None:
+    places = st.integers(0, len(text))
+    pairs = data.draw(st.lists(st.tuples(places, places), max_size=4))
+    spans = [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
+    units, encoded = to_utf16(text, spans), text.encode("utf-16-le")
+    assert [encoded[2 * a : 2 * b].decode("utf-16-le") for a, b in units] == [text[a:b] for a, b in spans]
+    assert from_utf16(text, units) == spans
+
+
+def test_utf16_units_that_cut_a_character_or_leave_the_text_are_none() -> None:
+    spans = [(0, 1), (1, 3), (1, 2), (2, 3), (3, 5), (-1, 1), (3, 3), (3, 1)]
+    assert from_utf16("a😀b", spans) == [(0, 1), (1, 2), *[None] * 6]

@@ -126,17 +126,14 @@ def contract() -> tuple[list[str], list[str]]:
 def reached(graph: grimp.ImportGraph, module: str) -> set[str]:
     """The forbidden modules that a module can reach, however indirectly."""
     _, forbidden = contract()
-    return {
-        name
-        for name in forbidden
-        if name != module and graph.chain_exists(importer=module, imported=name, as_packages=True)
-    }
+    upstream = graph.find_upstream_modules(module)
+    return {name for name in forbidden if any(other == name or other.startswith(f"{name}.") for other in upstream)}
 
 
 def test_the_linter_keeps_the_wall() -> None:
     sources, forbidden = contract()
     assert sources == ["fresh.predictor"]
-    parts = ("document", "data", "corpora", "support", "scorers", "discretize", "extractor")
+    parts = ("document", "data", "attribution", "selection")
     assert {f"fresh.{name}" for name in parts} <= set(forbidden)
 
 
@@ -148,7 +145,7 @@ def test_the_search_for_imports_finds_some(graph: grimp.ImportGraph) -> None:
     assert "fresh.document" in reached(graph, "fresh.attribution.support_model")
     graph.add_import(importer="fresh.training.loop", imported="fresh.selection.discretizers")
     try:
-        assert {"fresh.selection.discretizers", "fresh.document"} <= reached(graph, "fresh.predictor")
+        assert {"fresh.selection", "fresh.document"} <= reached(graph, "fresh.predictor")
     finally:
         graph.remove_import(importer="fresh.training.loop", imported="fresh.selection.discretizers")
 

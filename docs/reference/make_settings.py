@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from fresh.config import settings_of
+from fresh.config import list_settings
 from fresh.methods.listed import CONFIGS, settings_of_methods
 from fresh.methods.run_config import RunConfig
 
@@ -22,7 +22,7 @@ line goes before the file, the file before a corpus's own settings, and those be
 def page() -> str:
     """Lay out a table for each section."""
     sections: dict[str, list[str]] = {}
-    listed = [(setting, setting.path.rpartition(".")[0] or "run") for setting in settings_of(RunConfig)]
+    listed = [(setting, setting.path.rpartition(".")[0] or "run") for setting in list_settings(RunConfig)]
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         owners = "" if len(methods) == len(CONFIGS) else f" ({', '.join(methods)})"
         listed.append((setting, f"{setting.path.rpartition('.')[0].rpartition('.')[2] or 'rationales'}{owners}"))

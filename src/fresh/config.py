@@ -1,20 +1,21 @@
 """Settings from TOML, key=value and keyword arguments; every bad setting named at once."""
 
 import ast
+import difflib
 import functools
 import inspect
 import math
+import re
 import textwrap
 import tomllib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from fresh.errors import ConfigError
-from fresh.likeness import nearest_name
 
 Config = TypeVar("Config")
 
@@ -34,7 +35,7 @@ class Setting:
         return self.path.rpartition(".")[2]
 
 
-def settings_of(cls: type, prefix: str = "") -> tuple[Setting, ...]:
+def list_settings(cls: type, prefix: str = "") -> tuple[Setting, ...]:
     """List all settings of a class and of the settings classes inside it."""
     return _known_settings(cls, prefix)
 
@@ -46,7 +47,7 @@ def _known_settings(cls: type, prefix: str) -> tuple[Setting, ...]:
     for item in fields(cls):
         kind = _kinds_in(cls)[item.name]
         if is_dataclass(kind) and isinstance(kind, type):
-            found += settings_of(kind, f"{prefix}{item.name}.")
+            found += list_settings(kind, f"{prefix}{item.name}.")
         else:
             default = item.default if item.default is not MISSING else None
             found.append(Setting(prefix + item.name, kind, default, _help_texts(cls).get(item.name, "")))
@@ -81,7 +82,7 @@ def _own_help_texts(cls: type) -> dict[str, str]:
 
 def from_mapping(cls: type[Config], values: Mapping[str, Any]) -> Config:
     """Make settings from names and values; the end of a setting's path is name enough (epochs, train.epochs)."""
-    known = {setting.path: setting for setting in settings_of(cls)}
+    known = {setting.path: setting for setting in list_settings(cls)}
     chosen: dict[str, Any] = {}
     problems: list[str] = []
     for name, value in flatten(values):
@@ -186,20 +187,20 @@ def suggest(name: str, what: str, known: Iterable[str]) -> str:
 
 def _convert(value: Any, setting: Setting) -> Any:
     """Bring a value, perhaps written as text, to the kind a setting has."""
-    for kind in kinds_of(setting.kind):
-        converted = try_convert(value, kind)
+    for kind in union_types(setting.kind):
+        converted = convert_to(value, kind)
         if converted is not MISSING:
             return converted
-    wanted = " or ".join(describe(kind) for kind in kinds_of(setting.kind) if kind is not type(None))
+    wanted = " or ".join(describe_type(kind) for kind in union_types(setting.kind) if kind is not type(None))
     raise ValueError(f"{setting.name} must be {wanted}, got {value!r}.")
 
 
-def kinds_of(kind: Any) -> tuple[Any, ...]:
+def union_types(kind: Any) -> tuple[Any, ...]:
     """List the alternatives of a union."""
     return get_args(kind) if get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
 
 
-def try_convert(value: Any, kind: Any) -> Any:
+def convert_to(value: Any, kind: Any) -> Any:
     """Convert a value to one kind, or say with MISSING that it does not fit."""
     if get_origin(kind) is Literal:
         return value if value in get_args(kind) else MISSING
@@ -218,7 +219,7 @@ def try_convert(value: Any, kind: Any) -> Any:
     return value if isinstance(value, kind) else MISSING
 
 
-def describe(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
     """Say in words what a setting takes."""
     if get_origin(kind) is Literal:
         return " or ".join(repr(choice) for choice in get_args(kind))
@@ -246,6 +247,24 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
-def to_mapping(config: Any) -> dict[str, Any]:
-    """Turn settings into nested plain values, for JSON."""
-    return asdict(config)
+NAME_SEPARATORS = re.compile(r"[^a-z0-9]+")
+"""What stands between the words of a name."""
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Find the name that was most likely meant, if there is one that is near enough to be."""
+    nearness = {other: _similarity(name.lower(), other.lower()) for other in known}
+    found = max(nearness, key=lambda other: nearness[other], default=None)
+    return found if found is not None and nearness[found] else None
+
+
+def _similarity(name: str, other: str) -> float:
+    """Compare two names: 1 if they are the same, 0 if they differ in more than a slip, and one is no part of the other.
+
+    A beginning or a whole word of a name stands for it, as full does for full_text; a few letters more do no harm.
+    """
+    ratio = difflib.SequenceMatcher(None, name, other).ratio()
+    is_part = len(name) > 2 and (other.startswith(name) or name in NAME_SEPARATORS.split(other))
+    is_more = other in NAME_SEPARATORS.split(name) and len(other) >= 0.6 * len(name)
+    least = 0.75 if len(name) > 3 else 0.65  # letters that change places weigh more in short names
+    return ratio if is_part or is_more or ratio >= least else 0.0

@@ -8,9 +8,9 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.highlight import answer_html
-from fresh.rationale import Prediction, Rationale, Words, check_text, check_words, plain
-from fresh.text import Joined, Spans, split_at_spaces, split_words
+from fresh.highlight import explanation_html
+from fresh.rationale import Prediction, Rationale, Words, check_text, check_words, exact_str
+from fresh.text import Spans, TextParts, split_whitespace, split_words
 
 SUBCLASS = "{} cannot be subclassed: the wall depends on its exact type."
 
@@ -55,7 +55,7 @@ class Mask:
         return cls(kept)
 
     @classmethod
-    def of_rows(cls, flags: NDArray[np.bool_]) -> list["Mask"]:
+    def from_rows(cls, flags: NDArray[np.bool_]) -> list["Mask"]:
         """Make a mask of each row of a matrix, far faster than one by one; they share one copy of it."""
         if flags.ndim != 2 or flags.dtype != np.bool_:
             raise ValueError(f"Masks of rows need a matrix of true or false, got {flags.dtype} of shape {flags.shape}.")
@@ -102,7 +102,7 @@ class Document:
     spans: Spans
     query: Words = ()
     id: str = ""
-    joined: Joined = ()
+    parts: TextParts = ()
     """The published texts it was joined from, by name, and how many words each has; none if that is not known."""
 
     def __init_subclass__(cls) -> None:
@@ -111,8 +111,8 @@ class Document:
     def __post_init__(self) -> None:
         check_text(f"text of document {self.id!r}", self.text)
         check_text("id of a document", self.id)
-        n_joined = sum(n_words for _, n_words in self.joined)
-        if self.joined and n_joined != len(self.words):
+        n_joined = sum(n_words for _, n_words in self.parts)
+        if self.parts and n_joined != len(self.words):
             raise ValueError(
                 f"Document {self.id!r} has {len(self.words)} words, "
                 f"but the texts it was joined from have {n_joined} together."
@@ -137,31 +137,31 @@ class Document:
     @classmethod
     def from_text(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split raw text, and a raw query, as a reader would."""
-        text, asked = plain(text), plain(query or "")
+        text, asked = exact_str(text), exact_str(query or "")
         spans = split_words(text)
-        return cls(text, words_at(text, spans), spans, words_at(asked, split_words(asked)), plain(id))
+        return cls(text, words_at(text, spans), spans, words_at(asked, split_words(asked)), exact_str(id))
 
     @classmethod
-    def from_tokenised(cls, text: str, query: str | None = None, id: str = "") -> Self:
+    def from_tokenized(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split text that was tokenised before, at white space."""
-        text = plain(text)
-        spans = split_at_spaces(text)
-        return cls(text, words_at(text, spans), spans, tuple(plain(query or "").split()), plain(id))
+        text = exact_str(text)
+        spans = split_whitespace(text)
+        return cls(text, words_at(text, spans), spans, tuple(exact_str(query or "").split()), exact_str(id))
 
     @classmethod
     def from_words(cls, words: Sequence[str], query: Sequence[str] = (), id: str = "") -> Self:
         """Take words as they are; the text is the words with single spaces between them."""
         words, query = (
-            tuple(plain(word if isinstance(word, str) else str(word)) for word in some) for some in (words, query)
+            tuple(exact_str(word if isinstance(word, str) else str(word)) for word in some) for some in (words, query)
         )
         starts = np.cumsum([0, *(len(word) + 1 for word in words)])
         spans = tuple((int(start), int(start) + len(word)) for start, word in zip(starts, words, strict=False))
-        return cls(" ".join(words), words, spans, query, plain(id))
+        return cls(" ".join(words), words, spans, query, exact_str(id))
 
     @property
-    def ranges(self) -> Spans:
+    def part_ranges(self) -> Spans:
         """Where each of the texts it was joined from stands, in words; one range if it was not joined."""
-        ends = np.cumsum([n_words for _, n_words in self.joined] or [len(self.words)]).tolist()
+        ends = np.cumsum([n_words for _, n_words in self.parts] or [len(self.words)]).tolist()
         return tuple(pairwise((0, *ends)))
 
     def cut(self, mask: Mask) -> Rationale:
@@ -240,19 +240,19 @@ class Example:
                     f"The evidence span ({start}, {end}) does not fit document {self.document.id!r} "
                     f"of {n_words} words. Spans count words from 0 and exclude their end."
                 )
-        if Mask.from_spans(with_words(evidence), n_words) != self.human:
+        if Mask.from_spans(non_empty_spans(evidence), n_words) != self.human:
             raise ValueError(
                 f"The evidence and the human rationale of document {self.document.id!r} mark different words. "
                 "Make both from the same spans."
             )
 
     @property
-    def marked(self) -> Spans | None:
+    def human_spans(self) -> Spans | None:
         """People's own spans; where these are not known, the runs of words they marked."""
         return self.human.spans if self.evidence is None and self.human is not None else self.evidence
 
 
-def with_words(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def non_empty_spans(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Leave out spans of no words."""
     return ((start, end) for start, end in spans if start != end)
 
@@ -292,4 +292,4 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """Show it in a notebook."""
-        return answer_html(self.document.text, self.spans, self.rationale, self.prediction, self.ratio)
+        return explanation_html(self.document.text, self.spans, self.rationale, self.prediction, self.ratio)

@@ -14,7 +14,7 @@ CONTROL_PICTURES = PICTURES | dict.fromkeys(STEERING, 0xFFFD)
 
 So no text can steer a terminal, and none can be shown in another order than it was read.
 """
-ON_A_PAGE = {point: sign for point, sign in CONTROL_PICTURES.items() if chr(point) != "\r"}
+HTML_CONTROL_PICTURES = {point: sign for point, sign in CONTROL_PICTURES.items() if chr(point) != "\r"}
 """The same for HTML, where the end of a Windows line does no harm."""
 
 # Half-transparent and from the Okabe-Ito palette: readable on white and on black, and told apart without colours.
@@ -30,7 +30,7 @@ def _highlight(text: str, kept: Spans, human: Spans = ()) -> str:
     :param kept: Characters from and to, in order; one mark each, so neighbouring words should be one span.
     :param human: The same for what people marked.
     """
-    shown, ends = text.translate(ON_A_PAGE), [end for _, end in human]
+    shown, ends = text.translate(HTML_CONTROL_PICTURES), [end for _, end in human]
     parts: list[str] = []
     for start, end, read in _stretches(kept, 0, len(text)):
         near = human[bisect_right(ends, start) :]
@@ -56,7 +56,7 @@ def _stretches(spans: Sequence[tuple[int, int]], start: int, end: int) -> Iterat
         yield at, end, False
 
 
-def answer_html(text: str, spans: Spans, rationale: Rationale, prediction: Prediction, ratio: float) -> str:
+def explanation_html(text: str, spans: Spans, rationale: Rationale, prediction: Prediction, ratio: float) -> str:
     """Show an answer in a notebook: the label, how sure, the share read, and the text with what was read.
 
     :param spans: Where the rationale stands in the text, in characters.
@@ -65,13 +65,13 @@ def answer_html(text: str, spans: Spans, rationale: Rationale, prediction: Predi
     n_read = len(rationale.words)
     words = "1 word was" if n_read == 1 else f"{n_read:,} words were"
     lines = [
-        f"<div><strong>{plain(prediction.label)}</strong> (probability {prediction.probability:.2f}): "
+        f"<div><strong>{isolate(prediction.label)}</strong> (probability {prediction.probability:.2f}): "
         f"{words} read, {ratio:.0%} of the text.</div>",
         _bars(prediction),
-        f"<div>Asked: {plain(' '.join(rationale.query))}</div>" if rationale.query else "",
+        f"<div>Asked: {isolate(' '.join(rationale.query))}</div>" if rationale.query else "",
         f'<div dir="auto" style="{BOX};margin:.5em 0">{_highlight(text, spans)}</div>',
         '<details><summary style="cursor:pointer">Only what was read</summary>'
-        f'<div dir="auto" style="{BOX}">{plain(" ".join(rationale.words))}</div></details>',
+        f'<div dir="auto" style="{BOX}">{isolate(" ".join(rationale.words))}</div></details>',
     ]
     return f'<div style="max-width:48em">{"".join(lines)}</div>'
 
@@ -80,7 +80,7 @@ def _bars(prediction: Prediction) -> str:
     """Draw how probable the likeliest labels are."""
     likeliest = sorted(prediction.probabilities.items(), key=lambda pair: -pair[1])
     rows = [
-        f'<div>{plain(label)}</div><div style="background:rgba(128,128,128,.25);height:.7em;align-self:center">'
+        f'<div>{isolate(label)}</div><div style="background:rgba(128,128,128,.25);height:.7em;align-self:center">'
         f'<div style="background:#0072b2;height:100%;width:{probability:.1%}"></div></div><div>{probability:.2f}</div>'
         for label, probability in likeliest[:N_BARS]
     ]
@@ -90,11 +90,11 @@ def _bars(prediction: Prediction) -> str:
     return f'<div style="{grid}">{"".join(rows)}</div>{more}'
 
 
-def plain(text: str) -> str:
+def isolate(text: str) -> str:
     """Show a text as it is, whichever way it is written; its direction does not spread to what stands beside it."""
-    return f"<bdi>{escaped(text)}</bdi>"
+    return f"<bdi>{escape_text(text)}</bdi>"
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Write a text so that it is nothing but text."""
-    return escape(text.translate(ON_A_PAGE))
+    return escape(text.translate(HTML_CONTROL_PICTURES))

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from operator import index
 from pathlib import Path
@@ -17,34 +17,35 @@ from typing import Any
 import torch
 
 import fresh
-from fresh._canonical_json import DIGEST, sha256
+from fresh._io import DIGEST, canonical_sha256
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.registry import CUSTOM, SCORERS, Scorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.attribution.support_model import SupportModel
-from fresh.config import from_mapping
+from fresh.config import flatten, from_mapping
 from fresh.errors import EncoderError, MissingExtraError, ModelError
 from fresh.nn.classifier import ABOUT, Classifier
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import digest_of, first_line
 from fresh.nn.token_classifier import TokenClassifier
 from fresh.predictor import Predictor
-from fresh.selection.discretizers import discretizer_from_dict, discretizer_to_dict, is_number
+from fresh.reporting.report import Report
+from fresh.selection.discretizers import discretizer_from_dict, discretizer_to_dict, is_finite_number
 from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from fresh.selection.tagger import Tagger
 
 FORMAT = 2
 MANIFEST = "config.json"
 CARD = "README.md"
-MARKS = "rationales.json"
-SEEN = "trained_on.bin"
+RATIONALES = "rationales.json"
+FINGERPRINTS = "trained_on.bin"
 NEEDED = ("format", "labels", "chosen_by", "asks", "settings", "report", "ratios", "files")
 """What a manifest says of a model."""
-HALVES = ("extractor/", "predictor/")
+FOLDERS = ("extractor/", "predictor/")
 """Folders in which nothing lies but what the manifest lists."""
 MOST_NEAR = 5
 """Models that are named where one is missing."""
 COPY = "Copy the model again, or train it again."
-UNSEALED = (
+NO_DIGEST = (
     "{manifest} has no digest of itself, since an earlier version of fresh wrote it: a change of its settings or "
     "figures would not be seen. To mend it, load the model and save it again: "
     "Rationalizer.from_pretrained(folder).save_pretrained(folder, overwrite=True)."
@@ -52,14 +53,14 @@ UNSEALED = (
 
 
 REWRITTEN = f"{{folder}} is damaged: its {MANIFEST} has unexpected content. {COPY}"
-CHANGED_CARD = (
+CARD_CHANGED = (
     "{card} has changed since the model was saved, so its figures may not be the measured ones. "
     "The model files are unchanged."
 )
 
 
 @contextlib.contextmanager
-def naming_damage(folder: Path) -> Iterator[None]:
+def report_damage(folder: Path) -> Iterator[None]:
     """Say that a folder is damaged if its content makes the block fail: hostile files can make anything fail.
 
     Errors of the machine, such as too little memory or too many open files, are raised unchanged.
@@ -79,7 +80,7 @@ def naming_damage(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def written_at_once(folder: Path, overwrite: bool) -> Iterator[Path]:
+def atomic_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """Give a place to write a model to; it becomes the folder only when all is written."""
     check_writable(folder, overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -105,18 +106,18 @@ def check_writable(folder: Path, overwrite: bool) -> None:
         raise ModelError(f"{folder} is a file. Choose a folder for the model.")
     if (folder / MANIFEST).is_file() and _read_json(folder / MANIFEST).get("library") == "fresh":
         if not overwrite:
-            raise ModelError(f"{folder} already holds a model. Choose another folder, or replace it: --overwrite.")
+            raise ModelError(f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True.")
     elif any(folder.iterdir()):
         raise ModelError(f"{folder} holds other files, which are not touched. Choose another folder for the model.")
 
 
-def write_folder(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
+def save_halves(folder: Path, extractor: Extractor, predictor: Predictor, about: Mapping[str, Any]) -> None:
     """Write both halves, and last the manifest with the digest of each file and of the card, which is there already."""
     record = _extractor_to_dict(extractor)
     place = folder / "extractor"
     if isinstance(extractor, HumanRationales):
         place.mkdir()
-        (place / MARKS).write_text(json.dumps(extractor.spans), encoding="utf-8")
+        (place / RATIONALES).write_text(json.dumps(extractor.spans), encoding="utf-8")
     elif isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
         extractor.scorer.network.save(place)
     elif isinstance(extractor, SaliencyExtractor) and extractor.support is not None:
@@ -143,14 +144,14 @@ def _manifest_digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def read_folder(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
+def load_halves(folder: Path, device: str, scorer: ScorerFactory | None) -> tuple[Extractor, Predictor, dict[str, Any]]:
     """Check a folder and read both halves and the manifest."""
-    manifest = check_folder(folder)
-    predictor = read_predictor(folder / "predictor", device, manifest["asks"])
+    manifest = check_model(folder)
+    predictor = load_predictor(folder / "predictor", device, manifest["asks"])
     return _read_extractor(folder, manifest, device, scorer), predictor, manifest
 
 
-def read_predictor(place: Path, device: str, asks: bool = False) -> Predictor:
+def load_predictor(place: Path, device: str, asks: bool = False) -> Predictor:
     """Read the half that answers."""
     return Predictor(_read_classifier(place, device, asks))
 
@@ -161,7 +162,7 @@ def _read_classifier(place: Path, device: str, asks: bool) -> Classifier:
     :param asks: Whether it is known to read queries too.
     """
     choose_device(device)  # one that cannot be used is no damage
-    with naming_damage(place):
+    with report_damage(place):
         classifier = Classifier.load(place, device)
         if not _is_labels(list(classifier.labels)):
             raise TypeError("the labels are not texts, each another one")
@@ -169,7 +170,7 @@ def _read_classifier(place: Path, device: str, asks: bool) -> Classifier:
         return classifier
 
 
-def check_folder(folder: Path, part: str = "") -> dict[str, Any]:
+def check_model(folder: Path, part: str = "") -> dict[str, Any]:
     """Refuse a folder that is no model, is from a newer version, or has changed since it was written.
 
     :param part: Only files whose names begin so are needed.
@@ -208,7 +209,7 @@ def _check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     if not manifest["files"]:
         raise ModelError(f"{folder / MANIFEST} is damaged: it lists no files, so that none could be checked. {COPY}")
     if DIGEST not in manifest:
-        warnings.warn(UNSEALED.format(manifest=folder / MANIFEST), stacklevel=2)
+        warnings.warn(NO_DIGEST.format(manifest=folder / MANIFEST), stacklevel=2)
     elif manifest[DIGEST] != _manifest_digest(manifest):
         raise ModelError(f"{folder} is damaged: {MANIFEST} has changed. {COPY}")
     right_kinds = (
@@ -229,7 +230,12 @@ def _is_labels(value: object) -> bool:
 
 def _is_range(value: object) -> bool:
     """Recognise the lowest and the highest of some shares."""
-    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value)) and 0 < value[0] <= value[1] <= 1
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(map(is_finite_number, value))
+        and 0 < value[0] <= value[1] <= 1
+    )
 
 
 def _check_card(folder: Path, digest: str | None) -> None:
@@ -238,7 +244,7 @@ def _check_card(folder: Path, digest: str | None) -> None:
     :param digest: None in a model that was saved before cards had one.
     """
     if digest is not None and not ((folder / CARD).is_file() and digest_of(folder / CARD) == digest):
-        warnings.warn(CHANGED_CARD.format(card=folder / CARD), stacklevel=2)
+        warnings.warn(CARD_CHANGED.format(card=folder / CARD), stacklevel=2)
 
 
 def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
@@ -251,8 +257,8 @@ def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
             raise ModelError(f"{folder} is damaged: {name} is missing. {COPY}")
         if digest_of(folder / name) != digest:
             raise ModelError(f"{folder} is damaged: {name} has changed. {COPY}")
-    for half in HALVES:
-        for name in files_shown(folder / half) if half.startswith(part) else ():
+    for half in FOLDERS:
+        for name in visible_files(folder / half) if half.startswith(part) else ():
             if half + name not in digests:
                 raise ModelError(
                     f"{folder} holds {half}{name}, which is not part of the model and might be read as if it were. "
@@ -260,7 +266,7 @@ def _check_files(folder: Path, digests: Mapping[str, str], part: str) -> None:
                 )
 
 
-def near(missing: Path) -> str:
+def suggest_models(missing: Path) -> str:
     """Say what there is near a folder that is not there: models of like names first."""
     parent = next(place for place in missing.absolute().parents if place.is_dir())
     if parent != missing.absolute().parent:
@@ -276,21 +282,21 @@ def find_predictor(folder: Path) -> Path:
     """Find the predictor in the folder of a model, whose other half may be missing, or take its folder by itself."""
     if (folder / ABOUT).is_file():
         return folder
-    check_folder(folder, "predictor/")
+    check_model(folder, "predictor/")
     return folder / "predictor"
 
 
 def predictor_digest(place: Path) -> str:
     """Compute one digest over all files of a predictor and their names, hidden files left out."""
-    return digest_of_digests({name: digest_of(place / name) for name in files_shown(place)})
+    return digest_of_digests({name: digest_of(place / name) for name in visible_files(place)})
 
 
 def digest_of_digests(digests: Mapping[str, str]) -> str:
     """Compute one digest of the digests of files, by their names in order."""
-    return sha256([[name, digest] for name, digest in digests.items()])
+    return canonical_sha256([[name, digest] for name, digest in digests.items()])
 
 
-def files_shown(place: Path) -> list[str]:
+def visible_files(place: Path) -> list[str]:
     """Name all files below a folder, hidden ones left out."""
     names = sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())
     return [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
@@ -326,12 +332,12 @@ def _extractor_to_dict(extractor: Extractor) -> dict[str, Any]:
 def _read_extractor(folder: Path, manifest: Mapping[str, Any], device: str, scorer: ScorerFactory | None) -> Extractor:
     """Read back how words are chosen."""
     record, asks = manifest["chosen_by"], manifest["asks"]
-    with naming_damage(folder):
+    with report_damage(folder):
         if record["kind"] == "keep_all":
             return FullText()
         place = folder / "extractor"
         if record["kind"] == "human":
-            found = json.loads((place / MARKS).read_text(encoding="utf-8"))
+            found = json.loads((place / RATIONALES).read_text(encoding="utf-8"))
             return HumanRationales(
                 {key: tuple((index(start), index(end)) for start, end in spans) for key, spans in found.items()}
             )
@@ -371,7 +377,7 @@ def _read_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel 
         ) from error
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     """Read all files of a folder, by their names inside it."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -383,6 +389,69 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-def drop_folder(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Remove a folder of ours that is no longer needed."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+CARD_TEXT = """\
+# {name}
+
+A text classifier that shows exactly the words each answer was made from. It is a pair: an extractor chooses words of a
+document, and a predictor reads them{query} **and nothing else**. Given the words shown{query}, nothing else can change
+the answer. Other words can change which words are shown.
+{method}
+
+Labels: {labels}.{asks}
+
+## Use
+
+```python
+from fresh import Rationalizer
+
+model = Rationalizer.from_pretrained("{name}")
+explanation = model.explain({call})
+print(explanation.prediction.label, explanation.rationale.words)
+```
+
+or `fresh explain {name} "Some text."{flag}`
+
+## Measured
+
+{report}
+
+What the guarantee covers: the answer is a function of the words shown{query}. Their number is part of that: the
+predictor can count them. What it does not cover: why the extractor, which reads the whole document, chose these words.
+
+## Settings
+
+{settings}
+"""
+
+CARD_METHODS = {
+    "fresh": "The method is FRESH ([Jain et al., 2020](https://aclanthology.org/2020.acl-main.409/)): the predictor "
+    "was trained on such rationales alone.",
+    "lei": "Both were trained together ([Lei et al., 2016](https://aclanthology.org/D16-1011/)).",
+    "bastings": "Both were trained together ([Bastings et al., 2019](https://aclanthology.org/P19-1284/)).",
+    "full_text": "Here the extractor keeps every word: a model to compare others with.",
+    "random": "Here the words are drawn by lot: a model to compare others with.",
+    "human": "Here people chose the words, and only documents that they marked can be explained.",
+}
+
+
+def card_text(name: str, labels: Sequence[str], asks: bool, settings: Mapping[str, Any], report: Report | None) -> str:
+    """Write what a reader of the model's page should know."""
+    table = "Nothing was measured when it was saved."
+    if report is not None:
+        table = f"On {report.n_documents} test documents:\n\n{report.to_markdown()}"
+    return CARD_TEXT.format(
+        name=name,
+        method=CARD_METHODS.get(str(settings.get("method")), CARD_METHODS["fresh"]),
+        labels=", ".join(f"`{label}`" for label in labels),
+        query=" and the query" if asks else "",
+        asks=" Each document comes with a query." if asks else "",
+        call='"Some text.", query="A question?"' if asks else '"Some text."',
+        flag=' --query "A question?"' if asks else "",
+        report=table.strip(),
+        settings="\n".join(f"- `{key}`: {value}" for key, value in flatten(settings)) or "Not written down.",
+    )

@@ -15,16 +15,16 @@ from fresh.training.config import ClassifierConfig
 from fresh.training.fit import FitRequest, train_classifiers
 from fresh.training.loop import RunContext
 
-WATCH = RunContext("predictor")
+CONTEXT = RunContext("predictor")
 
-Labelled = Sequence[tuple[Rationale, str]]
+LabeledRationales = Sequence[tuple[Rationale, str]]
 
 
 class TrainingPairs(NamedTuple):
     """What a predictor is trained on: rationales and labels of train and of dev."""
 
-    train: Labelled
-    dev: Labelled
+    train: LabeledRationales
+    dev: LabeledRationales
     n_versions: int = 1
     """How many versions of all that is trained on stand one after the other; each epoch reads the next one."""
 
@@ -41,7 +41,9 @@ class Predictor:
     classifier: Classifier
 
     @classmethod
-    def train(cls, train: Labelled, dev: Labelled, config: ClassifierConfig, context: RunContext = WATCH) -> Self:
+    def train(
+        cls, train: LabeledRationales, dev: LabeledRationales, config: ClassifierConfig, context: RunContext = CONTEXT
+    ) -> Self:
         """Train it on rationales and their labels alone."""
         [predictor] = cls.train_many([(train, dev)], [config], context)
         return predictor
@@ -49,9 +51,9 @@ class Predictor:
     @classmethod
     def train_many(
         cls,
-        data: Sequence[TrainingPairs | tuple[Labelled, Labelled]],
+        data: Sequence[TrainingPairs | tuple[LabeledRationales, LabeledRationales]],
         configs: Sequence[ClassifierConfig],
-        context: RunContext = WATCH,
+        context: RunContext = CONTEXT,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side.
 
@@ -61,7 +63,7 @@ class Predictor:
         for item, config in zip(data, configs, strict=True):
             given = TrainingPairs(*item)
             labels = sorted({label for _, label in given.train})
-            pairs, dev_pairs = ([(text_of(rationale), label) for rationale, label in part] for part in given[:2])
+            pairs, dev_pairs = ([(rationale_text(rationale), label) for rationale, label in part] for part in given[:2])
             # A predictor reads every word that is shown, also where the support model reads only beginnings.
             long: LongPolicy = "stagger" if config.network.long == "truncate" else config.network.long
             whole = replace(config, network=replace(config.network, long=long))
@@ -71,16 +73,16 @@ class Predictor:
 
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""
-        table = self.classifier.probabilities([text_of(item) for item in rationales], progress, "rationales")
+        table = self.classifier.probabilities([rationale_text(item) for item in rationales], progress, "rationales")
         return predictions(table, self.classifier.labels)
 
-    def pieces(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
+    def token_ids(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
         """List the pieces of rationales as the network is given them, special ones included."""
-        table = self.classifier.words([text_of(item) for item in rationales])
+        table = self.classifier.words([rationale_text(item) for item in rationales])
         return [tuple(text.ids.tolist()) for text in table]
 
 
-def text_of(item: object) -> Text:
+def rationale_text(item: object) -> Text:
     """Take the words of a rationale, and of nothing but a rationale."""
     if type(item) is Rationale:
         return Text(item.words, item.query, item.id)

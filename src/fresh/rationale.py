@@ -23,7 +23,7 @@ class Rationale:
         check_text("id", self.id)
 
 
-def plain(text: str) -> str:
+def exact_str(text: str) -> str:
     """Copy what a string holds, whatever a subclass of it, such as that of NumPy, says of itself."""
     return str.__str__(text) if isinstance(text, str) else text
 

@@ -14,32 +14,44 @@ from fresh.attribution.registry import ScorerFactory
 from fresh.config import from_mapping
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import DataConfig, read_documents
-from fresh.document import Document, Explanation
+from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.errors import DataError, ModelError
-from fresh.model_card import card_text
 from fresh.persistence import (
     CARD,
-    SEEN,
-    files_in,
-    naming_damage,
-    near,
-    read_folder,
+    FINGERPRINTS,
+    atomic_folder,
+    card_text,
+    load_halves,
+    read_files,
+    report_damage,
+    save_halves,
+    suggest_models,
     write_files,
-    write_folder,
-    written_at_once,
 )
 from fresh.predictor import Predictor
 from fresh.reporting.report import Report
-from fresh.selection.curve import Curve, ratios_of
-from fresh.selection.discretizers import is_number
-from fresh.selection.extractors import Extractor, at_ratio, extract_with_scores, select_masks
+from fresh.selection.discretizers import is_finite_number
+from fresh.selection.extractors import Curve, Extractor, curve_ratios, extract_with_scores, select_masks, with_ratio
 
-AT_ONCE = 256
+BATCH_SIZE = 256
 """Documents that are explained together where there are many."""
-RANGE = "a model that was trained for a range of ratios, such as --ratio 0.05:0.5. This one serves a single length."
+RANGE = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one serves a single length."
 
 Input = str | Document
 """What can be explained: raw text, or a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainSpec:
+    """A document to explain, and how."""
+
+    document: Document
+    ratio: float | None = None
+    """Share of the words to read; None for the model's own."""
+    mask: Mask | None = None
+    """The words to read; None lets the extractor select them."""
+    curve: bool = False
+    """Explain with growing rationales instead of one."""
 
 
 @dataclass(eq=False)
@@ -55,13 +67,13 @@ class Rationalizer(
     predictor: Predictor
     settings: Mapping[str, Any] = field(default_factory=dict)
     """How it was trained."""
-    asks: bool = False
+    needs_query: bool = False
     """Whether each document comes with a query."""
     report: Report | None = None
     """What was measured after training."""
     ratios: tuple[float, float] | None = None
     """Lowest and highest share of words that the predictor was trained for, if not one alone."""
-    seen: TrainingFingerprints | None = None
+    fingerprints: TrainingFingerprints | None = None
     """Which texts it was trained with, if that is known."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -86,81 +98,104 @@ class Rationalizer(
     def explain(
         self, documents: Input | Sequence[Input], query: str | None = None, ratio: float | None = None
     ) -> Explanation | list[Explanation]:
-        """Classify text and say from which words.
+        """Classify text and show the words that each answer was computed from.
 
         :param documents: Raw text or a document, or a list of them.
-        :param query: What is asked about raw text, if the model was trained with queries.
-        :param ratio: Share of the words to read, if the model was trained for a range of them.
+        :param query: The query about raw text, for a model that was trained with queries.
+        :param ratio: Share of the words to read, for a model that was trained for a range of ratios.
         """
         if isinstance(documents, str | Document):
             return self.explain([documents], query, ratio)[0]
         if not isinstance(documents, Iterable):
             raise TypeError(f"Texts and documents can be explained, got {type(documents).__name__}.")
-        extractor = self.extractor if ratio is None else at_ratio(self.extractor, self.served(ratio))
-        read = [Document.from_text(item, query) if isinstance(item, str) else item for item in documents]
-        for document in read:
-            if type(document) is not Document:
-                raise TypeError(f"Texts and documents can be explained, got {type(document).__name__}.")
-            self.check_query(document)
-        masks, saliencies = extract_with_scores(extractor, read)
-        rationales = [document.cut(mask) for document, mask in zip(read, masks, strict=True)]
-        predictions = self.predictor.predict(rationales)
-        return list(map(Explanation, read, masks, rationales, predictions, saliencies))
+        specs = [ExplainSpec(_to_document(item, query), ratio) for item in documents]
+        return [explanation for (explanation,) in self.explain_specs(specs)]
+
+    def explain_specs(self, specs: Sequence[ExplainSpec]) -> list[tuple[Explanation, ...]]:
+        """Explain documents with one pass of each network, each in its own way; all other methods call this one.
+
+        :return: One explanation for each document, or several for a curve, the shortest rationale first.
+        """
+        for spec in specs:
+            self.check_query(spec.document)
+            if spec.curve and self.ratios is None:
+                raise ValueError(f"A curve needs {RANGE}")
+            if spec.ratio is not None:
+                self.check_ratio(spec.ratio)
+        open_documents = [spec.document for spec in specs if spec.mask is None]
+        selected = iter(
+            zip(*extract_with_scores(self.extractor, open_documents), strict=True) if open_documents else ()
+        )
+        pairs = [(spec.mask, None) if spec.mask is not None else next(selected) for spec in specs]
+        masks = [self._masks_for(spec, *pair) for spec, pair in zip(specs, pairs, strict=True)]
+        rationales = [spec.document.cut(mask) for spec, group in zip(specs, masks, strict=True) for mask in group]
+        answers = zip(rationales, self.predictor.predict(rationales), strict=True)
+        return [
+            tuple(Explanation(spec.document, mask, *next(answers), saliency) for mask in group)
+            for spec, group, (_, saliency) in zip(specs, masks, pairs, strict=True)
+        ]
+
+    def _masks_for(self, spec: ExplainSpec, mask: Mask, saliency: Saliency | None) -> list[Mask]:
+        """Cut the scores again where another ratio, or every ratio, is wanted."""
+        if spec.curve and self.ratios is not None:
+            ratios = curve_ratios(len(spec.document.words), *self.ratios)
+        elif spec.ratio is not None:
+            ratios = [spec.ratio]
+        else:
+            return [mask]
+        discretizers = [with_ratio(self.extractor, ratio).discretizer for ratio in ratios]
+        assert saliency is not None
+        return [select_masks(discretizer, [saliency])[0] for discretizer in discretizers]
 
     def curve(self, document: Input, query: str | None = None) -> Curve:
-        """Answer from growing rationales of one document, for a model that was trained for a range of ratios."""
-        if self.ratios is None:
-            raise ValueError(f"A curve needs {RANGE}")
-        read = Document.from_text(document, query) if isinstance(document, str) else document
-        [whole] = self.explain([read])
-        assert whole.saliency is not None
-        extractors = [at_ratio(self.extractor, ratio) for ratio in ratios_of(len(read.words), *self.ratios)]
-        masks = [select_masks(extractor.discretizer, [whole.saliency])[0] for extractor in extractors]
-        rationales = [read.cut(mask) for mask in masks]
-        found = zip(masks, rationales, self.predictor.predict(rationales), strict=True)
-        return Curve(tuple(Explanation(read, *parts, whole.saliency) for parts in found))
+        """Explain one document with growing rationales, for a model that was trained for a range of ratios."""
+        [points] = self.explain_specs([ExplainSpec(_to_document(document, query), curve=True)])
+        return Curve(points)
 
-    def served(self, ratio: float) -> float:
-        """Refuse a ratio that the predictor was not trained for."""
+    def check_ratio(self, ratio: float) -> None:
+        """Raise if the predictor was not trained for a ratio."""
         if self.ratios is None:
             raise ValueError(f"Another ratio needs {RANGE}")
         low, high = self.ratios
-        if not is_number(ratio) or not low <= ratio <= high:
-            raise ValueError(f"ratio must be from {low} to {high}, for which this model was trained, got {ratio!r}.")
-        return ratio
+        if not is_finite_number(ratio) or not low <= ratio <= high:
+            raise ValueError(f"ratio must be in [{low}, {high}], the range this model was trained for, got {ratio!r}.")
 
     def check_query(self, document: Document) -> None:
-        """Refuse a query where none was trained, and the other way round."""
-        if self.asks and not document.query:
+        """Raise if a document has no query but the model was trained with queries, or the other way round."""
+        if self.needs_query and not document.query:
             raise ValueError(
-                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: --query "
-                "for a text; for a file, the column query, or the one that --query names."
+                f"Document {document.id!r} has no query, but this model was trained with queries. Give one: `query` "
+                "for a text; for a file, the column query, or the one that `query` names."
             )
-        if document.query and not self.asks:
+        if document.query and not self.needs_query:
             raise ValueError(f"Document {document.id!r} has a query, but this model was trained without: leave it out.")
 
     def explain_file(self, path: str | Path, **columns: Any) -> Iterator[Explanation]:
-        """Explain the texts of a file, a few at a time.
+        """Explain the texts of a file, one batch at a time.
 
-        :param columns: How to read it, as for training: ``text="review"``, ``query=...``, ``tokenised=True``.
+        :param columns: How to read the file, as for training: ``text="review"``, ``query=...``, ``tokenised=True``.
         """
         return self.explain_stream(read_documents(path, from_mapping(DataConfig, columns)))
 
     def explain_stream(
-        self, documents: Iterator[Document], at_once: int = AT_ONCE, ratio: float | None = None
+        self, documents: Iterable[Document], batch_size: int = BATCH_SIZE, ratio: float | None = None
     ) -> Iterator[Explanation]:
-        """Explain documents as they come, some at a time, so that memory does not grow with their number."""
-        group: list[Document] = []
+        """Explain documents as they come, one batch at a time, so that memory does not grow with their number.
+
+        :param batch_size: How many documents to explain together.
+        :param ratio: Share of the words to read, as in :meth:`explain`.
+        """
+        batch: list[Document] = []
         try:
             for document in documents:
-                group.append(document)
-                if len(group) == at_once:
-                    whole, group = group, []
+                batch.append(document)
+                if len(batch) == batch_size:
+                    whole, batch = batch, []
                     yield from self.explain(whole, ratio=ratio)
-        except DataError:  # what came before the row that cannot be read is explained first
-            yield from self.explain(group, ratio=ratio)
+        except DataError:  # the documents before an unreadable row are explained first
+            yield from self.explain(batch, ratio=ratio)
             raise
-        yield from self.explain(group, ratio=ratio)
+        yield from self.explain(batch, ratio=ratio)
 
     def save_pretrained(  # type: ignore[override]  # to share a model, push_to_hub
         self,
@@ -178,12 +213,12 @@ class Rationalizer(
         """
         folder = Path(save_directory)
         report = None if self.report is None else self.report.to_dict()
-        about = {"asks": self.asks, "settings": dict(self.settings), "report": report, "ratios": self.ratios}
-        with written_at_once(folder, overwrite) as place:
-            if self.seen is not None:
-                self.seen.save(place / SEEN)
+        about = {"asks": self.needs_query, "settings": dict(self.settings), "report": report, "ratios": self.ratios}
+        with atomic_folder(folder, overwrite) as place:
+            if self.fingerprints is not None:
+                self.fingerprints.save(place / FINGERPRINTS)
             self.generate_model_card(**{"name": folder.name, **(model_card_kwargs or {})}).save(place / CARD)
-            write_folder(place, self.extractor, self.predictor, about)
+            save_halves(place, self.extractor, self.predictor, about)
 
     def push_to_hub(self, repo_id: str, **hub: Any) -> str:
         """Upload it to the hub, with a card that calls it by its name there.
@@ -192,20 +227,20 @@ class Rationalizer(
 
         :param hub: commit_message, private, token, branch, create_pr and the like, for the hub.
         """
-        if self.seen is not None:
-            return replace(self, seen=None).push_to_hub(repo_id, **hub)
+        if self.fingerprints is not None:
+            return replace(self, fingerprints=None).push_to_hub(repo_id, **hub)
         return super().push_to_hub(repo_id, **{"model_card_kwargs": {"name": repo_id}, **hub})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Networks that were asked for attention cannot be pickled; a saved model's files can.
         with tempfile.TemporaryDirectory() as place:
             self.save_pretrained(Path(place) / "model")
-            return unpacked, (files_in(Path(place) / "model"), str(self.predictor.classifier.device))
+            return from_files, (read_files(Path(place) / "model"), str(self.predictor.classifier.device))
 
     def generate_model_card(self, *_args: Any, name: str = "model", **_template: Any) -> ModelCard:
         """Write the card, with what was measured."""
         data = self._hub_mixin_info.model_card_data
-        text = card_text(name, self.labels, self.asks, self.settings, self.report)
+        text = card_text(name, self.labels, self.needs_query, self.settings, self.report)
         return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}", ignore_metadata_errors=True)
 
     @classmethod
@@ -223,28 +258,37 @@ class Rationalizer(
         :param scorer: Makes the scorer, if the model was trained with one of your own.
         :param hub: revision, token, cache_dir, local_files_only or force_download, for the hub.
         """
-        folder = find_folder(pretrained_model_name_or_path, hub)
-        extractor, predictor, about = read_folder(folder, device, scorer)
-        with naming_damage(folder):
+        folder = find_model(pretrained_model_name_or_path, hub)
+        extractor, predictor, about = load_halves(folder, device, scorer)
+        with report_damage(folder):
             report = None if about["report"] is None else Report.from_dict(about["report"])
             ratios = None if about["ratios"] is None else tuple(about["ratios"])
-            seen = TrainingFingerprints.load(folder / SEEN) if SEEN in about["files"] else None
+            seen = TrainingFingerprints.load(folder / FINGERPRINTS) if FINGERPRINTS in about["files"] else None
         return cls(extractor, predictor, about["settings"], about["asks"], report, ratios, seen)
 
 
-def unpacked(files: Mapping[str, bytes], device: str) -> Rationalizer:
+def _to_document(item: object, query: str | None) -> Document:
+    """Split raw text; accept nothing else but a document."""
+    if isinstance(item, str):
+        return Document.from_text(item, query)
+    if type(item) is Document:
+        return item
+    raise TypeError(f"Texts and documents can be explained, got {type(item).__name__}.")
+
+
+def from_files(files: Mapping[str, bytes], device: str) -> Rationalizer:
     """Read a model from the files that it was saved in."""
     with tempfile.TemporaryDirectory() as place:
         write_files(files, Path(place))
         return Rationalizer.from_pretrained(place, device=device)
 
 
-def find_folder(name: str | Path, hub: Mapping[str, Any]) -> Path:
+def find_model(name: str | Path, hub: Mapping[str, Any]) -> Path:
     """Find a model on this machine, or else on the hub if it is called as models are there: owner/name."""
     if Path(name).exists():
         return Path(name)
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", str(name)) is None or Path(name).parent.exists():
-        raise ModelError(f"There is no folder {name}. {near(Path(name))}")
+        raise ModelError(f"There is no folder {name}. {suggest_models(Path(name))}")
     try:
         return Path(snapshot_download(str(name), **hub))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:

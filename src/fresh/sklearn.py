@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from fresh.config import from_mapping, settings_of, suggest
+from fresh.config import from_mapping, list_settings, suggest
 from fresh.data.splits import Splits, split_off
 from fresh.document import Document, Example, Explanation
 from fresh.errors import DataError
@@ -18,7 +18,7 @@ from fresh.methods.fresh import FreshConfig, train
 from fresh.progress import SILENT, Terminal
 from fresh.training.loop import RunContext
 
-SETTINGS = {setting.name: setting.default for setting in settings_of(FreshConfig)}
+SETTINGS = {setting.name: setting.default for setting in list_settings(FreshConfig)}
 PARAMETERS = {**SETTINGS, "dev_share": 0.1, "verbose": False}
 ONE_LABEL = (
     "y must have one label per document, got {}. Where a document has several labels, fit one classifier for each "

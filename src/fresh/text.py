@@ -1,12 +1,13 @@
 """Raw text to words, with the exact place of each one."""
 
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 Spans = tuple[tuple[int, int], ...]
-Joined = tuple[tuple[str, int], ...]
+TextParts = tuple[tuple[str, int], ...]
 """The texts that one text was joined from: the name of each, and its number of words."""
 
 # Scripts written without spaces: each character, with its marks, is a word.
@@ -32,7 +33,7 @@ def split_words(text: str) -> Spans:
     return tuple(match.span() for match in _word_pattern().finditer(text))
 
 
-def split_at_spaces(text: str) -> Spans:
+def split_whitespace(text: str) -> Spans:
     """Find the words of a text that was tokenised before."""
     return tuple(match.span() for match in re.finditer(r"\S+", text))
 
@@ -58,10 +59,10 @@ def _word_pattern() -> re.Pattern[str]:
 
 def _character_class(*categories: str) -> str:
     """Spell out, for a pattern, all characters whose Unicode category begins so."""
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges(categories))
+    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in _category_ranges(categories))
 
 
-def ranges(categories: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+def _category_ranges(categories: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     """Walk through the planes that hold marks and controls, and join neighbours."""
     first: int | None = None
     for point in (*range(0x20000), *range(0xE0000, 0xE0201)):
@@ -71,3 +72,29 @@ def ranges(categories: tuple[str, ...]) -> Iterator[tuple[int, int]]:
         elif not inside and first is not None:
             yield first, point - 1
             first = None
+
+
+LAST_OF_ONE_UNIT = "\uffff"
+
+
+def to_utf16(text: str, spans: Iterable[tuple[int, int]]) -> Spans:
+    """Turn places in code points into places in UTF-16 code units."""
+    if text.isascii():
+        return tuple(spans)
+    starts = list(itertools.accumulate((_width(character) for character in text), initial=0))
+    return tuple((starts[start], starts[end]) for start, end in spans)
+
+
+def from_utf16(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int] | None]:
+    """Turn places in UTF-16 code units into places in code points; none for one that cuts a character."""
+    starts = itertools.accumulate((_width(character) for character in text), initial=0)
+    points = {unit: point for point, unit in enumerate(starts)}
+    return [
+        (points[start], points[end]) if start in points and end in points and start < end else None
+        for start, end in spans
+    ]
+
+
+def _width(character: str) -> int:
+    """Count the UTF-16 code units of a character."""
+    return 1 if character <= LAST_OF_ONE_UNIT else 2

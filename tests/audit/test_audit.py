@@ -309,7 +309,7 @@ def test_documents_that_training_did_not_leave_out_are_said_to_be_others(toy: Sp
     assert found.found == "look here"
     assert found.says == (
         "These are not the documents that training left out for test: some of them may have been trained on. Give "
-        "the files of the training as they were, or, if all documents are new, say so (--whole)."
+        "the files of the training as they were, or, if all documents are new, say so (whole=True)."
     )
     assert _hygiene(toy.test[:-1], {}, dataset_digest(toy.test)).found == "not run"
 

@@ -25,7 +25,7 @@ def splits(**parts: list[tuple[str, str]]) -> Splits:
         rows = parts.get(name) or [(text.replace(" ", f" {name} "), label) for text, label in FILL]
         made.append(
             tuple(
-                Example(Document.from_tokenised(text.partition("|")[0], text.partition("|")[2], f"{name}_{i}"), label)
+                Example(Document.from_tokenized(text.partition("|")[0], text.partition("|")[2], f"{name}_{i}"), label)
                 for i, (text, label) in enumerate(rows)
             )
         )

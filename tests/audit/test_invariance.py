@@ -16,7 +16,7 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
-from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import HumanRationales
 
@@ -117,9 +117,9 @@ def test_documents_take_turns(n_documents: int, n_trials: int) -> None:
     counts = np.bincount(places, minlength=n_documents)
     assert len(places) == n_trials
     assert counts.max() - counts.min() <= 1
-    assert max(map(len, groups)) <= AT_ONCE
-    a_round = n_documents * max(1, AT_ONCE // n_documents)
-    n_rounds, n_groups = -(-n_trials // a_round), 1 + -(-max(0, a_round - ALONG) // AT_ONCE)
+    assert max(map(len, groups)) <= BATCH_SIZE
+    a_round = n_documents * max(1, BATCH_SIZE // n_documents)
+    n_rounds, n_groups = -(-n_trials // a_round), 1 + -(-max(0, a_round - ALONG) // BATCH_SIZE)
     assert len(set(groups)) <= n_groups + (n_rounds > 1)  # so that documents are not explained anew before each change
 
 
@@ -146,7 +146,7 @@ def test_the_extractor_of_the_model_reads_the_first_changes_too(
         return smuggler.own.extract(items)
 
     monkeypatch.setattr(cheats.Smuggler, "extract", extract)
-    try_to_break(replace(model, extractor=smuggler), explained, 2 * AT_ONCE)
+    try_to_break(replace(model, extractor=smuggler), explained, 2 * BATCH_SIZE)
     assert read == [ALONG, ALONG]  # before and after the change
 
 

@@ -11,7 +11,7 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
-from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.verdict import Verdict
 from fresh.selection.discretizers import TopK
 from strategies import documents
@@ -51,8 +51,8 @@ def test_what_was_reported_comes_out_again(model: Rationalizer, explained: list[
 
 
 def test_more_documents_than_are_explained_at_once(model: Rationalizer, toy: Splits) -> None:
-    many = [example.document for example in (*toy.train, *toy.dev, *toy.test)][: AT_ONCE + 40]
-    assert len(many) == AT_ONCE + 40
+    many = [example.document for example in (*toy.train, *toy.dev, *toy.test)][: BATCH_SIZE + 40]
+    assert len(many) == BATCH_SIZE + 40
     assert replay(model.predictor, list(model.explain_stream(iter(many)))).found == "holds"
 
 

@@ -17,14 +17,14 @@ from fresh.document import Document, Explanation, Mask
 from fresh.errors import DataError
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction
-from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.console import to_record
 from fresh.reporting.verdict import Verdict
 from fresh.selection.discretizers import TopK
 from strategies import documents
 
 Records = list[dict[str, Any]]
-N_MANY = AT_ONCE + 40
+N_MANY = BATCH_SIZE + 40
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_all_that_was_saved_comes_out_again_to_the_bit(replayed: Replayed) -> No
     [
         (lambda records: records[::-1], "holds"),
         (lambda records: records[3::2], "look here"),
-        (lambda records: records[: AT_ONCE + 7], "look here"),
+        (lambda records: records[: BATCH_SIZE + 7], "look here"),
     ],
 )
 def test_a_file_in_another_order_or_with_fewer_lines_is_equal_to_within_rounding(
@@ -127,7 +127,7 @@ def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_mis
     first = replayed(nudge(2))
     assert first.found == "broken"
     assert ONLY_ROUNDING in first.evidence
-    last = replayed(nudge(AT_ONCE + 2))
+    last = replayed(nudge(BATCH_SIZE + 2))
     assert last.found == "look here"
     assert last.evidence[2].partition(" of them ")[2] == OTHER_COMPANY.partition(" of them ")[2]
 
@@ -290,5 +290,5 @@ def test_a_model_with_other_labels_and_data_with_other_names_are_refused(
         replay_saved(model, many, small.write_jsonl(path, [to_record(own)]))
     assert str(error.value) == (
         "None of the 1 documents of explained.jsonl is in the data: the first is 'stranger', that of the data "
-        f"{many[0].id!r}. Give the file that was explained, with the same --id."
+        f"{many[0].id!r}. Give the file that was explained, with the same `id`."
     )

@@ -24,7 +24,7 @@ from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, build
+from fresh.selection.tagger import Tagger, build_tagger
 from fresh.training.config import ClassifierConfig
 from shared_scorers import documents, last_matrix
 
@@ -268,7 +268,7 @@ def test_where_no_class_can_be_asked_about_it_is_said(
         "all words": FullText(),
         "people": HumanRationales.of(toy.test),
         "tagger": SaliencyExtractor(
-            Tagger(build("words", ClassifierConfig(NetworkConfig(str(encoders["bert"]))))), TopK(0.2)
+            Tagger(build_tagger("words", ClassifierConfig(NetworkConfig(str(encoders["bert"]))))), TopK(0.2)
         ),
     }
     extractor = extractors.get(name) or SaliencyExtractor(make_scorer(name, support, {}), TopK(0.2), support)

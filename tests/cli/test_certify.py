@@ -89,7 +89,7 @@ def test_a_ratio_and_a_query_are_part_of_what_is_certified(
 ) -> None:
     predictor = Predictor(pair_support.classifier)
     extractor = small.rationalizer(pair_support, predictor, TopK(0.2)).extractor
-    Rationalizer(extractor, predictor, asks=True, ratios=(0.1, 0.9)).save_pretrained(here / "asking")
+    Rationalizer(extractor, predictor, needs_query=True, ratios=(0.1, 0.9)).save_pretrained(here / "asking")
     asked = ("a good film of two", "--query", "praise ?", "--ratio", "0.6")
     assert main(["explain", "asking", *asked, "--certify", "one.jsonl", *CPU]) == 0
     [certificate], _ = read((here / "one.jsonl").read_bytes())

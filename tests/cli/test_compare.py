@@ -234,7 +234,7 @@ def test_models_of_other_labels_or_data_are_refused(refused: Callable[..., None]
         *names,
         data="odd.jsonl",
     )
-    asks = replace(Rationalizer.from_pretrained(runs / "a-1"), asks=True)
+    asks = replace(Rationalizer.from_pretrained(runs / "a-1"), needs_query=True)
     asks.save_pretrained(tmp_path / "asks")
     told = "Only models of the same kind can be compared: leave one of them out."
     refused(f"asks was trained with queries, but {runs}/a-1 without. {told}", names[0], "asks")

@@ -119,17 +119,17 @@ def test_a_file_that_is_not_utf_8(refused: Callable[..., None], tmp_path: Path) 
 
 
 SETTINGS: dict[str, tuple[list[str], str]] = {
-    "ratio of nothing": (["--ratio=0"], "ratio must be above 0 and at most 1, got 0.0."),
-    "ratio of too much": (["--ratio=1.5"], "ratio must be above 0 and at most 1, got 1.5."),
-    "ratio that is no number": (["--ratio=nan"], "ratio must be above 0 and at most 1, got nan."),
+    "ratio of nothing": (["--ratio=0"], "--ratio must be above 0 and at most 1, got 0.0."),
+    "ratio of too much": (["--ratio=1.5"], "--ratio must be above 0 and at most 1, got 1.5."),
+    "ratio that is no number": (["--ratio=nan"], "--ratio must be above 0 and at most 1, got nan."),
     "scorer": (["--scorer=gradent"], "gradent is not a scorer. Did you mean gradient?"),
     "discretizer": (["--discretizer=topk"], "topk is not a discretizer. Did you mean top_k?"),
     "several": (
         ["--epochs=many", "--long=cut", "--dropout=3", "--ratio=2"],
-        "epochs must be a whole number, got 'many'.\n"
-        "long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
-        "dropout must be at least 0 and below 1, got 3.0.\n"
-        "ratio must be above 0 and at most 1, got 2.0.",
+        "--epochs must be a whole number, got 'many'.\n"
+        "--long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
+        "--dropout must be at least 0 and below 1, got 3.0.\n"
+        "--ratio must be above 0 and at most 1, got 2.0.",
     ),
 }
 

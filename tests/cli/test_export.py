@@ -10,7 +10,7 @@ import annotated
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
-from fresh.data.annotation import TOOLS, export, files_of
+from fresh.data.annotation import TOOLS, export, export_paths
 from fresh.document import Explanation
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -196,6 +196,6 @@ def test_an_export_that_is_broken_off_writes_nothing(
     assert [path.name for path in Path().iterdir()] == [data]
 
 
-def test_the_files_of_an_export_are_known_before(tmp_path: Path) -> None:
-    assert files_of(tmp_path / "t.jsonl", "doccano") == (tmp_path / "t.jsonl",)
-    assert files_of(str(tmp_path / "t.json"), "label_studio") == (tmp_path / "t.json", tmp_path / "t.config.xml")
+def test_the_export_paths_an_export_are_known_before(tmp_path: Path) -> None:
+    assert export_paths(tmp_path / "t.jsonl", "doccano") == (tmp_path / "t.jsonl",)
+    assert export_paths(str(tmp_path / "t.json"), "label_studio") == (tmp_path / "t.json", tmp_path / "t.config.xml")

@@ -14,7 +14,7 @@ import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.cli.registry import COMMANDS
-from fresh.config import settings_of
+from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document
 from fresh.methods.listed import settings_of_methods
@@ -81,7 +81,7 @@ def test_help_of_training_names_every_setting(capsys: pytest.CaptureFixture[str]
         main(["train", "--help"])
     shown = capsys.readouterr().out
     words = " ".join(shown.split())
-    for setting in (*settings_of(RunConfig), *(setting for setting, _ in settings_of_methods().values())):
+    for setting in (*list_settings(RunConfig), *(setting for setting, _ in settings_of_methods().values())):
         assert f"--{setting.name.replace('_', '-')}" in shown
         assert setting.help.split(".")[0][:40] in words
 

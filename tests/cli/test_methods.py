@@ -6,7 +6,7 @@ import pytest
 
 import small
 from fresh.cli.main import main
-from fresh.config import settings_of
+from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.methods.listed import settings_of_methods
@@ -116,8 +116,7 @@ def test_one_model_serves_a_range_of_ratios(
     assert main(["explain", model, text, "--curve", *CPU]) == 0
     assert "From these words on, the answer stays the same:" in capsys.readouterr().out
     assert main(["explain", model, text, "--ratio", "0.6", *CPU]) == 1
-    message = "ratio must be from 0.1 to 0.5, for which this model was trained, got 0.6."
-    assert capsys.readouterr().err == f"fresh explain: {message}\n"
+    assert "ratio must be in [0.1, 0.5]" in capsys.readouterr().err
 
 
 def test_a_model_of_one_length_serves_no_other(
@@ -238,7 +237,7 @@ def test_help_names_the_methods_that_a_section_is_for(capsys: pytest.CaptureFixt
         "rationales (bastings):",
     ]
     flags = [line.split()[0].rstrip(",") for line in shown.splitlines() if line.startswith("  --")]
-    named = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
+    named = {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
     assert {f"--{name.replace('_', '-')}" for name in named} <= set(flags)
     assert len(flags) == len(set(flags))
 

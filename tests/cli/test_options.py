@@ -39,7 +39,7 @@ def test_an_interrupt_while_loading_is_quiet(
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fresh.cli.main, "build_parser", interrupted)
+    monkeypatch.setattr(fresh.cli.main, "_build_parser", interrupted)
     assert main(["train", "x.csv", "--out", "y"]) == 130
     assert capsys.readouterr().err == "\nInterrupted.\n"
 

@@ -24,7 +24,9 @@ def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[...
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the work done in this process, which spares the time to begin others."""
-    monkeypatch.setattr(fresh.experiments.local, "Local", lambda out, data_dir, _n_workers: Inline(out, data_dir))
+    monkeypatch.setattr(
+        fresh.experiments.local, "LocalExecutor", lambda out, data_dir, _n_workers: Inline(out, data_dir)
+    )
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, list[str]]:
@@ -117,7 +119,7 @@ def test_what_a_failure_asks_for_comes_before_the_next_try(
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {
-    "workers": (["--workers", "0"], "workers must be at least 1, got 0."),
+    "workers": (["--workers", "0"], "--workers must be at least 1, got 0."),
     "documents": (["--documents", "0"], "In GRID: documents must be a whole number of at least 1, got 0."),
     "assignment": (
         ["--set", "epochs"],

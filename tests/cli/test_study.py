@@ -14,10 +14,10 @@ from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
 from fresh.study import source
-from fresh.study.annotators import consent, sign_in
-from fresh.study.answer import Answer
-from fresh.study.service import next_task, save
-from fresh.study.source import read_documents
+from fresh.study.annotators import record_consent, sign_in
+from fresh.study.answers import Answer
+from fresh.study.items import read_documents
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import open_study
 
 STUDY = """
@@ -58,10 +58,10 @@ def answer_all(place: str, codes: Path) -> None:
             who = sign_in(store, row["code"])
             assert who is not None
             assert who.id == int(row["annotator"])
-            consent(store, who.id)
-            while (task := next_task(store, who.id)) is not None:
+            record_consent(store, who.id)
+            while (task := next_item(store, who.id)) is not None:
                 label = "pos" if {"good", "great"} & set(task.rationale.words) else "neg"
-                save(store, who.id, task.item, Answer(label, 4, 5, 2000))
+                save_answer(store, who.id, task.item, Answer(label, 4, 5, 2000))
 
 
 def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

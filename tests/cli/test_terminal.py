@@ -22,8 +22,8 @@ from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import show_curve, show_explanation, show_report
 from fresh.reporting.report import Report, Row
-from fresh.selection.curve import Curve
 from fresh.selection.discretizers import TopK
+from fresh.selection.extractors import Curve
 
 CPU = ("--device", "cpu")
 EVIL = "po\x1b[31ms\x07\u202e"
@@ -97,7 +97,7 @@ def test_what_is_no_text_is_named(model: Rationalizer, nothing: object) -> None:
 def test_a_missing_query_names_column_and_option(
     model: Rationalizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Rationalizer(model.extractor, model.predictor, asks=True).save_pretrained(tmp_path / "asking")
+    Rationalizer(model.extractor, model.predictor, needs_query=True).save_pretrained(tmp_path / "asking")
     data = small.write_csv(tmp_path / "data.csv", [{"text": "a good film", "label": "pos"}])
     told = (
         "Document 'data-1' has no query, but this model was trained with queries. Give one: --query for a text; for a "

@@ -40,10 +40,10 @@ def read(folder: Path, *groups: list[dict[str, Any]], **more: Any) -> Example:
 def test_where_spans_are_not_known_the_mask_stands_in() -> None:
     mask = Mask.from_spans([(0, 1), (2, 4)], 4)
     assert Example(FILM, "pos", mask).evidence is None
-    assert Example(FILM, "pos", mask).marked == ((0, 1), (2, 4))
-    assert Example(FILM, "pos", mask, ((2, 3), (3, 4), (0, 1))).marked == ((2, 3), (3, 4), (0, 1))
-    assert Example(FILM, "pos").marked is None
-    assert Example(FILM, "pos", Mask.from_spans([], 4), ()).marked == ()
+    assert Example(FILM, "pos", mask).human_spans == ((0, 1), (2, 4))
+    assert Example(FILM, "pos", mask, ((2, 3), (3, 4), (0, 1))).human_spans == ((2, 3), (3, 4), (0, 1))
+    assert Example(FILM, "pos").human_spans is None
+    assert Example(FILM, "pos", Mask.from_spans([], 4), ()).human_spans == ()
 
 
 @pytest.mark.parametrize("wrong", [(-1, 1), (3, 5), (3, 2), (4, 4)])
@@ -101,7 +101,7 @@ def test_the_movies_corpus_keeps_evidence_when_it_drops_the_query(tmp_path: Path
     read(tmp_path, [span("a.txt", 3, 4), span("a.txt", 4, 5)])
     example = CORPORA["movies"].read(tmp_path).test[0]
     assert (example.document.query, example.evidence) == ((), ((3, 4), (4, 5)))
-    assert example.document.joined == (("a.txt", 6),)
+    assert example.document.parts == (("a.txt", 6),)
 
 
 def test_scores_of_another_document_are_refused() -> None:
@@ -119,23 +119,23 @@ def test_scores_of_another_document_are_refused() -> None:
     [((), ((0, 4),)), ((("x", 4),), ((0, 4),)), ((("x", 1), ("y", 0), ("z", 3)), ((0, 1), (1, 1), (1, 4)))],
 )
 def test_a_document_knows_where_its_texts_stand(joined: tuple[tuple[str, int], ...], ranges: Spans) -> None:
-    document = Document(FILM.text, FILM.words, FILM.spans, id="d1", joined=joined)
-    assert document.ranges == ranges
+    document = Document(FILM.text, FILM.words, FILM.spans, id="d1", parts=joined)
+    assert document.part_ranges == ranges
     assert pickle.loads(pickle.dumps(document)) == document  # noqa: S301
 
 
 def test_joined_texts_of_another_length_are_refused() -> None:
     with pytest.raises(ValueError, match="joined") as caught:
-        Document(FILM.text, FILM.words, FILM.spans, id="d1", joined=(("x", 1), ("y", 2)))
+        Document(FILM.text, FILM.words, FILM.spans, id="d1", parts=(("x", 1), ("y", 2)))
     assert str(caught.value) == "Document 'd1' has 4 words, but the texts it was joined from have 3 together."
 
 
 def test_eraser_documents_know_their_texts(tmp_path: Path) -> None:
     example = read(tmp_path, [span("b.txt", 1, 2), span("b.txt", 0, 0)], [span("a.txt", 5, 6)], docids=["a.txt"])
-    assert example.document.joined == (("a.txt", 6), ("b.txt", 4))
+    assert example.document.parts == (("a.txt", 6), ("b.txt", 4))
     assert example.evidence == ((7, 8), (6, 6), (5, 6))
 
 
 def test_documents_without_labels_know_their_texts_only_if_read_from_eraser() -> None:
     [document] = read_documents([{"text": "a film", "joined": "x"}], DataConfig())
-    assert document.joined == ()
+    assert document.parts == ()

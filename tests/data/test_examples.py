@@ -17,7 +17,7 @@ from fresh.document import Mask
 from fresh.errors import DataError
 
 PLAIN = DataConfig()
-MEND = "Mend the row, or leave such rows out with --skip-bad."
+MEND = "Mend the row, or leave such rows out with skip_bad=True."
 
 
 def write(path: Path, *records: Any) -> Path:
@@ -207,20 +207,20 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path) -> 
     path = tmp_path / "reviews.csv"
     path.write_text("review,stars\nGood.,5\n")
     rest = "It has: review, stars. Name the right one with"
-    assert fails(path) == f"reviews.csv has no column 'text' for the text. {rest} --text."
-    assert fails(path, DataConfig(text="review")) == f"reviews.csv has no column 'label' for the label. {rest} --label."
+    assert fails(path) == f"reviews.csv has no column 'text' for the text. {rest} `text`."
+    assert fails(path, DataConfig(text="review")) == f"reviews.csv has no column 'label' for the label. {rest} `label`."
     named = DataConfig(text="review", label="stars")
     for name in ("query", "id", "rationale"):
         other: dict[str, Any] = {name: "x"}
         assert fails(path, replace(named, **other)) == (
-            f"reviews.csv has no column 'x' for the {name}. {rest} --{name}."
+            f"reviews.csv has no column 'x' for the {name}. {rest} `{name}`."
         )
     assert len(list(read_examples(path, named))) == 1
 
 
 def test_a_missing_column_is_an_error_also_where_bad_rows_are_skipped() -> None:
     assert fails([{"label": "pos"}], DataConfig(skip_bad=True)) == (
-        "list has no column 'text' for the text. It has: label. Name the right one with --text."
+        "list has no column 'text' for the text. It has: label. Name the right one with `text`."
     )
 
 
@@ -260,7 +260,7 @@ def test_two_rows_of_one_id_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", review(id="a"), review(id="b"), review(id="a"))
     assert fails(path) == (
         "r.jsonl, line 3: the id 'a' stands in r.jsonl, line 1 already. "
-        "Give each row its own id, or have ids made with --id ''."
+        "Give each row its own id, or have ids made with id=''."
     )
     assert len(list(read_documents(path, PLAIN))) == 3
 
@@ -342,5 +342,5 @@ def test_of_many_columns_some_are_named() -> None:
     row = {"x" * 1000: "", **{f"c{number}": "" for number in range(2000)}}
     named = ", ".join(["x" * 60, *(f"c{number}" for number in range(29))])
     assert fails([row]) == (
-        f"list has no column 'text' for the text. It has: {named} and 1,971 more. Name the right one with --text."
+        f"list has no column 'text' for the text. It has: {named} and 1,971 more. Name the right one with `text`."
     )

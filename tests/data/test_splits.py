@@ -61,7 +61,7 @@ def test_a_single_class_is_refused() -> None:
         Splits((example("a"), example("a")), (example("a"),), (example("a"),))
     assert str(caught.value) == (
         "All 2 training examples have the label 'a'. "
-        "At least two classes are needed: look at the column that --label names."
+        "At least two classes are needed: look at the column that `label` names."
     )
 
 
@@ -81,7 +81,7 @@ def test_queries_in_some_documents_only_are_refused() -> None:
         Splits(train, (example("a", "d1", ["why"]),), train)
     assert str(caught.value) == (
         "Document 'd1' has a query and document 't1' has none. "
-        "Give every row a query, or leave the column out with --query ''."
+        "Give every row a query, or leave the column out with query=''."
     )
 
 
@@ -201,7 +201,7 @@ def test_a_folder_without_train_is_refused(tmp_path: Path) -> None:
 def test_too_few_rows_to_cut_are_refused() -> None:
     assert load_fails(PAIRS[:3]) == (
         "3 examples of 2 classes are too few to cut off 1 for dev and 1 for test and keep each class in train. "
-        "Give more, or give files for them with --dev and --test."
+        "Give more, or give files for them with `dev` and `test`."
     )
 
 

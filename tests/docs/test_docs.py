@@ -8,7 +8,7 @@ import pytest
 
 import fresh
 import small
-from fresh import model_card as card
+from fresh import persistence
 from fresh.audit import audit
 from fresh.cli import audit as audit_command
 from fresh.data.splits import Splits
@@ -55,7 +55,7 @@ PROMISE = re.compile(r"given the words shown[^.]{0,70}?, nothing else can change
         audit.GUARANTEE,
         report_page.GUARANTEE,
         audit_command.ABOUT,
-        card.TEXT,
+        persistence.CARD_TEXT,
     ],
     ids=[*FRONT, "audit", "report", "help", "card"],
 )

@@ -1,13 +1,17 @@
 """The grids of the paper, as they are given out."""
 
+import json
+import tarfile
 from pathlib import Path
+from typing import IO, Any, cast
 
 import pytest
 
 from fresh.data.corpora import CORPORA
 from fresh.experiments.figure_config import read_figure
-from fresh.experiments.grid import checked
+from fresh.experiments.grid import checked, deciding
 from fresh.experiments.grid_file import read_grid
+from fresh.training.config import LATER
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 SIZES = {
@@ -37,3 +41,28 @@ def test_each_grid_can_be_run_and_says_how(name: str) -> None:
     assert {cell.corpus for cell in grid.cells} <= set(CORPORA)
     assert f"fresh run experiments/{name}.toml --data-dir DATA --out runs" in path.read_text(encoding="utf-8")
     read_figure(grid.figure, {})
+
+
+def read_archive() -> dict[str, dict[str, Any]]:
+    """The plans and reports of the published runs, by their path."""
+    with tarfile.open(FOLDER.parent / "docs/results/runs.tgz") as archive:
+        files = [member for member in archive.getmembers() if member.name.endswith(".json")]
+        return {member.name: json.load(cast("IO[bytes]", archive.extractfile(member))) for member in files}
+
+
+def test_grids_still_describe_the_runs_that_were_published() -> None:
+    """A key is a digest of these settings (and of the encoder's files, which differ from one machine to another)."""
+    files, n_runs = read_archive(), 0
+    for path in [path for path in files if path.startswith("runs/plans/")]:
+        pairs = checked(read_grid(FOLDER / f"{Path(path).stem}.toml"), FOLDER).pairs
+        runs = {(spec.row, spec.corpus, spec.seed): (spec, run) for spec, run in pairs}
+        for planned in files[path]["runs"]:
+            if (report := files.get(f"runs/runs/{planned['key']}/report.json")) is None:
+                continue
+            spec, run = runs[planned["row"], planned["corpus"], planned["seed"]]
+            published, found = report["all settings"], {"method": spec.method, **deciding(run)}
+            names = {name for name, value in published.items() if (name, value) not in LATER.items()}
+            assert names == found.keys()
+            assert {name for name in names if published[name] != found[name]} <= {"network.encoder"}, planned["row"]
+            n_runs += 1
+    assert n_runs == 1309

@@ -17,7 +17,7 @@ from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import Contiguous, TopK
 from fresh.selection.extractors import FullText, SaliencyExtractor
-from fresh.selection.tagger import Tagger, build
+from fresh.selection.tagger import Tagger, build_tagger
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 
@@ -77,7 +77,7 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
 def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, predictor: Predictor) -> None:
     network = replace(quick.network, long="truncate")
     model = Rationalizer(
-        SaliencyExtractor(Tagger(build("words", replace(quick, network=network))), TopK(0.1)), predictor
+        SaliencyExtractor(Tagger(build_tagger("words", replace(quick, network=network))), TopK(0.1)), predictor
     )
     document = Document.from_words(["film"] * 5000)
     [mask] = model.extractor.extract([document])
@@ -114,6 +114,6 @@ def test_the_page_of_a_model_stands_beside_its_folder(tmp_path: Path) -> None:
     check_report(page, overwrite=False)
     page.touch()
     check_report(page, overwrite=True)
-    message = f"{page} is there already. Choose another folder for the model, or replace it: --overwrite."
+    message = f"{page} is there already. Choose another folder for the model, or replace it: overwrite=True."
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check_report(page, overwrite=False)

@@ -16,7 +16,7 @@ SURE, UNSURE = Prediction("POS", {"NEG": 0.1, "POS": 0.9}), Prediction("NEG", {"
 
 def document(words: str, id: str, joined: tuple[tuple[str, int], ...] = ()) -> Document:
     plain = Document.from_words(words.split(), id=id)
-    return Document(plain.text, plain.words, plain.spans, id=id, joined=joined)
+    return Document(plain.text, plain.words, plain.spans, id=id, parts=joined)
 
 
 def explained(item: Document, *spans: tuple[int, int], scores: list[float] | None = None) -> Explanation:

@@ -21,7 +21,7 @@ from fresh.rationale import Rationale
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
-from fresh.selection.tagger import Tagger, build
+from fresh.selection.tagger import Tagger, build_tagger
 from fresh.training.config import ClassifierConfig
 
 LABELS = ("neg", "pos")
@@ -145,7 +145,7 @@ def test_what_people_marked_is_called_so(predictor: Predictor, toy: Splits) -> N
 def test_a_tagger_is_called_by_its_method(
     method: str | None, name: str, predictor: Predictor, toy: Splits, quick: ClassifierConfig
 ) -> None:
-    extractor = SaliencyExtractor(Tagger(build("words", quick)), TopK(0.2))
+    extractor = SaliencyExtractor(Tagger(build_tagger("words", quick)), TopK(0.2))
     settings = {} if method is None else {"method": method}
     assert evaluate(Rationalizer(extractor, predictor, settings), toy.test[:2]).rows[0].name == name
 
@@ -164,7 +164,7 @@ def test_a_report_says_which_share_of_words_was_not_read(
     toy: Splits, quick: ClassifierConfig, predictor: Predictor
 ) -> None:
     network = replace(quick.network, long="truncate")
-    tagger = Tagger(build("words", replace(quick, network=network)))
+    tagger = Tagger(build_tagger("words", replace(quick, network=network)))
     model = Rationalizer(SaliencyExtractor(tagger, TopK(0.2)), predictor)
     long = Example(Document.from_words(["good"] * 248, id="long"), "pos")
     assert evaluate(model, [long]).unread == pytest.approx(1 - 62 / 248)

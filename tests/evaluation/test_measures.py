@@ -26,7 +26,7 @@ from fresh.predictor import Predictor
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import GlobalTopK, Threshold, TopK
-from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, at_ratio
+from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, with_ratio
 
 LABELS = ("neg", "pos")
 
@@ -77,7 +77,7 @@ def test_each_figure_is_what_one_computes_by_hand(model: Rationalizer, toy: Spli
 def read_at(model: Rationalizer, explained: Sequence[Explanation], ratio: float) -> Readings:
     """Read rationales of another length, and what they leave."""
     documents = [item.document for item in explained]
-    masks = at_ratio(model.extractor, ratio).extract(documents)
+    masks = with_ratio(model.extractor, ratio).extract(documents)
     kept = model.predictor.predict(list(map(Document.cut, documents, masks)))
     left = model.predictor.predict([document.cut(~mask) for document, mask in zip(documents, masks, strict=True)])
     return Readings([item.prediction for item in explained], kept, left)
@@ -192,7 +192,7 @@ def test_what_belongs_to_one_document_or_text_is_drawn_together(joined: bool) ->
         half, none = Mask.from_spans([(0, 2)], 4), Mask.from_spans([(2, 4)], 4)
         parts = (("x", 2), ("y", 2)) if joined else ()
         human = Mask.full(4) if joined else (half, none)[number % 2]
-        examples.append(Example(replace(text, joined=parts), "pos", human))
+        examples.append(Example(replace(text, parts=parts), "pos", human))
     kept = Mask.from_spans([(0, 2)], 4)
     explained = [
         Explanation(item.document, kept, item.document.cut(kept), Prediction("pos", {"pos": 1.0})) for item in examples

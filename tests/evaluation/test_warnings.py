@@ -13,7 +13,7 @@ from fresh.document import Mask
 from fresh.evaluation.compare import compare
 from fresh.evaluation.evaluate import evaluate
 from fresh.evaluation.warnings import data_warnings
-from fresh.persistence import SEEN
+from fresh.persistence import FINGERPRINTS
 from fresh.pipeline import train
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -34,14 +34,16 @@ FEW = "{} few: with less than 30, one answer more or less moves every figure, an
 @pytest.fixture(scope="module")
 def model(support: SupportModel, predictor: Predictor, toy: Splits) -> Rationalizer:
     made = small.rationalizer(support, predictor, TopK(0.2), "attention")
-    return replace(made, seen=TrainingFingerprints.of(example.document for example in toy.train))
+    return replace(made, fingerprints=TrainingFingerprints.of(example.document for example in toy.train))
 
 
 def test_new_documents_of_all_classes_are_fine(model: Rationalizer, toy: Splits) -> None:
-    new = [example for example in toy.test if not model.seen or not model.seen.count([example.document])]
+    new = [
+        example for example in toy.test if not model.fingerprints or not model.fingerprints.count([example.document])
+    ]
     assert len(new) >= 30
     assert data_warnings(model, new) == ()
-    assert data_warnings(replace(model, seen=None), toy.train) == ()
+    assert data_warnings(replace(model, fingerprints=None), toy.train) == ()
 
 
 def test_documents_that_were_trained_on_are_counted(model: Rationalizer, toy: Splits) -> None:
@@ -49,7 +51,7 @@ def test_documents_that_were_trained_on_are_counted(model: Rationalizer, toy: Sp
 
 
 def test_few_documents_of_one_class(model: Rationalizer, toy: Splits) -> None:
-    known = replace(model, seen=None)
+    known = replace(model, fingerprints=None)
     good = [example for example in toy.test if example.label == "pos"]
     assert data_warnings(known, good[:12]) == (ONE_CLASS, FEW.format("12 documents are"))
     assert data_warnings(known, good[:1]) == (ONE_CLASS, FEW.format("1 document is"))
@@ -71,13 +73,15 @@ def test_a_trained_model_knows_its_texts_after_it_was_saved(
     splits = small.some(toy)
     train(splits, out=tmp_path / "model", baseline=False, **small.run_settings(encoders["bert"], epochs=1))
     again = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
-    assert again.seen is not None
-    assert again.seen.count(example.document for example in (*splits.train, *splits.dev)) == 64
-    assert SEEN in small.digests(tmp_path / "model")
+    assert again.fingerprints is not None
+    assert again.fingerprints.count(example.document for example in (*splits.train, *splits.dev)) == 64
+    assert FINGERPRINTS in small.digests(tmp_path / "model")
 
 
 def test_empty_rationales_beside_others_are_warned_of(model: Rationalizer, toy: Splits) -> None:
-    new = [example for example in toy.test if not model.seen or not model.seen.count([example.document])]
+    new = [
+        example for example in toy.test if not model.fingerprints or not model.fingerprints.count([example.document])
+    ]
     nothing = Mask.from_spans([], len(new[0].document.words))
     told = (
         f"1 of {len(new)} human rationales are empty: all that the model keeps there counts against it. Where nobody "
@@ -88,7 +92,7 @@ def test_empty_rationales_beside_others_are_warned_of(model: Rationalizer, toy: 
 
 
 def test_a_comparison_names_models_that_know_the_documents(model: Rationalizer, toy: Splits) -> None:
-    models = {"knows": model, "does not": replace(model, seen=None)}
+    models = {"knows": model, "does not": replace(model, fingerprints=None)}
     table = compare(models, toy.train[:40])
     assert table.remarks[0] == "knows: " + TRAINED_ON.format(40, 40)
     assert table.to_dict()["cautions"] == [table.remarks[0]]

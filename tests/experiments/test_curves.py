@@ -62,7 +62,7 @@ def test_a_line_is_named_by_the_settings_that_its_runs_have() -> None:
 def test_what_a_point_puts_together_is_told() -> None:
     found = drawn(LENGTHS)
     assert found.names == ["fresh"]
-    told = "Runs of one point differ also in: scorer. Choose some with --where, or --by."
+    told = "Runs of one point differ also in: scorer. Choose some with `where`, or `by`."
     assert found.remarks[0] == told
 
 
@@ -136,8 +136,8 @@ def test_wrong_names_are_refused() -> None:
 
 def test_a_setting_that_is_no_number_is_refused() -> None:
     told = (
-        "scorer is 'a' in a, 0.2, which is no number. Choose another setting with --x, "
-        "or leave such runs out with --where."
+        "scorer is 'a' in a, 0.2, which is no number. Choose another setting with `x`, "
+        "or leave such runs out with `where`."
     )
     refused(told, LENGTHS, x="scorer")
 
@@ -154,7 +154,7 @@ def test_without_a_search_there_is_nothing_to_expect() -> None:
 def test_an_empty_figure_is_refused() -> None:
     told = (
         "There is nothing to draw: no run that is done has ratio and macro-F1. "
-        "Choose others with --x, --y and --where, or run more."
+        "Choose others with `x`, `y` and `where`, or run more."
     )
     refused(told, [Made("a", settings={"ratio": 0.1})])
 

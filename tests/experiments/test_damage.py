@@ -50,7 +50,7 @@ def test_scores_of_other_documents_are_not_taken(grid: Callable[..., Path], tmp_
     with np.load(place) as arrays:
         np.savez(place, **{**arrays, "test scores": arrays["test scores"][1:]})
     outcome = worker.perform(run_task)
-    told = "ValueError: The scores that it needs are missing or damaged. Try again what failed: --retry."
+    told = "ValueError: The scores that it needs are missing or damaged. Try again what failed: retry=True."
     assert (outcome.status, outcome.error) == ("failed", told)
     assert run(path, retry=True).failures == {}
 

@@ -159,7 +159,7 @@ def test_each_seed_and_trial_draws_anew(expanded: Callable[..., list[RunSpec]]) 
 
 
 def test_parts_that_are_not_as_they_must_be(refused: Callable[..., None]) -> None:
-    refused("corpus is not a part of a grid. It stands in [grid] or in a row, or behind --set.", corpus=["sst"])
+    refused("corpus is not a part of a grid. It stands in [grid] or in a row, or in `overrides`.", corpus=["sst"])
     refused("grid must be a table, as in [grid].", "figure must be a table, as in [figure].", grid=1, figure=2)
     refused("toy must be a table, as in [corpora.toy].", corpora={"toy": 3})
     refused("data of the corpus toy must name a file or several, got 3.", corpora={"toy": {"data": 3}})

@@ -22,13 +22,13 @@ ROW: dict[str, tuple[Any, str]] = {
         "is not a table of settings. There are: draw, data, network, train, engine, scoring, tagging.",
     ),
     "draws": ({"lambda_1": "0:1"}, "is not a table of settings. Did you mean draw?"),
-    "documents": (9, "is not a setting. It stands at the top of the file, or is given with --documents."),
+    "documents": (9, "is not a setting. It stands at the top of the file, or is given as `documents`."),
     "data": ("a.csv", "is not a setting. It stands in [corpora.NAME]."),
-    "workers": (3, "is not a setting. It is given with --workers."),
-    "data_dir": ("x", "is not a setting. It is given with --data-dir."),
+    "workers": (3, "is not a setting. It is given as `workers`."),
+    "data_dir": ("x", "is not a setting. It is given as `data_dir`."),
     "corpora": (
         ["sst"],
-        "is not a setting. Corpora are named by corpus, in [grid] or in a row, or behind --set.",
+        "is not a setting. Corpora are named by corpus, in [grid] or in a row, or in `overrides`.",
     ),
 }
 
@@ -64,22 +64,22 @@ def test_a_setting_is_given_once_in_a_place_whatever_it_is_called_there(tmp_path
 
 
 def test_each_place_has_names_of_its_own(tmp_path: Path) -> None:
-    in_row, in_grid = "is not a setting. It stands in a row.", "It stands in [grid] or in a row, or behind --set."
+    in_row, in_grid = "is not a setting. It stands in a row.", "It stands in [grid] or in a row, or in `overrides`."
     assert problem(tmp_path, {}, grid={"corpus": "sst", "reads": ["complement"]}) == f"[grid]: reads {in_row}"
     assert problem(tmp_path, {}, settings={"corpus": "sst"}) == f"[settings]: corpus is not a setting. {in_grid}"
     assert problem(tmp_path, {}, corpora={"sst": {"epoch": 1}}) == f"[corpora.sst]: epoch {SETTING} epochs?"
-    assert problem(tmp_path, {}, overrides={"trials": "3"}) == f"--set: trials {in_row}"
-    assert problem(tmp_path, {}, overrides={"grid.seed": "3"}) == f"--set: grid.seed {SETTING} seed?"
+    assert problem(tmp_path, {}, overrides={"trials": "3"}) == f"`overrides`: trials {in_row}"
+    assert problem(tmp_path, {}, overrides={"grid.seed": "3"}) == f"`overrides`: grid.seed {SETTING} seed?"
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("corpus", "It stands in [grid] or in a row, or behind --set."),
+        ("corpus", "It stands in [grid] or in a row, or in `overrides`."),
         ("epochs", "The setting epochs stands in [settings], in [grid] or in a row."),
         ("seeds", "The setting seed stands in [settings], in [grid] or in a row."),
         ("train", "Settings of all runs stand in [settings.train]."),
-        ("workers", "It is given with --workers."),
+        ("workers", "It is given as `workers`."),
         ("setting", "Did you mean settings?"),
         ("title", "There are: name, about, documents, settings, grid, corpora, rows, figure."),
     ],

@@ -9,6 +9,7 @@ from fresh.errors import ConfigError
 from fresh.experiments.manifest import manifest
 from fresh.experiments.results import Result, read_results
 from fresh.experiments.store import RunStore
+from fresh.training.config import LATER
 
 MACHINE = {"card": "", "python": "3.11", "torch": "2.13"}
 
@@ -41,7 +42,7 @@ def test_what_is_the_same_stands_in_one_place() -> None:
     assert found["data"]["movies"] == [{"digest": "digest of movies", "documents": [3, 2, 1], "seeds": [1]}]
     assert found["machines"] == [{**MACHINE, "runs": 1}, {**MACHINE, "card": "big", "runs": 1}]
     assert found["finished"] == ["2026-01-01", "2026-01-02"]
-    assert found["settings of all"] == {"method": "fresh", "ratio": 0.2, "train.schedule": "constant"}
+    assert found["settings of all"] == {"method": "fresh", "ratio": 0.2, **LATER}
     assert [run["settings"] for run in found["each"]] == [{"train.seed": 0}, {"train.seed": 1}]
     assert found["each"][0]["figures"] == {"macro-F1": 0.123457}
     assert found["failures"] == {"sst, b, seed 0": "no memory"}

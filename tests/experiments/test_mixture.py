@@ -46,7 +46,7 @@ def test_rows_that_somebody_asks_for_stay_as_they_are_but_mixed_cells_are_marked
     assert table.sheet().remarks[:2] == (
         MIXED,
         "†: runs that differ also in encoder, learning_rate; such cells are not ranked. "
-        "Tell them apart: --rows row,encoder.",
+        "Tell them apart: rows='row,encoder'.",
     )
     assert [record["differ in"] for record in table.records()] == ["encoder", "encoder, learning_rate", ""]
     assert r".800 (.600--.900) \dag{}" in table.sheet().to_latex()

@@ -235,7 +235,7 @@ def test_rows_that_differ_only_in_how_fast_they_are_would_be_one_run(
 def test_a_corpus_of_the_paper_needs_its_folder(planned: Callable[..., list[Task]], tmp_path: Path) -> None:
     told = refused(planned, tmp_path, {"corpus": ["sst", "toy"]})
     assert told[1:] == [
-        "sst is the name of a corpus. Say where its files are: --data-dir FOLDER.",
+        "sst is the name of a corpus. Say where its files are: data_dir=FOLDER.",
         "  sst, fresh, seed 0",
     ]
 

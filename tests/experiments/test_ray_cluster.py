@@ -41,7 +41,7 @@ SHARED = "Name a folder that all nodes see under the same name, on a disk that t
         ([*EXPLAIN, "--address", "auto"], "--address is for a Ray cluster: add --engine ray, or leave it out."),
         ([*EXPLAIN, "--workers", "2"], "--workers is for a Ray cluster: add --engine ray, or leave it out."),
         ([*EXPLAIN, *ON_RAY, "--workers", "0"], "--workers must be at least 1, got 0."),
-        ([*RUN, *ON_RAY, "--workers", "0"], "workers must be at least 1, got 0."),
+        ([*RUN, *ON_RAY, "--workers", "0"], "--workers must be at least 1, got 0."),
         (
             [*EXPLAIN, *ON_RAY, "--certify", "c.jsonl"],
             "--engine ray explains a file with many texts, which does not go with --certify.",
@@ -85,7 +85,7 @@ def test_a_port_that_cannot_be_is_said() -> None:
 
 def test_a_missing_ray_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    expected = r"--engine ray needs ray\. Install it with: pip install 'fresh-rationales\[ray\]'"
+    expected = r"A Ray cluster needs ray\. Install it with: pip install 'fresh-rationales\[ray\]'"
     with pytest.raises(ImportError, match=expected):
         RayExecutor(tmp_path, None)
 
@@ -123,7 +123,7 @@ def test_a_node_sees_the_folder_of_runs_and_its_locks(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     assert _problem_of(runs, None, "token") == f"does not see what is written to {tmp_path} here. {SHARED}"
     missing = tmp_path / "data"
-    assert _problem_of(runs, missing, "token") == f"has no folder {missing}, which --data-dir names. {SHARED}"
+    assert _problem_of(runs, missing, "token") == f"has no folder {missing}, which `data_dir` names. {SHARED}"
     with runs.claimed("token"):
         assert _problem_of(runs, tmp_path, "token") == ""
         sight = look(runs, None, "token", "a1", no_cards)
@@ -239,7 +239,7 @@ def at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Rationalizer.from_pretrained(folder / "model", device="cpu")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(distributed, "_load", lambda _files, _device: model)
-    monkeypatch.setattr(distributed, "AT_ONCE", 1)
+    monkeypatch.setattr(distributed, "BATCH_SIZE", 1)
     monkeypatch.setattr(distributed, "connected", lambda _address: nullcontext())
 
     def rows_of(_ray: Any, _files: Any, asked: Asked, _n_workers: Any) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.errors import ConfigError, DataError, MissingExtraError
 from fresh.experiments.search import SPACES, Span, _spans_of, read_span, search
-from fresh.pipeline import resolve, train
+from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT, _Silent
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
@@ -96,20 +96,20 @@ def test_values_that_cannot_be_searched_are_named(text: str, message: str) -> No
 
 
 def test_the_search_for_lei_is_that_of_the_paper() -> None:
-    found = _spans_of((), resolve("x.csv", None, None, {"method": "lei"}))
+    found = _spans_of((), resolve_settings("x.csv", None, None, {"method": "lei"}))
     assert found == [Span("lambda_1", (), 0.01, 1, log=True), Span("lambda_2", (0, 0.5, 1, 2))]
     assert search.__kwdefaults__["trials"] == 20  # type: ignore[index]
 
 
 @pytest.mark.parametrize("method", SPACES)
 def test_what_is_searched_by_itself_can_be_used(method: str) -> None:
-    assert _spans_of((), resolve("x.csv", None, None, {"method": method}))
+    assert _spans_of((), resolve_settings("x.csv", None, None, {"method": method}))
 
 
 def test_other_methods_are_not_searched_by_themselves() -> None:
-    expected = "Say what is searched for the method fresh, such as --space learning_rate=1e-5:1e-3:log."
+    expected = "Say what is searched for the method fresh, such as space='learning_rate=1e-5:1e-3:log'."
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
-        _spans_of((), resolve("x.csv", None, None, {}))
+        _spans_of((), resolve_settings("x.csv", None, None, {}))
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_what_a_row_says_itself_is_not_left_out(tmp_path: Path) -> None:
     assert cell.settings["ratio"] == "0.3"
 
 
-NO_RUN = "--set: no run has {}. {} Leave it out, or add a row that has it."
+NO_RUN = "`overrides`: no run has {}. {} Leave it out, or add a row that has it."
 SAYS = "and would not hold what the table calls it. Leave it out, or add a row with that method to the file."
 
 
@@ -139,9 +139,9 @@ SAYS = "and would not hold what the table calls it. Leave it out, or add a row w
                 "steps is a setting of the scorer integrated_gradients, not of attention.",
             ),
         ),
-        ("method=leii", "--set: leii is not a method. Did you mean lei?"),
-        ("method=fresh", f"--set: method cannot be set, since the row full text says its own {SAYS}"),
-        ("method=fresh,lei", f"--set: method cannot be set, since the rows full text; human say theirs {SAYS}"),
+        ("method=leii", "`overrides`: leii is not a method. Did you mean lei?"),
+        ("method=fresh", f"`overrides`: method cannot be set, since the row full text says its own {SAYS}"),
+        ("method=fresh,lei", f"`overrides`: method cannot be set, since the rows full text; human say theirs {SAYS}"),
     ],
 )
 def test_what_cannot_be_set_is_told(given: str, told: str, names: Names, tmp_path: Path) -> None:

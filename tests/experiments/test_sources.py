@@ -35,7 +35,7 @@ def splits(encoders: dict[str, Path], tmp_path: Path) -> Callable[[int], Splits]
 
 def test_so_few_documents_that_a_class_is_lost_hear_how_many_would_do(splits: Callable[[int], Splits]) -> None:
     told = "documents = {} is too few for all 3 classes of three: 27 are the fewest that hold each. "
-    told += "Take documents = 27, or --documents 27."
+    told += "Take documents=27."
     for n_few in (1, 2, 26):
         with pytest.raises(DataError) as caught:
             splits(n_few)

@@ -69,7 +69,7 @@ def test_marks_are_not_told_of_where_there_are_none() -> None:
     mixed = pivot(results(MADE), rows=["seed"], columns=["method"]).sheet(marked=False)
     assert mixed.remarks[:2] == (
         "macro-F1: mean (min–max) over runs.",
-        "differ in: runs of one cell differ also in corpus. Tell them apart: --rows seed,corpus.",
+        "differ in: runs of one cell differ also in corpus. Tell them apart: rows='seed,corpus'.",
     )
 
 
@@ -108,7 +108,7 @@ def test_what_runs_of_a_cell_differ_in_is_told() -> None:
     assert table.sheet().rows == (("fresh", ".200 (.100–.300) †"),)
     assert table.sheet().remarks[:2] == (
         "macro-F1: mean (min–max) over runs.",
-        "†: runs that differ also in scorer, ratio; such cells are not ranked. Tell them apart: --rows method,scorer.",
+        "†: runs that differ also in scorer, ratio; such cells are not ranked. Tell them apart: rows='method,scorer'.",
     )
     assert table.sheet().records[0]["differ in"] == "scorer, ratio"
 

@@ -90,7 +90,7 @@ def test_a_gate_is_removed_though_the_worker_was_killed_that_should_have(
 ) -> None:
     shared, path = tmp_path / "runs" / "shared", grid({"method": "lei", "discretizer": ["contiguous", "top_k"]})
     with monkeypatch.context() as patch:
-        patch.setattr(fresh.experiments.artifacts, "drop_folder", lambda _folder: None)
+        patch.setattr(fresh.experiments.artifacts, "remove_folder", lambda _folder: None)
         run(path)
     [left] = shared.glob("gate-*")
     with RunStore(tmp_path / "runs").claimed(left.name):  # somebody is at it

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fresh._canonical_json import DIGEST, FIRST_DIGEST, PREVIOUS_DIGEST, digested_line, sha256
+from fresh._io import DIGEST, FIRST_DIGEST, PREVIOUS_DIGEST, canonical_sha256, hashed_line
 from fresh.audit.certificates.file import Fault, Faults, Reader
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.progress import Advance
@@ -35,7 +35,7 @@ def sealed(records: Iterable[Record]) -> bytes:
     """Bind records together, whatever they say."""
     written, digest = b"", FIRST_DIGEST
     for record in records:
-        line, digest = digested_line(record, digest)
+        line, digest = hashed_line(record, digest)
         written += line
     return written
 
@@ -46,7 +46,7 @@ def resealed(content: bytes, change: Callable[[list[Record]], None]) -> bytes:
     change(records)
     for record in records:
         if "input" in record:
-            record["input_sha256"] = sha256(record["input"])
+            record["input_sha256"] = canonical_sha256(record["input"])
     return sealed(
         {key: value for key, value in item.items() if key not in (DIGEST, PREVIOUS_DIGEST)} for item in records
     )

@@ -7,7 +7,7 @@ import torch
 
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.plan import Task
-from fresh.pipeline import Run
+from fresh.pipeline import RunSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Crowded(RunSpec):
     tries: Path = Path("tries")
     """A file that is one character longer with each time it was tried."""
 
-    def resolve(self, data_dir: Path | None) -> Run:
+    def resolve(self, data_dir: Path | None) -> RunSettings:
         """Fail, or do as others do."""
         with self.tries.open("a+", encoding="utf-8") as file:
             file.write("x")

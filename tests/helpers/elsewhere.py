@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import select
 
-from fresh.study.answer import Answer
-from fresh.study.importing.apply import _Imported
+from fresh.study.answers import Answer
+from fresh.study.importing import ImportSummary
 from fresh.study.items import make_plan
-from fresh.study.overview import counted
+from fresh.study.overview import read_responses
 from fresh.study.schema import ItemRow
 from fresh.study.store import Store, create_study
 from studies import corpus, load, study, two_ways
@@ -25,7 +25,7 @@ def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
 
 def numbers(store: Store) -> list[int]:
     """The real items by their numbers, document by document, as older files have them."""
-    with store.reading() as session:
+    with store.read_session() as session:
         return list(session.scalars(select(ItemRow.id).where(ItemRow.kind == "real").order_by(ItemRow.id)))
 
 
@@ -36,18 +36,21 @@ def items(store: Store) -> list[int]:
 
 def text_of(store: Store, item: int) -> str:
     """What is shown of an item."""
-    with store.reading() as session:
+    with store.read_session() as session:
         return " ".join(session.get_one(ItemRow, item).words)
 
 
 def answers(store: Store) -> list[tuple[int, Answer]]:
     """All answers that count."""
-    return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in counted(store)]
+    return [
+        (one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds))
+        for one in read_responses(store)
+    ]
 
 
-def told(done: _Imported) -> tuple[int, int, list[str]]:
+def told(done: ImportSummary) -> tuple[int, int, list[str]]:
     """New, there already, left out."""
-    return done.n_new, done.n_repeated, done.left_out
+    return done.n_new, done.n_existing, done.skipped
 
 
 def write(path: Path, value: Any) -> Path:

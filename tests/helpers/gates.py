@@ -18,7 +18,7 @@ from fresh.methods.joint import Cost, GateOutputs, JointModel, RunningState, _fo
 from fresh.nn.batch import Batch
 from fresh.nn.classifier import Output
 from fresh.nn.token_classifier import Kind
-from fresh.selection.tagger import build as build_gate
+from fresh.selection.tagger import build_tagger as build_gate
 from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build as build_reader
 from fresh.training.fit import run_frozen

@@ -30,7 +30,7 @@ def save_models(support: SupportModel, predictor: Predictor, place: Path) -> dic
 def save_pair_model(pair_support: SupportModel, place: Path) -> str:
     """Save a model that reads queries; its predictor has learned nothing, which no test asks for."""
     predictor = Predictor(pair_support.classifier)
-    return saved(replace(small.rationalizer(pair_support, predictor, TopK(0.3)), asks=True), place)
+    return saved(replace(small.rationalizer(pair_support, predictor, TopK(0.3)), needs_query=True), place)
 
 
 def saved(model: Rationalizer, folder: Path) -> str:

@@ -37,7 +37,7 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
         return noted
 
-    monkeypatch.setattr(fresh.training.fit, "make_loss", make_loss)
+    monkeypatch.setattr(fresh.training.fit, "_make_loss", make_loss)
     return found
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import func, select
 
-from fresh.study.annotators import _enrol, consent
-from fresh.study.answer import Answer
+from fresh.study.annotators import record_consent
+from fresh.study.answers import Answer
 from fresh.study.schema import AssignmentRow, ItemRow
-from fresh.study.service import next_task, save
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import Store, create_study
-from studies import plan, two_ways
+from studies import enroll, plan, two_ways
 
 YES = Answer("pos", 3, 4, 1500)
 
@@ -23,26 +23,26 @@ def store(database: str) -> Iterator[Store]:
 
 
 def people(store: Store, n: int) -> list[int]:
-    found = [_enrol(store, f"person {number}").id for number in range(n)]
+    found = [enroll(store, f"person {number}").id for number in range(n)]
     for one in found:
-        consent(store, one)
+        record_consent(store, one)
     return found
 
 
 def work(store: Store, who: int, most: int = 1000) -> int:
     """Answer so many real items, and count them."""
     for done in range(most):
-        while (task := next_task(store, who)) is not None and task.kind != "real":
-            save(store, who, task.item, YES)
+        while (task := next_item(store, who)) is not None and task.kind != "real":
+            save_answer(store, who, task.item, YES)
         if task is None:
             return done
-        save(store, who, task.item, YES)
+        save_answer(store, who, task.item, YES)
     return most
 
 
 def check(store: Store) -> None:
     """See that no place was given twice, and that all is counted right."""
-    with store.reading() as session:
+    with store.read_session() as session:
         live = dict(
             session.execute(
                 select(AssignmentRow.item, func.count())

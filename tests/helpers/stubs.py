@@ -20,8 +20,8 @@ class Stub:
     def __init__(self, answers: str, labels: Sequence[str], asks: bool, n_kept: int, settings: Mapping[str, Any]):
         self.answers = answers
         self.labels = tuple(labels)
-        self.asks = asks
-        self.seen = None
+        self.needs_query = asks
+        self.fingerprints = None
         self.n_kept = n_kept
         self.settings = settings
 

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from fresh.config import from_mapping
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
+from fresh.study.annotators import Annotator, get_or_add_annotator, lock_study, make_salt_and_code
 from fresh.study.config import Condition, Study, StudyConfig
 from fresh.study.items import Item, Plan, make_plan
 from fresh.study.schema import StudyRow
@@ -33,8 +34,8 @@ class FakeModel:
 
     extractor: First = First()
     labels: tuple[str, ...] = ("neg", "pos")
-    asks: bool = False
-    seen: TrainingFingerprints | None = None
+    needs_query: bool = False
+    fingerprints: TrainingFingerprints | None = None
 
 
 def load(folder: str) -> FakeModel:
@@ -87,7 +88,15 @@ def text_of(item: Item) -> str:
 
 def as_earlier(store: Store) -> Store:
     """Make of a study one as earlier versions wrote them, in which all read the documents in one order."""
-    with store.writing() as session:
+    with store.write_session() as session:
         row = session.scalars(select(StudyRow)).one()
         row.about = {name: value for name, value in row.about.items() if name != "own_orders"}
         return Store.of(store.engine, row.about)
+
+
+def enroll(store: Store, name: str) -> Annotator:
+    """Add somebody by the name that they have on a crowd platform, or find them."""
+    with store.write_session() as session:
+        lock_study(session)
+        row = get_or_add_annotator(session, name, make_salt_and_code)
+        return Annotator(row.id, row.state, row.consented is not None, row.outside)

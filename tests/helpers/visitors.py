@@ -18,7 +18,7 @@ import httpx
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from fresh.study.overview import records
+from fresh.study.overview import read_answers
 from fresh.study.store import open_study
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
@@ -176,8 +176,8 @@ def counted_up(
 ) -> Crowd:
     """Hold what people were told against what is in the database."""
     with closing(open_study(place)) as store:
-        found = records(store)
-        wanted = store.shape.per_item
+        found = read_answers(store)
+        wanted = store.design.per_item
     saved = Counter((record["annotator"], record["item"]) for record in found)
     per_person, told = Counter(who for who, _ in saved), Counter(who for who, _ in said.elements())
     per_item = Counter(record["item"] for record in found if record["counted"])

@@ -191,7 +191,7 @@ def test_one_sided_the_multiplier_never_shrinks(two_sided: bool, few: Splits, en
         ({"lambda_2": -1}, "lambda_2 must be at least 0, got -1."),
         ({"human": 2}, "human must be from 0 to 1, got 2."),
         ({"discretizer": "threshold"}, "A gate is cut by top_k or contiguous, got threshold."),
-        ({"ratio": "0.1:0.5"}, "A gate is trained for one ratio; a range is for --method fresh."),
+        ({"ratio": "0.1:0.5"}, "A gate is trained for one ratio; a range is for method=fresh."),
         ({"ratio": 0}, "ratio must be above 0 and at most 1, got 0.0."),
     ],
 )

@@ -10,7 +10,7 @@ from fresh.attribution.registry import SCORERS
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.methods.registry import METHODS
-from fresh.persistence import files_in
+from fresh.persistence import read_files
 
 WAYS = {
     **{name: ("--method", name) for name in METHODS if name != "fresh"},
@@ -31,9 +31,11 @@ def test_equal_trainings_have_equal_bytes(way: str, toy: Splits, encoders: dict[
     settings = [*small.options(encoders["bert"], dropout=0.3, seed=5), *WAYS[way]]
     for name in ("first", "second"):
         assert main(["train", data, "--out", str(tmp_path / name / "model"), *settings]) == 0
-    first, second = (files_in(tmp_path / name / "model") for name in ("first", "second"))
+    first, second = (read_files(tmp_path / name / "model") for name in ("first", "second"))
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
     other = [*settings, "--seed", "6"]
     assert main(["train", data, "--out", str(tmp_path / "other" / "model"), *other]) == 0
-    assert files_in(tmp_path / "other" / "model")["predictor/model.safetensors"] != first["predictor/model.safetensors"]
+    assert (
+        read_files(tmp_path / "other" / "model")["predictor/model.safetensors"] != first["predictor/model.safetensors"]
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.config import settings_of
+from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
 from fresh.errors import ConfigError, DataError
@@ -18,7 +18,7 @@ from fresh.methods.listed import settings_of_methods
 from fresh.methods.registry import METHODS, train_method
 from fresh.methods.result import MethodResult
 from fresh.methods.run_config import RunConfig
-from fresh.pipeline import resolve, train
+from fresh.pipeline import resolve_settings, train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import budget
@@ -48,7 +48,7 @@ def test_training_ends_in_a_pair_of_extractor_and_predictor(made: tuple[Case, Sp
     assert type(model) is Rationalizer
     assert model.labels == splits.labels
     assert model.settings["method"] == case.method
-    assert model.asks == case.asks
+    assert model.needs_query == case.asks
     for part, kept in ((splits.train, trained.masks), (splits.dev, trained.dev_masks)):
         assert [len(mask) for mask in kept] == [len(example.document.words) for example in part]
     if case.settings.get("folds", 1) == 1:
@@ -142,7 +142,7 @@ def test_only_documents_with_a_rationale_are_read_as_people_did(toy: Splits, enc
     assert trained.masks == [example.human for example in toy.train[:16]]
     expected = (
         f"Nobody had marked words of document {toy.train[-1].document.id!r} when this model was made, and people's "
-        "rationales are all that it reads. Train with --method fresh to explain new documents."
+        "rationales are all that it reads. Train with method=fresh to explain new documents."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         trained.model.explain(toy.train[-1].document)
@@ -192,12 +192,12 @@ def test_people_must_have_marked_something(
 def test_every_method_can_be_asked_for() -> None:
     assert get_args(get_type_hints(RunConfig)["method"]) == tuple(METHODS)
     for name in METHODS:
-        assert type(resolve("x.csv", None, None, {"method": name}).method) is METHODS[name].config
+        assert type(resolve_settings("x.csv", None, None, {"method": name}).method) is METHODS[name].config
 
 
 def test_a_misspelt_method_is_recognised() -> None:
     with pytest.raises(ConfigError, match=r"^basting is not a method\. Did you mean bastings\?$"):
-        resolve("x.csv", None, None, {"method": "basting"})
+        resolve_settings("x.csv", None, None, {"method": "basting"})
 
 
 @pytest.mark.parametrize(
@@ -222,13 +222,13 @@ def test_a_misspelt_method_is_recognised() -> None:
 )
 def test_settings_of_other_methods_are_refused(given_settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        resolve("x.csv", None, None, given_settings)
+        resolve_settings("x.csv", None, None, given_settings)
     assert str(caught.value) == message
 
 
 def test_a_name_means_one_setting_in_every_method() -> None:
     for method in METHODS.values():
-        names = [setting.name for config in (RunConfig, method.config) for setting in settings_of(config)]
+        names = [setting.name for config in (RunConfig, method.config) for setting in list_settings(config)]
         assert sorted(names) == sorted(set(names))
     listed = settings_of_methods()
     assert listed["human"][1] == ["fresh", "lei", "bastings"]

@@ -96,14 +96,14 @@ def test_people_must_have_marked_something_before_a_tagger_learns_from_them(
         ({"tagger": True, "human": -0.1}, "human must be from 0 to 1, got -0.1."),
         ({"tagger": True, "human": 1.5}, "human must be from 0 to 1, got 1.5."),
         ({"tagger": True, "human": float("nan")}, "human must be from 0 to 1, got nan."),
-        ({"crf": True}, "crf can only be had with a tagger: --tagger."),
-        ({"human": 0.2}, "human can only be had with a tagger: --tagger."),
-        ({"crf": True, "human": 0.2}, "crf and human can only be had with a tagger: --tagger."),
+        ({"crf": True}, "crf can only be had with a tagger: tagger=True."),
+        ({"human": 0.2}, "human can only be had with a tagger: tagger=True."),
+        ({"crf": True, "human": 0.2}, "crf and human can only be had with a tagger: tagger=True."),
         (
             {"distil": True, "human": 0.2},
             "distil learns from the scorer alone: leave human out, or take tagger in place of distil.",
         ),
-        ({"human": 2}, "human must be from 0 to 1, got 2.\nhuman can only be had with a tagger: --tagger."),
+        ({"human": 2}, "human must be from 0 to 1, got 2.\nhuman can only be had with a tagger: tagger=True."),
     ],
 )
 def test_a_tagger_that_makes_no_sense_is_refused(settings: dict[str, Any], expected: str) -> None:

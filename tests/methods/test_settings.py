@@ -12,7 +12,7 @@ from fresh.errors import ConfigError
 from fresh.methods.config import FreshConfig
 from fresh.methods.gate_config import BastingsConfig, LeiConfig
 from fresh.methods.registry import METHODS
-from fresh.pipeline import resolve
+from fresh.pipeline import resolve_settings
 from fresh.training.config import TrainConfig
 
 
@@ -97,7 +97,7 @@ def test_gradients_may_stay_as_they_are() -> None:
 )
 def test_a_setting_that_nothing_asks_for_is_refused(settings: Mapping[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(told)):
-        resolve([], None, None, settings)
+        resolve_settings([], None, None, settings)
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_a_setting_that_nothing_asks_for_is_refused(settings: Mapping[str, Any],
     ],
 )
 def test_a_setting_that_is_asked_for_is_taken(settings: Mapping[str, Any]) -> None:
-    assert resolve([], None, None, settings).config.method == settings.get("method", "fresh")
+    assert resolve_settings([], None, None, settings).config.method == settings.get("method", "fresh")

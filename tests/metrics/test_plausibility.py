@@ -200,7 +200,7 @@ def test_examples_are_compared_where_people_marked_them() -> None:
 
 
 def test_each_text_that_was_joined_counts_by_itself() -> None:
-    joined = Document(FILM.text, FILM.words, FILM.spans, id="two", joined=(("x", 2), ("y", 2)))
+    joined = Document(FILM.text, FILM.words, FILM.spans, id="two", parts=(("x", 2), ("y", 2)))
     example = Example(joined, "pos", Mask.from_spans([(1, 3)], 4), ((1, 3), (2, 2), (0, 0)))
     found = compare([example], [explanation(joined, "-xx-", [0, 1, 2, 3])])
     assert found.tally.example.tolist() == [0, 0]

@@ -16,7 +16,9 @@ from transformers import AutoConfig
 
 from fresh.errors import EncoderError
 from fresh.nn import encoder as encoder_module
-from fresh.nn.encoder import BUNDLED, _check_digest, load_encoder
+from fresh.nn.classifier import Classifier
+from fresh.nn.config import AttentionDropout, NetworkConfig
+from fresh.nn.encoder import ATTENTION_DROPOUT_RATES, BUNDLED, _check_digest, load_encoder
 from tiny import ARCHITECTURES, WIDTH, build, write_pooling
 from weights import Change, prefixed, renamed, rewrite, with_more, with_number, without
 
@@ -302,3 +304,32 @@ def test_what_an_encoder_is_is_known(encoders: dict[str, Path], tmp_path: Path) 
     assert one == load_encoder(str(shutil.copytree(encoders["bert"], tmp_path / "copy"))).identity != other
     assert re.fullmatch("folder [0-9a-f]{16}", one)
     assert load_encoder("minilm").identity == "minilm 53aa51172d142c89"
+
+
+def attention_dropout_rates(model: nn.Module) -> set[float]:
+    """The rates of all modules that drop attention weights."""
+    attending = [
+        part for part in model.modules() if type(part).__name__.endswith(("SelfAttention", "ModernBertAttention"))
+    ]
+    rates = [getattr(part, "attention_dropout", None) or getattr(part, "dropout", None) for part in attending]
+    return {float(getattr(rate, "p", rate or 0.0)) for rate in rates}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_only_the_dropout_of_attention_weights_is_turned_off(architecture: str, tmp_path: Path) -> None:
+    folder = build(architecture, tmp_path / architecture)
+    rate = next(name for name in ATTENTION_DROPOUT_RATES if hasattr(AutoConfig.from_pretrained(folder), name))
+    change(folder, **{rate: 0.3})
+    values: tuple[AttentionDropout, ...] = ("encoder", "off")
+    on, off = (load_encoder(str(folder), attention_dropout=value).model for value in values)
+    assert (attention_dropout_rates(on), attention_dropout_rates(off)) == ({0.3}, {0.0})
+    assert off.config.to_dict() == on.config.to_dict()  # so that a trained encoder is saved as it was
+    if architecture != "modernbert":
+        assert {part.p for part in off.modules() if isinstance(part, nn.Dropout)} == {0.0, 0.1}
+
+
+def test_mpnets_distance_bias_is_not_trained(encoders: dict[str, Path]) -> None:
+    folder = str(encoders["mpnet"])
+    classifier = Classifier(load_encoder(folder), ("neg", "pos"), NetworkConfig(folder))
+    frozen = [name for name, weight in classifier.body.named_parameters() if not weight.requires_grad]
+    assert frozen == ["encoder.relative_attention_bias.weight"]

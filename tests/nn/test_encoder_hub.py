@@ -18,10 +18,9 @@ import small
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, EncoderError
 from fresh.nn.encoder import _commit_of, load_encoder, pinned
-from fresh.pipeline import train
+from fresh.pipeline import partial_folder, train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
-from fresh.resume import partial_of
 from tiny import write_pooling
 from weights import rewrite, with_number
 
@@ -114,7 +113,7 @@ def test_a_training_goes_on_from_its_own_commit_only(
         with pytest.raises(KeyboardInterrupt):
             train(splits, out=folder, **settings)
     move_main(hub)
-    expected = f"{partial_of(folder)} holds a training that was broken off and differs in: network.encoder "
+    expected = f"{partial_folder(folder)} holds a training that was broken off and differs in: network.encoder "
     with pytest.raises(ConfigError, match=f"^{re.escape(f'{expected}(it was {NAME}@{OLD}). Finish that one first')}"):
         train(splits, out=folder, **settings)
     model = train(splits, out=folder, **{**settings, "encoder": f"{NAME}@{OLD}"})

@@ -223,7 +223,7 @@ def test_frozen_layers_of_a_large_encoder_read_fewer_pieces_at_once(
     classifier = Classifier(load_encoder(config.encoder), ("neg", "pos"), config)
     monkeypatch.setattr(Classifier, "part", 0.25)
     monkeypatch.setattr(
-        fresh.training.feature_cache, "read_all", lambda _lengths, _device, _work, part=1: parts.append(part)
+        fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, part=1: parts.append(part)
     )
     table = classifier.words(texts(3, 9))
     fresh.training.fit.run_frozen(classifier, table, TrainConfig(device="cpu"), RunContext(), FeatureStore("memory"))

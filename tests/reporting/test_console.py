@@ -9,7 +9,7 @@ from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.rationale import Prediction
 from fresh.reporting.console import _highlighted, show_curve, show_explanation, show_report, to_record
 from fresh.reporting.report import Report, Row
-from fresh.selection.curve import Curve
+from fresh.selection.extractors import Curve
 
 TEXT = "A [bold] film:\n  “très” lovely 😀, but long."
 

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from fresh.document import Document, Explanation, Mask, Saliency
 from fresh.rationale import Prediction
-from fresh.selection.curve import MOST_POINTS, Curve, ratios_of
 from fresh.selection.discretizers import budget
+from fresh.selection.extractors import MAX_POINTS, Curve, curve_ratios
 from strategies import ratios
 
 
-@given(st.integers(1, 2000), ratios(), ratios(), st.integers(2, MOST_POINTS))
+@given(st.integers(1, 2000), ratios(), ratios(), st.integers(2, MAX_POINTS))
 def test_points_go_word_by_word_from_the_shortest_to_the_longest(
     n_words: int, one: float, other: float, most: int
 ) -> None:
     low, high = sorted((one, other))
-    counts = [budget(n_words, ratio) for ratio in ratios_of(n_words, low, high, most)]
+    counts = [budget(n_words, ratio) for ratio in curve_ratios(n_words, low, high, most)]
     first, last = budget(n_words, low), budget(n_words, high)
     assert counts == sorted(set(counts))
     assert (counts[0], counts[-1]) == (first, last)

@@ -135,13 +135,13 @@ def test_masks_are_read_only_and_do_not_depend_on_each_other(discretizer: Discre
 
 def test_masks_of_rows_need_a_matrix_of_flags() -> None:
     flags = np.array([[True, False], [False, False]])
-    masks = Mask.of_rows(flags)
+    masks = Mask.from_rows(flags)
     flags[:] = True
     assert masks == [Mask(np.array([True, False])), Mask(np.array([False, False]))]
     wrongs: list[Any] = [flags[0], flags.astype(np.int64)]
     for wrong in wrongs:
         with pytest.raises(ValueError, match=r"^Masks of rows need a matrix of true or false, got "):
-            Mask.of_rows(wrong)
+            Mask.from_rows(wrong)
 
 
 @given(CORPORA, ratios())

@@ -147,7 +147,7 @@ def test_half_a_surrogate_pair_can_be_marked() -> None:
 def test_a_document_that_nobody_marked_is_not_known() -> None:
     expected = (
         "Nobody had marked words of document 'new' when this model was made, and people's rationales are all that it "
-        "reads. Train with --method fresh to explain new documents."
+        "reads. Train with method=fresh to explain new documents."
     )
     unmarked = Document.from_words(["a", "bad", "film"], id="new")
     marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fresh.document import Saliency
+from fresh.selection._topk import Windows
 from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK
 from fresh.selection.global_budget import _Longer
-from fresh.selection.topk import Windows
 from slow_discretize import (
     as_words,
     exact,
@@ -35,7 +35,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "discretizers.py"
 def few_at_once() -> Iterator[None]:
     """Look at few words together, so that small corpora have many parts and are sampled."""
     with (
-        patch("fresh.selection.topk.N_STACKED", 7),
+        patch("fresh.selection._topk.N_STACKED", 7),
         patch.multiple("fresh.selection.global_budget", N_GROWN=11, N_SAMPLED=3, N_TIED=1),
     ):
         yield
@@ -117,7 +117,7 @@ def test_global_contiguous_is_the_greedy_choice_in_parts_too(corpus: list[Salien
 @pytest.mark.parametrize("scores", ["attention", "signed"])
 def test_plain_python_keeps_the_same_words_of_many_documents(scores: str) -> None:
     with (
-        patch("fresh.selection.topk.N_STACKED", 1000),
+        patch("fresh.selection._topk.N_STACKED", 1000),
         patch("fresh.selection.global_budget.N_GROWN", 5000),
         patch("fresh.selection.global_budget.N_SAMPLED", 20),
     ):

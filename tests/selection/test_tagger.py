@@ -21,7 +21,7 @@ from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import DISCRETIZERS, TopK
 from fresh.selection.extractors import SaliencyExtractor, select_masks
-from fresh.selection.tagger import Tagger, build
+from fresh.selection.tagger import Tagger, build_tagger
 from fresh.training.config import ClassifierConfig
 from shared_tagger import KINDS, ONE_WORD, marks
 from tiny import N_POSITIONS
@@ -61,7 +61,7 @@ def test_each_word_has_a_score_from_0_to_1_that_explains_no_label(tagger: Tagger
 
 @torch.no_grad()
 def test_words_that_are_all_sure_to_be_kept_are_still_ranked(quick: ClassifierConfig, toy: Splits) -> None:
-    network = build("words", quick)
+    network = build_tagger("words", quick)
     network.head.out.bias.fill_(25.0)
     documents = documents_of(toy.test[:8])
     for document, saliency in zip(documents, Tagger(network).score(documents), strict=True):
@@ -113,7 +113,7 @@ def test_a_tagger_is_given_no_label() -> None:
 
 
 def test_a_tagger_reads_the_query(quick: ClassifierConfig) -> None:
-    untrained = Tagger(build("words", quick))
+    untrained = Tagger(build_tagger("words", quick))
     asked, other = (Document.from_words(["a", "film"], query) for query in (["praise"], ["blame"]))
     one, two = untrained.score([asked, other])
     assert not np.allclose(one.scores, two.scores, atol=1e-6)
@@ -150,7 +150,7 @@ def test_a_word_that_was_not_read_is_never_kept(name: str, beginner: Tagger, toy
 
 @pytest.mark.parametrize("long", ["stagger", "chunk"])
 def test_every_word_of_a_long_document_has_its_own_score(long: Any, quick: ClassifierConfig) -> None:
-    untrained = Tagger(build("words", replace(quick, network=replace(quick.network, long=long))))
+    untrained = Tagger(build_tagger("words", replace(quick, network=replace(quick.network, long=long))))
     document = Document.from_words(["the", "incomprehensible", "film"] * 50 + ["awful"])
     [whole], [short] = untrained.score([document]), untrained.score([Document.from_words(document.words[:3])])
     assert whole.n_read == len(whole) == 151
@@ -185,7 +185,7 @@ def test_a_saved_tagger_gives_the_same_masks_and_answers(
 
 
 def test_a_gate_of_numbers_scores_by_its_mean_and_survives_saving(quick: ClassifierConfig, tmp_path: Path) -> None:
-    network = build("hardkuma", quick)
+    network = build_tagger("hardkuma", quick)
     document = Document.from_words(["it", "was", "incomprehensible", "in", "the", "sea"])
     [saliency] = Tagger(network).score([document])
     with torch.no_grad():

@@ -18,7 +18,7 @@ from fresh.nn.batch import IntArray
 from fresh.nn.config import NetworkConfig
 from fresh.nn.crf import LinearChainCRF
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
-from fresh.selection.tagger import Tagger, _make_loss, build, weight_of
+from fresh.selection.tagger import Tagger, _make_loss, build_tagger, positive_weight
 from fresh.training.config import ClassifierConfig, TrainConfig, _EngineConfig
 from fresh.training.feature_store import FeatureStore
 from fresh.training.fit import run_frozen
@@ -69,13 +69,13 @@ def chain_by_hand(chain: LinearChainCRF, logits: list[float], mask: Mask) -> flo
 
 
 def test_kept_words_count_as_many_times_more_as_they_are_fewer() -> None:
-    assert weight_of([mask for _, mask in FEW]) == pytest.approx(7 / 3)  # 3 of 10 are kept
-    assert weight_of([Mask.full(3)]) == 1
-    assert weight_of([Mask.from_spans([], 5)]) == 5
+    assert positive_weight([mask for _, mask in FEW]) == pytest.approx(7 / 3)  # 3 of 10 are kept
+    assert positive_weight([Mask.full(3)]) == 1
+    assert positive_weight([Mask.from_spans([], 5)]) == 5
 
 
 def test_the_loss_is_a_weighted_cross_entropy(quick: ClassifierConfig) -> None:
-    network = build("words", quick)
+    network = build_tagger("words", quick)
     expected = [by_hand(logits_of(network, document), mask, 7 / 3) for document, mask in FEW]
     loss, width = loss_of(network, FEW), widest(network, FEW)
     assert loss(torch.arange(3), width, False).item() == pytest.approx(sum(expected), rel=1e-5)
@@ -84,7 +84,7 @@ def test_the_loss_is_a_weighted_cross_entropy(quick: ClassifierConfig) -> None:
 
 
 def test_the_loss_of_a_chain_is_the_likelihood_of_its_tags(quick: ClassifierConfig) -> None:
-    network = build("chain", quick)
+    network = build_tagger("chain", quick)
     chain = network.head.chain
     assert chain is not None
     with torch.no_grad():
@@ -101,7 +101,7 @@ def widest(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]]) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_documents_that_count_for_nothing_add_nothing(kind: Kind, quick: ClassifierConfig) -> None:
-    network = build(kind, quick)
+    network = build_tagger(kind, quick)
     loss, width = loss_of(network, FEW), widest(network, FEW)
     found: list[list[Tensor]] = []
     for numbers in ([1, 2], [-1, 1, -1, 2, -1]):
@@ -115,7 +115,7 @@ def test_documents_that_count_for_nothing_add_nothing(kind: Kind, quick: Classif
 
 
 def test_the_weight_is_that_of_what_is_learnt_from(quick: ClassifierConfig) -> None:
-    network = build("words", quick)
+    network = build_tagger("words", quick)
     [document, mask] = FEW[0]
     found = loss_of(network, FEW, np.array([0]))(torch.tensor([0]), widest(network, FEW), False)
     assert found.item() == pytest.approx(by_hand(logits_of(network, document), mask, 2), rel=1e-5)
@@ -165,7 +165,7 @@ def test_training_from_the_store_equals_training_without_it(
 
         return noted
 
-    monkeypatch.setattr(fresh.selection.tagger, "make_loss", noting)
+    monkeypatch.setattr(fresh.selection.tagger, "_make_loss", noting)
     found: dict[str, tuple[list[float], dict[str, Tensor]]] = {}
     places: tuple[Any, ...] = ("off", "memory", "file")
     for place in places:

@@ -93,7 +93,7 @@ def test_questions_of_all_kinds_are_answered_as_if_asked_alone(
 
 def test_a_curve_and_a_ratio_are_those_of_the_model(model: Rationalizer) -> None:
     document = Document.from_text(TEXT)
-    every, own = answer(model, [Question(document, every_length=True), Question(document, 0.5)])
+    every, own = answer(model, [Question(document, curve=True), Question(document, 0.5)])
     same([every], [model.curve(document).points])
     same([own], [(model.explain(document, ratio=0.5),)])
 

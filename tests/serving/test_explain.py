@@ -128,7 +128,7 @@ def test_a_certificate_holds(client: TestClient, places: dict[str, str], tmp_pat
 
 
 TRAINED_FOR_ONE = (
-    "Another ratio needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
+    "Another ratio needs a model that was trained for a range of ratios, such as ratio=0.05:0.5. "
     "This one serves a single length."
 )
 NO_CURVE = "A curve goes through all ratios of one text: give text, and query for a model that asks."
@@ -152,7 +152,7 @@ REFUSED = [
     (
         f"{ANY}/explain",
         {"text": "a", "ratio": 0.9},
-        "ratio must be from 0.1 to 0.6, for which this model was trained, got 0.9.",
+        "ratio must be in [0.1, 0.6], the range this model was trained for, got 0.9.",
     ),
     (
         f"{ONE}/explain",

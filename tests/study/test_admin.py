@@ -10,10 +10,9 @@ from contextlib import closing
 import pytest
 from fastapi import FastAPI
 
-from fresh.study.annotators import add_annotators, look_up, sign_in
-from fresh.study.export import FORMS
-from fresh.study.keys import make_admin_secret
-from fresh.study.overview import overview, records
+from fresh.study.annotators import add_annotators, get_annotator, make_admin_secret, sign_in
+from fresh.study.export import FORMATS
+from fresh.study.overview import get_overview, read_answers
 from fresh.study.store import Store, create_study, open_study
 from fresh.study.web.app import create_app
 from shared_study_admin import answered, app, store  # noqa: F401
@@ -98,7 +97,7 @@ def test_people_are_excluded_and_readmitted(admin: Person, app: FastAPI, store: 
     admin.post("/admin/person", annotator=2, action="leave")
     assert done(admin) == "Annotator 2 has left: what they answered counts."
     assert cells(admin.page, "2")[0] == "left look here"
-    person = look_up(store, 2)
+    person = get_annotator(store, 2)
     assert person is not None
     assert person.state == "left"
 
@@ -144,7 +143,7 @@ def test_a_page_that_is_loaded_again_makes_no_other_codes(admin: Person, store: 
         "There are more annotators than when this was asked for: the codes may have been made already, and each is "
         "shown once. Look who has begun; whoever has no code gets a new one."
     ]
-    assert len(overview(store).people) == 2
+    assert len(get_overview(store).annotators) == 2
     admin.get("/admin/person/1/renew")
     sent = {"form": admin.field("form"), "annotator": 1, "action": "renew", "mark": admin.field("mark")}
     [code] = re.findall(r"\d+-\w{4}-\w{4}-\w{4}", admin.post("/admin/person", **sent).page)
@@ -171,7 +170,7 @@ def test_new_codes_are_shown_once_and_open_the_door(admin: Person, app: FastAPI,
         admin.get("/admin").post("/admin/codes", number=number)
         assert admin.told == [f"The number of new codes must be from 1 to 100, got {number!r}."]
         assert "Back to the admin page" in admin.page
-    assert len(overview(store).people) == 3
+    assert len(get_overview(store).annotators) == 3
 
 
 def test_who_or_what_there_is_not_is_told(admin: Person) -> None:
@@ -188,7 +187,7 @@ def test_who_or_what_there_is_not_is_told(admin: Person) -> None:
 def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store) -> None:
     answered(app, store)
     rows = list(csv.DictReader(io.StringIO(admin.get("/admin/export/csv").page)))
-    assert len(rows) == len(records(store)) == 12
+    assert len(rows) == len(read_answers(store)) == 12
     lines = admin.get("/admin/export/jsonl").page.splitlines()
     assert [json.loads(line)["kind"] for line in lines].count("real") == 8
     names = {
@@ -199,7 +198,7 @@ def test_everything_can_be_downloaded(admin: Person, app: FastAPI, store: Store)
         "potato": "potato-items.zip",
         "label_studio": "label-studio-tasks.zip",
     }
-    assert names.keys() == FORMS.keys()
+    assert names.keys() == FORMATS.keys()
     for form, name in names.items():
         answer = admin.get(f"/admin/export/{form}").answer
         assert answer.status_code == 200

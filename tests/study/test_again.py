@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from elsewhere import write
-from fresh.study.annotators import _enrol, consent, exclude, leave, release_stale
-from fresh.study.answer import Answer, NotGivenError
-from fresh.study.importing.apply import import_study
-from fresh.study.overview import counted, overview
+from fresh.errors import NotAssignedError
+from fresh.study.annotators import exclude, leave, readmit, record_consent, release_expired
+from fresh.study.answers import Answer
+from fresh.study.importing import import_study
+from fresh.study.overview import get_overview, read_responses
 from fresh.study.schema import AssignmentRow, ItemRow
-from fresh.study.service import Task, may_get_more, next_task, readmit, save
-from fresh.study.store import Store, create_study, now
-from studies import plan, two_ways
+from fresh.study.service import Task, may_get_more, next_item, save_answer
+from fresh.study.store import Store, create_study, now_ms
+from studies import enroll, plan, two_ways
 
 YES = Answer("pos", 3, 4, 1500)
 DAY = 25 * 3_600_000
@@ -33,13 +34,13 @@ def store(database: str) -> Iterator[Store]:
 
 
 def person(store: Store, name: str) -> int:
-    who = _enrol(store, name).id
-    consent(store, who)
+    who = enroll(store, name).id
+    record_consent(store, who)
     return who
 
 
 def given_to(store: Store, who: int) -> Task:
-    task = next_task(store, who)
+    task = next_item(store, who)
     assert task is not None
     return task
 
@@ -47,26 +48,26 @@ def given_to(store: Store, who: int) -> Task:
 def work(store: Store, who: int, most: int = 9) -> int:
     """Answer so many items, and count them."""
     for done in range(most):
-        task = next_task(store, who)
+        task = next_item(store, who)
         if task is None:
             return done
-        save(store, who, task.item, YES)
+        save_answer(store, who, task.item, YES)
     return most
 
 
 def stay_away(store: Store) -> None:
-    assert release_stale(store, now() + DAY) == 1
+    assert release_expired(store, now_ms() + DAY) == 1
 
 
 def given_rows(store: Store, who: int) -> list[tuple[int, str]]:
-    with store.reading() as session:
+    with store.read_session() as session:
         rows = select(AssignmentRow).where(AssignmentRow.annotator == who).order_by(AssignmentRow.id)
         return [(row.item, row.state) for row in session.scalars(rows)]
 
 
 def other_cut(store: Store, item: int) -> int:
     """The same document in the other condition."""
-    with store.reading() as session:
+    with store.read_session() as session:
         this = session.get_one(ItemRow, item)
         cuts = select(ItemRow.id).where(ItemRow.document == this.document, ItemRow.id != item)
         return session.scalars(cuts).one()
@@ -77,17 +78,17 @@ def test_who_stays_away_and_comes_back_goes_on_where_they_were(store: Store) -> 
     work(store, first, 1)
     task = given_to(store, first)
     stay_away(store)
-    assert overview(store).n_more == 0
+    assert get_overview(store).n_more == 0
     time.sleep(0.01)
-    back = now()
+    back = now_ms()
     assert given_to(store, first) == task
-    with store.reading() as session:
+    with store.read_session() as session:
         [at] = session.scalars(select(AssignmentRow.at).where(AssignmentRow.state == "open"))
     assert at >= back  # it lies before them anew
     assert [state for _, state in given_rows(store, first)] == ["answered", "open"]
     assert (work(store, first), work(store, second)) == (3, 4)
-    assert len(counted(store)) == 8
-    assert [one.standing for one in overview(store).people] == ["finished", "finished"]
+    assert len(read_responses(store)) == 8
+    assert [one.status for one in get_overview(store).annotators] == ["finished", "finished"]
 
 
 def test_it_comes_before_new_ones_also_if_nothing_else_is_left(store: Store) -> None:
@@ -95,8 +96,8 @@ def test_it_comes_before_new_ones_also_if_nothing_else_is_left(store: Store) -> 
     work(store, first, 3)
     task = given_to(store, first)
     stay_away(store)
-    [about] = overview(store).people
-    assert about.standing == "active"
+    [about] = get_overview(store).annotators
+    assert about.status == "active"
     assert given_to(store, first) == task
     assert work(store, first) == 1
 
@@ -110,7 +111,7 @@ def test_what_somebody_else_has_stays_gone(store: Store) -> None:
     assert given_to(store, first) != task
     work(store, first)
     assert may_get_more(store, first)
-    assert overview(store).people[0].standing == "active"
+    assert get_overview(store).annotators[0].status == "active"
     leave(store, with_it)
     assert given_to(store, first) == task
     assert not may_get_more(store, first)
@@ -118,10 +119,10 @@ def test_what_somebody_else_has_stays_gone(store: Store) -> None:
 
 def answer_others_until(store: Store, who: int, item: int) -> bool:
     """Answer until some item is before somebody; say whether it came."""
-    while (task := next_task(store, who)) is not None:
+    while (task := next_item(store, who)) is not None:
         if task.item == item:
             return True
-        save(store, who, task.item, YES)
+        save_answer(store, who, task.item, YES)
     return False
 
 
@@ -131,12 +132,12 @@ def test_what_somebody_else_has_answered_never_comes_again(store: Store) -> None
     stay_away(store)
     for who in others:
         work(store, who)
-    assert len(counted(store)) == 8
+    assert len(read_responses(store)) == 8
     assert not may_get_more(store, first)
-    assert [one.standing for one in overview(store).people] == ["finished"] * 3
-    assert next_task(store, first) is None
-    with pytest.raises(NotGivenError, match="was given to somebody else"):
-        save(store, first, task.item, YES)
+    assert [one.status for one in get_overview(store).annotators] == ["finished"] * 3
+    assert next_item(store, first) is None
+    with pytest.raises(NotAssignedError, match="was given to somebody else"):
+        save_answer(store, first, task.item, YES)
 
 
 @pytest.mark.parametrize("end", [exclude, leave])
@@ -145,18 +146,18 @@ def test_who_is_readmitted_gets_what_was_before_them(store: Store, end: Callable
     work(store, first, 2)
     task = given_to(store, first)
     end(store, first)
-    assert overview(store).n_more == 1
+    assert get_overview(store).n_more == 1
     assert readmit(store, first) == 0
-    assert overview(store).n_more == 0
+    assert get_overview(store).n_more == 0
     assert given_to(store, first) == task
     assert (work(store, first), work(store, second)) == (2, 4)
-    assert len(counted(store)) == 8
+    assert len(read_responses(store)) == 8
 
 
 def test_an_answer_that_does_not_count_is_not_asked_for_again(store: Store) -> None:
     first = person(store, "p1")
     item = given_to(store, first).item
-    save(store, first, item, YES)
+    save_answer(store, first, item, YES)
     exclude(store, first)
     others = [person(store, name) for name in ("p2", "p3")]
     with_it = next(who for who in others if answer_others_until(store, who, item))
@@ -170,8 +171,8 @@ def test_two_windows_get_it_once(store: Store) -> None:
     task = given_to(store, first)
     stay_away(store)
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(lambda _: next_task(store, first), range(8))) == {task}
-    with store.reading() as session:
+        assert set(pool.map(lambda _: next_item(store, first), range(8))) == {task}
+    with store.read_session() as session:
         assert session.get_one(ItemRow, task.item).taken == 1
 
 
@@ -186,8 +187,8 @@ def test_what_was_seen_elsewhere_is_not_given_here(store: Store, tmp_path: Path)
     rejected(store, tmp_path, other_cut(store, item))
     exclude(store, 2)
     work(store, first)
-    assert {item, other_cut(store, item)}.isdisjoint(one.item for one in counted(store))
-    assert len(counted(store)) == 3
+    assert {item, other_cut(store, item)}.isdisjoint(one.item for one in read_responses(store))
+    assert len(read_responses(store)) == 3
 
 
 def test_what_was_seen_otherwise_cut_meanwhile_is_not_given_again(store: Store, tmp_path: Path) -> None:
@@ -215,33 +216,33 @@ def test_whoever_comes_and_goes_the_plan_is_kept(
         step_of(store, crowd[number], step, shown)
     for who in crowd:
         readmit(store, who)
-    crowd += [person(store, f"new {number}") for number in range(overview(store).n_more)]
+    crowd += [person(store, f"new {number}") for number in range(get_overview(store).n_more)]
     for who in crowd:
-        while (task := next_task(store, who)) is not None:
+        while (task := next_item(store, who)) is not None:
             see(store, who, task, shown)
-            save(store, who, task.item, YES)
+            save_answer(store, who, task.item, YES)
     assert all(len(items) == 1 for items in shown.values())
-    found = overview(store)
+    found = get_overview(store)
     assert found.n_answered == 12 or found.n_more > 0
-    assert not any(one.standing == "active" for one in found.people)
+    assert not any(one.status == "active" for one in found.annotators)
     store.close()
 
 
 def step_of(store: Store, who: int, step: str, shown: dict[tuple[int, int], set[int]]) -> None:
-    active = {one.id: one.state == "active" for one in overview(store).people}[who]
+    active = {one.id: one.state == "active" for one in get_overview(store).annotators}[who]
     if step in ("look", "answer") and active:
-        task = next_task(store, who)
+        task = next_item(store, who)
         if task is not None:
             see(store, who, task, shown)
-            save(store, who, task.item, YES) if step == "answer" else None
+            save_answer(store, who, task.item, YES) if step == "answer" else None
     elif step in ("leave", "exclude", "back"):
         {"leave": leave, "exclude": exclude, "back": readmit}[step](store, who)
     elif step == "stale":
-        release_stale(store, now() + DAY)
+        release_expired(store, now_ms() + DAY)
 
 
 def see(store: Store, who: int, task: Task, shown: dict[tuple[int, int], set[int]]) -> None:
-    with store.reading() as session:
+    with store.read_session() as session:
         document = session.get_one(ItemRow, task.item).document
     assert document is not None
     shown.setdefault((who, document), set()).add(task.item)

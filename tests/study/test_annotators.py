@@ -10,13 +10,22 @@ from sqlalchemy.orm import Session
 from fresh.cli.main import main
 from fresh.errors import StudyError
 from fresh.study import annotators as people
-from fresh.study.annotators import _Annotator, _enrol, add_annotators, consent, exclude, leave, named, pause
-from fresh.study.answer import Answer
-from fresh.study.overview import counted, overview
+from fresh.study.annotators import (
+    Annotator,
+    add_annotators,
+    exclude,
+    find_annotator,
+    leave,
+    readmit,
+    record_consent,
+    set_paused,
+)
+from fresh.study.answers import Answer
+from fresh.study.overview import get_overview, read_responses
 from fresh.study.schema import AssignmentRow
-from fresh.study.service import may_get_more, next_task, readmit, save
-from fresh.study.store import Store, create_study, now, open_study
-from studies import as_earlier, plan, two_ways
+from fresh.study.service import may_get_more, next_item, save_answer
+from fresh.study.store import Store, create_study, now_ms, open_study
+from studies import as_earlier, enroll, plan, two_ways
 
 
 @pytest.fixture
@@ -28,48 +37,48 @@ def store(database: str) -> Iterator[Store]:
 
 def take_part(store: Store, name: str, n_answers: int = 9) -> int:
     """Take somebody in, who answers so many items."""
-    who = _enrol(store, name).id
-    consent(store, who)
+    who = enroll(store, name).id
+    record_consent(store, who)
     for _ in range(n_answers):
-        task = next_task(store, who)
+        task = next_item(store, who)
         if task is None:
             break
-        save(store, who, task.item, Answer("pos", 3, 4, 1000))
+        save_answer(store, who, task.item, Answer("pos", 3, 4, 1000))
     return who
 
 
 def test_who_is_readmitted_counts_again_where_nobody_came_instead(store: Store) -> None:
     who = take_part(store, "p1", 3)  # items 1, 4, 5: the first documents, in turn in either condition
-    assert next_task(store, who) is not None
+    assert next_item(store, who) is not None
     assert exclude(store, who) == 4
-    assert counted(store) == []
+    assert read_responses(store) == []
     second, third = take_part(store, "p2", 1), take_part(store, "p3", 1)
-    assert [(one.item, one.annotator) for one in counted(store)] == [(1, third), (2, second)]
+    assert [(one.item, one.annotator) for one in read_responses(store)] == [(1, third), (2, second)]
     assert readmit(store, who) == 1
-    assert [(one.item, one.annotator) for one in counted(store)][2:] == [(4, who), (5, who)]
+    assert [(one.item, one.annotator) for one in read_responses(store)][2:] == [(4, who), (5, who)]
     assert readmit(store, who) == 1
-    assert [task.item for task in (next_task(store, who),) if task] == [8]  # what was before them
+    assert [task.item for task in (next_item(store, who),) if task] == [8]  # what was before them
     take_part(store, "p1")
     take_part(store, "p2")
     take_part(store, "p3")
-    assert [one.item for one in counted(store)] == list(range(1, 9))
+    assert [one.item for one in read_responses(store)] == list(range(1, 9))
 
 
 def test_who_left_is_let_in_again(store: Store) -> None:
     who = take_part(store, "p1", 2)
-    task = next_task(store, who)
+    task = next_item(store, who)
     assert leave(store, who) == 1
     assert leave(store, who) == 0
     assert readmit(store, who) == 0
-    assert next_task(store, who) == task  # nobody else was given it
-    assert len(counted(store)) == 2
+    assert next_item(store, who) == task  # nobody else was given it
+    assert len(read_responses(store)) == 2
 
 
 def test_what_lies_too_long_is_given_back_in_the_order_of_items(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by whoever excludes somebody: else two servers on PostgreSQL could wait for each other."""
     first, second = take_part(store, "p1", 3), take_part(store, "p2", 0)
-    assert next_task(store, first) is not None  # item 8
-    assert next_task(store, second) is not None  # item 2, given later
+    assert next_item(store, first) is not None  # item 8
+    assert next_item(store, second) is not None  # item 2, given later
     given_back: list[int] = []
 
     def release(session: Session, assignment: int) -> bool:
@@ -77,17 +86,17 @@ def test_what_lies_too_long_is_given_back_in_the_order_of_items(store: Store, mo
         return True
 
     monkeypatch.setattr(people, "release", release)
-    assert people.release_stale(store, now() + 25 * 3_600_000) == 2
+    assert people.release_stale(store, now_ms() + 25 * 3_600_000) == 2
     assert given_back == [2, 8]
 
 
 def test_people_are_found_by_number_or_name(store: Store) -> None:
-    first, second = _enrol(store, "2").id, _enrol(store, "W2").id
-    assert named(store, str(first)).outside == "2"
-    assert named(store, "2") == named(store, "W2") == _Annotator(second, "active", False, "W2")
+    first, second = enroll(store, "2").id, enroll(store, "W2").id
+    assert find_annotator(store, str(first)).outside == "2"
+    assert find_annotator(store, "2") == find_annotator(store, "W2") == Annotator(second, "active", False, "W2")
     for wrong in ("W", "99", "9" * 30, "²", ""):
         with pytest.raises(StudyError) as caught:
-            named(store, wrong)
+            find_annotator(store, wrong)
         assert str(caught.value) == (
             f"There is no annotator {wrong!r} in this study. Name one by the number, or the name in brackets, that "
             "`fresh study status` shows."
@@ -95,52 +104,57 @@ def test_people_are_found_by_number_or_name(store: Store) -> None:
 
 
 def test_a_pause_says_whether_it_changed_anything(store: Store) -> None:
-    assert [pause(store), pause(store), pause(store, False), pause(store, False)] == [True, False, True, False]
+    assert [set_paused(store), set_paused(store), set_paused(store, False), set_paused(store, False)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_how_people_stand_is_told_as_they_see_it_themselves(store: Store) -> None:
     """Two people can complete it: who has read all documents has finished, and who waits for others has not."""
-    _enrol(store, "p0")
+    enroll(store, "p0")
     first, second = take_part(store, "p1"), take_part(store, "p2", 3)
-    assert [one.standing for one in overview(store).people] == ["not begun", "finished", "active"]
-    assert next_task(store, second) is not None
+    assert [one.status for one in get_overview(store).annotators] == ["not begun", "finished", "active"]
+    assert next_item(store, second) is not None
     third = take_part(store, "p3")
     assert may_get_more(store, third)
-    assert [one.standing for one in overview(store).people][1:] == ["finished", "active", "active"]
+    assert [one.status for one in get_overview(store).annotators][1:] == ["finished", "active", "active"]
     take_part(store, "p2")
     assert not may_get_more(store, third)
-    assert [one.standing for one in overview(store).people][1:] == ["finished", "finished", "finished"]
+    assert [one.status for one in get_overview(store).annotators][1:] == ["finished", "finished", "finished"]
     exclude(store, second)
     leave(store, first)
-    assert [one.standing for one in overview(store).people] == ["not begun", "left", "excluded", "active"]
+    assert [one.status for one in get_overview(store).annotators] == ["not begun", "left", "excluded", "active"]
 
 
 def test_who_has_a_check_to_answer_has_not_finished(tmp_path: Path) -> None:
     with closing(create_study(tmp_path, plan(two_ways(), sample=1, practice=0, checks=1))) as store:
         who = take_part(store, "p1", 1)
-        task = next_task(store, who)
+        task = next_item(store, who)
         assert task is not None
-        assert (task.kind, overview(store).people[0].standing) == ("check", "active")
+        assert (task.kind, get_overview(store).annotators[0].status) == ("check", "active")
         take_part(store, "p1")
-        assert overview(store).people[0].standing == "finished"
+        assert get_overview(store).annotators[0].status == "finished"
 
 
 def test_it_is_told_when_those_who_have_codes_cannot_complete_a_study(folder: str) -> None:
     """Eight answers: whoever takes part can give four of them, one for each document."""
     with closing(open_study(folder)) as store:
-        assert overview(store).n_more == 1
+        assert get_overview(store).n_more == 1
         add_annotators(store, 1)
-        assert overview(store).n_more == 0
+        assert get_overview(store).n_more == 0
         leave(store, 1)
-        assert overview(store).n_more == 1
+        assert get_overview(store).n_more == 1
         exclude(store, 1)
-        assert overview(store).n_more == 1
+        assert get_overview(store).n_more == 1
         readmit(store, 1)
-        assert overview(store).n_more == 0  # what they gave back is theirs again
+        assert get_overview(store).n_more == 0  # what they gave back is theirs again
         take_part(store, "W4")
-        assert overview(store).n_more == 0
+        assert get_overview(store).n_more == 0
         exclude(store, 1)
-        assert overview(store).n_more == 0  # who has a code can give all that is missing
+        assert get_overview(store).n_more == 0  # who has a code can give all that is missing
 
 
 def test_what_is_missing_is_told_by_status(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +174,7 @@ def folder(tmp_path: Path) -> str:
     """A study of eight answers, of which one annotator has given three and has one item before them."""
     place = tmp_path / "a-study"
     with closing(create_study(place, plan(two_ways(), sample=4, practice=0, checks=0, per_item=1))) as store:
-        next_task(store, take_part(as_earlier(store), "W1", 3))
+        next_item(store, take_part(as_earlier(store), "W1", 3))
     return str(place)
 
 
@@ -198,7 +212,7 @@ def test_annotators_leave_are_excluded_and_come_back(folder: str, capsys: pytest
         "Answers that do not count, since others were given the items: 1.\n"
     )
     with closing(open_study(folder)) as store:
-        assert overview(store).people[0].state == "active"
+        assert get_overview(store).annotators[0].state == "active"
 
 
 def test_an_unknown_annotator_is_refused(folder: str, capsys: pytest.CaptureFixture[str]) -> None:

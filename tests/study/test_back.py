@@ -12,14 +12,14 @@ import pytest
 from elsewhere import told, write
 from fresh.cli.main import main
 from fresh.errors import StudyError
-from fresh.study.annotators import _enrol, add_annotators, consent, exclude, sign_in
-from fresh.study.answer import Answer
-from fresh.study.export import _to_jsonl, export_study
-from fresh.study.importing.apply import _Imported, import_study
-from fresh.study.overview import counted, overview, records, results_of
-from fresh.study.service import next_task, readmit, save
+from fresh.study.annotators import add_annotators, exclude, readmit, record_consent, sign_in
+from fresh.study.answers import Answer
+from fresh.study.export import _answers_jsonl, export_study
+from fresh.study.importing import ImportSummary, import_study
+from fresh.study.overview import compute_results, get_overview, read_answers, read_responses
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import Store, create_study
-from studies import plan, two_ways
+from studies import enroll, plan, two_ways
 
 
 def made(place: str | Path) -> Store:
@@ -33,10 +33,10 @@ def store(database: str) -> Iterator[Store]:
         [code] = add_annotators(store, 1)
         person = sign_in(store, code)
         assert person is not None
-        for who in (person.id, _enrol(store, "p2").id, _enrol(store, "p3").id):
-            consent(store, who)
-            while (task := next_task(store, who)) is not None:
-                save(store, who, task.item, Answer("pos", 3, 4, 1000) if who == 1 else Answer("neg", 1, 5, 2000))
+        for who in (person.id, enroll(store, "p2").id, enroll(store, "p3").id):
+            record_consent(store, who)
+            while (task := next_item(store, who)) is not None:
+                save_answer(store, who, task.item, Answer("pos", 3, 4, 1000) if who == 1 else Answer("neg", 1, 5, 2000))
         yield store
 
 
@@ -48,7 +48,7 @@ def copy(tmp_path: Path) -> Iterator[Store]:
 
 
 def rows_of(store: Store) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in _to_jsonl(store).splitlines()]
+    return [json.loads(line) for line in _answers_jsonl(store).splitlines()]
 
 
 def lines(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -56,7 +56,9 @@ def lines(folder: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def state(store: Store) -> list[tuple[str | None, str, int, int, int]]:
-    return [(one.outside, one.state, one.n_answered, one.n_checks, one.n_failed) for one in overview(store).people]
+    return [
+        (one.outside, one.state, one.n_answered, one.n_checks, one.n_failed) for one in get_overview(store).annotators
+    ]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -70,28 +72,28 @@ def test_what_does_not_count_there_does_not_count_here(store: Store, copy: Store
         "Excluded, as nothing of theirs did: annotator 1.",
     ]
     assert [one[1:] for one in state(copy)] == [one[1:] for one in state(store)]
-    assert results_of(copy).rows == results_of(store).rows
-    assert overview(copy).n_answered == 8
+    assert compute_results(copy).rows == compute_results(store).rows
+    assert get_overview(copy).n_answered == 8
     assert told(import_study(copy, form, file)) == (0, 18, [])
     assert readmit(copy, 1) == 0
-    assert len(counted(copy)) == 12
+    assert len(read_responses(copy)) == 12
 
 
 def test_who_was_readmitted_too_late_is_not_excluded(store: Store, copy: Store, tmp_path: Path) -> None:
     """One of their answers does not count, since somebody else was given the place."""
     exclude(store, 1)
-    theirs = {one["item"] for one in records(store) if one["annotator"] == 1}
+    theirs = {one["item"] for one in read_answers(store) if one["annotator"] == 1}
     for name in ("p4", "p5"):
-        who, item = _enrol(store, name).id, 0
-        consent(store, who)
-        while item not in theirs and (task := next_task(store, who)) is not None:
+        who, item = enroll(store, name).id, 0
+        record_consent(store, who)
+        while item not in theirs and (task := next_item(store, who)) is not None:
             item = task.item if task.kind == "real" else 0
-            save(store, who, task.item, Answer("pos", 3, 4, 1000))
+            save_answer(store, who, task.item, Answer("pos", 3, 4, 1000))
     assert readmit(store, 1) == 1
     done = import_study(copy, "jsonl", lines(tmp_path, rows_of(store)))
     assert done.notes == ["1 of the new ones does not count, as in the file."]
-    assert {one.state for one in overview(copy).people} == {"active"}
-    assert [one.item for one in counted(copy)] == [one.item for one in counted(store)]
+    assert {one.state for one in get_overview(copy).annotators} == {"active"}
+    assert [one.item for one in read_responses(copy)] == [one.item for one in read_responses(store)]
 
 
 def test_what_was_excluded_since_is_named(store: Store, copy: Store, tmp_path: Path) -> None:
@@ -100,16 +102,16 @@ def test_what_was_excluded_since_is_named(store: Store, copy: Store, tmp_path: P
     rows = [row for row in rows_of(store) if row["annotator"] == 1 and row["kind"] == "real"]
     done = import_study(copy, "jsonl", lines(tmp_path, rows))
     first = f"a.jsonl, line 1: the answer of annotator 1 to item {rows[0]['item']} counts here, other than in the file."
-    assert (done.n_new, done.n_repeated, len(done.left_out), done.left_out[0]) == (0, 0, 4, first)
-    assert len(counted(copy)) == 12
+    assert (done.n_new, done.n_existing, len(done.skipped), done.skipped[0]) == (0, 0, 4, first)
+    assert len(read_responses(copy)) == 12
 
 
 def test_practice_and_checks_come_along(store: Store, copy: Store, tmp_path: Path) -> None:
     assert import_study(copy, "jsonl", lines(tmp_path, rows_of(store))).n_new == 12 + 3 + 3
     assert state(copy) == [("annotator 1", "active", 4, 1, 1), *state(store)[1:]]
-    assert [one.flagged for one in overview(copy).people] == [True, False, False]
+    assert [one.flagged for one in get_overview(copy).annotators] == [True, False, False]
     told_of = ("kind", "item", "label", "confidence", "readability", "milliseconds", "at", "counted")
-    kept = [[tuple(one[name] for name in told_of) for one in records(made)] for made in (store, copy)]
+    kept = [[tuple(one[name] for name in told_of) for one in read_answers(made)] for made in (store, copy)]
     assert sorted(kept[0]) == sorted(kept[1])
 
 
@@ -117,7 +119,7 @@ def test_practice_and_checks_come_along(store: Store, copy: Store, tmp_path: Pat
 @pytest.mark.parametrize("kind", ["real", "check", "practice"])
 def test_an_edited_row_makes_nobody_new(store: Store, tmp_path: Path, kind: str, older: bool) -> None:
     """Also in exports of earlier versions, which do not name the database."""
-    before, rows = records(store), rows_of(store)
+    before, rows = read_answers(store), rows_of(store)
     exclude(store, 2)  # so that there is room
     [place, *_] = [place for place, row in enumerate(rows) if row["kind"] == kind and row["annotator"] == 1]
     rows[place] |= {"label": "neg", "readability": 1}
@@ -132,8 +134,8 @@ def test_an_edited_row_makes_nobody_new(store: Store, tmp_path: Path, kind: str,
             "answer stands."
         ],
     )
-    assert len(overview(store).people) == 3
-    assert [one["label"] for one in records(store)] == [one["label"] for one in before]
+    assert len(get_overview(store).annotators) == 3
+    assert [one["label"] for one in read_answers(store)] == [one["label"] for one in before]
 
 
 def test_an_annotator_is_known_by_number_whatever_else_was_edited(store: Store, tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_an_annotator_is_known_by_number_whatever_else_was_edited(store: Store, 
         writer.writeheader()
         writer.writerows(rows)
     assert told(import_study(store, "csv", tmp_path / "a.csv")) == (0, 18, [])
-    assert len(overview(store).people) == 3
+    assert len(get_overview(store).annotators) == 3
 
 
 def test_the_same_number_in_a_study_made_again_is_somebody_else(store: Store, copy: Store, tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_a_check_is_no_real_item(store: Store, copy: Store, tmp_path: Path) -> N
 
 
 def test_nothing_is_said_where_all_counts() -> None:
-    assert _Imported(n_new=3).notes == []
+    assert ImportSummary(n_new=3).notes == []
 
 
 def test_the_command_says_what_does_not_count(
@@ -202,4 +204,4 @@ def test_the_command_says_what_does_not_count(
     assert err == (
         "4 of the new ones do not count, as in the file.\nExcluded, as nothing of theirs did: annotator 1.\n"
     )
-    assert overview(copy).n_answered == 8
+    assert get_overview(copy).n_answered == 8

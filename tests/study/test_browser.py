@@ -8,10 +8,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from fresh.study.annotators import add_annotators
-from fresh.study.answer import CONFIDENCE, READABILITY
-from fresh.study.keys import make_admin_secret
-from fresh.study.overview import overview, records, results_of
+from fresh.study.annotators import add_annotators, make_admin_secret
+from fresh.study.answers import CONFIDENCE, READABILITY
+from fresh.study.overview import compute_results, get_overview, read_answers
 from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
 from running import running
@@ -125,7 +124,7 @@ def check_by_hand(store: Store) -> None:
     pos; all six are neg. So 9 of 12 majorities are right and 27 of 36 votes are pos; on odd documents all pairs of
     people agree, on even ones a third of them.
     """
-    results = results_of(store)
+    results = compute_results(store)
     [row] = results.rows
     assert (row.n_items, row.n_answers, row.n_ties, results.n_annotators) == (12, 36, 0, 3)
     assert row.accuracy.value == pytest.approx(9 / 12)
@@ -136,8 +135,8 @@ def check_by_hand(store: Store) -> None:
     assert row.agreement.raw == pytest.approx((6 * 1 + 6 * 2 / 3) / 12)
     assert row.agreement.kappa == pytest.approx((2 / 3 - 0.625) / (1 - 0.625))
     assert row.agreement.alpha == pytest.approx(1 - (12 / 36) / (2 * 27 * 9 / (36 * 35)))
-    assert [(one.n_answered, one.n_failed) for one in overview(store).people] == [(12, 0)] * 3
-    assert all(0 < one["milliseconds"] < 60_000 for one in records(store))
+    assert [(one.n_answered, one.n_failed) for one in get_overview(store).annotators] == [(12, 0)] * 3
+    assert all(0 < one["milliseconds"] < 60_000 for one in read_answers(store))
 
 
 def test_one_text_by_keyboard_alone(practised: Store, open_page: Open) -> None:
@@ -172,7 +171,7 @@ def test_one_text_by_keyboard_alone(practised: Store, open_page: Open) -> None:
         expect(page.get_by_text("You chose pos.")).to_be_visible()
         press("Enter")  # the way on has the focus
         expect(page.get_by_text("Practice 2 of 2")).to_be_visible()
-    [kept] = records(practised)
+    [kept] = read_answers(practised)
     assert (kept["label"], kept["confidence"], kept["readability"]) == ("pos", 2, 4)
 
 
@@ -185,7 +184,7 @@ def test_enter_sends_nothing_that_is_incomplete(store: Store, open_page: Open) -
         page.keyboard.press("Enter")
         assert page.evaluate("document.querySelector('form#answer').checkValidity()") is False
         expect(page.get_by_text("1 of 13")).to_be_visible()
-    assert records(store) == []
+    assert read_answers(store) == []
 
 
 def test_only_time_counts_in_which_somebody_is_there(store: Store, open_page: Open) -> None:
@@ -206,7 +205,7 @@ def test_only_time_counts_in_which_somebody_is_there(store: Store, open_page: Op
         choose(page, 0)
         page.keyboard.press("Enter")
         expect(page.get_by_text("2 of 13")).to_be_visible()
-    [kept] = records(store)
+    [kept] = read_answers(store)
     assert 155_000 < kept["milliseconds"] < 170_000
 
 
@@ -219,7 +218,7 @@ def test_it_works_without_scripts(practised: Store, open_page: Open) -> None:
             page.get_by_role("radio", name=label, exact=True).check()
         page.get_by_role("button", name="Go on").click()
         expect(page.get_by_text("You chose neg.")).to_be_visible()
-    [kept] = records(practised)
+    [kept] = read_answers(practised)
     assert (kept["label"], kept["confidence"], kept["readability"], kept["milliseconds"]) == ("neg", 4, 5, 0)
 
 

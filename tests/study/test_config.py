@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fresh.errors import ConfigError
-from fresh.study.answer import Answer
-from fresh.study.config import Condition, StudyConfig, _Texts, read_study
+from fresh.study.answers import Answer
+from fresh.study.config import Condition, StudyConfig, StudyTexts, read_study
 
 WHOLE = """
 corpus = "movies"
@@ -36,7 +36,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_study_is_read(tmp_path: Path) -> None:
     found = read_study(write(tmp_path, WHOLE))
     assert found.config == StudyConfig(
-        "movies", str(tmp_path / "corpora"), sample=50, texts=_Texts(consent="Do you agree?")
+        "movies", str(tmp_path / "corpora"), sample=50, texts=StudyTexts(consent="Do you agree?")
     )
     assert found.conditions == (
         Condition("human", "human"),

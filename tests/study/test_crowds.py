@@ -10,12 +10,11 @@ import pytest
 from elsewhere import SHOWN, answers, asked, items, told, write
 from fresh.errors import StudyError
 from fresh.study import annotators as people
-from fresh.study.answer import Answer
-from fresh.study.export import FORMS, export_study, for_mturk
-from fresh.study.importing.apply import import_study
-from fresh.study.overview import overview
+from fresh.study.answers import Answer
+from fresh.study.export import FORMATS, escape_mturk, export_study, list_tickets
+from fresh.study.importing import import_study
+from fresh.study.overview import get_overview
 from fresh.study.store import Store
-from fresh.study.tickets import tickets_of
 
 BATCH = (
     "HITId,HITTypeId,Title,Description,Keywords,Reward,CreationTime,MaxAssignments,RequesterAnnotation,"
@@ -69,7 +68,7 @@ def test_pages_of_crowd_elements_are_read(store: Store, tmp_path: Path) -> None:
 def test_what_is_left_out_is_named_as_in_the_file(store: Store, tmp_path: Path) -> None:
     """Whoever looks for it finds only tickets there."""
     one, *_, two = items(store)[:5]  # one document
-    names = tickets_of(store)
+    names = list_tickets(store)
     rows = [assignment(one, WorkerId=who) | {"Input.item": names[one]} for who in "abc"]
     rows.append(assignment(two, WorkerId="a") | {"Input.item": names[two]})
     rows.append(assignment(one, "neg", WorkerId="a") | {"Input.item": names[one]})
@@ -99,7 +98,7 @@ def test_broken_cells_of_mechanical_turk_are_named(store: Store, tmp_path: Path)
 
 
 def test_mechanical_turk_gets_no_letter_of_four_bytes(store: Store, tmp_path: Path) -> None:
-    assert for_mturk("a 😀 <b> ${text} é") == "a &#128512; &lt;b&gt; &#36;{text} é"
+    assert escape_mturk("a 😀 <b> ${text} é") == "a &#128512; &lt;b&gt; &#36;{text} é"
     batch, form = export_study(store, "mturk", tmp_path / "batch.csv")
     assert batch.read_text(encoding="utf-8").startswith("item,text,query\n")
     page = form.read_text(encoding="utf-8")
@@ -121,17 +120,17 @@ def test_prolific_says_who_has_left(store: Store, tmp_path: Path) -> None:
     here = [("a", "APPROVED"), ("f", "ACTIVE"), ("g", "AWAITING REVIEW")]
     file = submissions(tmp_path / "prolific_export.csv", *gone, *here, ("b", "APPROVED"))
     assert told(import_study(store, "prolific", file)) == (7, 0, [])
-    found = {one.outside: one.state for one in overview(store).people}
+    found = {one.outside: one.state for one in get_overview(store).annotators}
     left, active = dict.fromkeys("ce", "left"), dict.fromkeys("abfg", "active")
     assert found == {**left, **active, "d": "excluded"}  # b came back and was approved
     assert told(import_study(store, "prolific", file)) == (0, 7, [])
-    assert FORMS["prolific"](store).splitlines()[:2] == [
+    assert FORMATS["prolific"](store).splitlines()[:2] == [
         "Participant id,answered,checks failed,state",
         "b,0,0,not begun",
     ]
     older = write(tmp_path / "older.csv", "session_id,participant_id,status\n1,z,Timed-Out\n")
     assert told(import_study(store, "prolific", older)) == (1, 0, [])
-    assert overview(store).people[-1].state == "left"
+    assert get_overview(store).annotators[-1].state == "left"
 
 
 def test_a_file_of_prolific_is_refused_whole(store: Store, tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_a_file_of_prolific_is_refused_whole(store: Store, tmp_path: Path) -> No
         "p.csv, line 3: REJECT is not a status that Prolific gives. Did you mean REJECTED?",
         "p.csv, line 4: Prolific's export has the columns 'Participant id' and 'Status'.",
     ]
-    assert overview(store).people == ()
+    assert get_overview(store).annotators == ()
 
 
 def test_an_import_of_prolific_is_all_or_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,10 +158,13 @@ def test_an_import_of_prolific_is_all_or_nothing(store: Store, tmp_path: Path, m
         patch.setattr(people, "release", full)
         with pytest.raises(OSError, match="no space left"):
             import_study(store, "prolific", file)
-    assert [(person.outside, person.state) for person in overview(store).people] == [("a", "active"), ("b", "active")]
+    assert [(person.outside, person.state) for person in get_overview(store).annotators] == [
+        ("a", "active"),
+        ("b", "active"),
+    ]
     assert told(import_study(store, "prolific", file)) == (1, 2, [])
-    states = [(person.outside, person.state, person.begun) for person in overview(store).people]
+    states = [(person.outside, person.state, person.started) for person in get_overview(store).annotators]
     assert states == [("a", "excluded", False), ("b", "left", False), ("c", "active", False)]
-    assert overview(store).n_answered == 2
+    assert get_overview(store).n_answered == 2
     again = results(tmp_path / "r.csv", *(assignment(item, WorkerId="d") for item in (one, two)))
     assert told(import_study(store, "mturk", again)) == (2, 0, [])

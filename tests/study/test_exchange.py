@@ -11,16 +11,15 @@ import yaml  # type: ignore[import-untyped]
 
 from elsewhere import numbers
 from fresh.errors import DataError, StudyError
-from fresh.study.annotators import _enrol, add_annotators, consent, exclude, sign_in
-from fresh.study.answer import Answer
-from fresh.study.export import FORMS, _to_csv, _to_jsonl, export_study
-from fresh.study.figure import draw_results
-from fresh.study.importing.apply import import_study
-from fresh.study.overview import counted, overview, records, results_of
-from fresh.study.service import next_task, save
+from fresh.study.annotators import add_annotators, exclude, record_consent, sign_in
+from fresh.study.answers import Answer
+from fresh.study.export import FORMATS, _answers_csv, _answers_jsonl, database_name, export_study, study_name
+from fresh.study.importing import import_study
+from fresh.study.overview import compute_results, get_overview, read_answers, read_responses
+from fresh.study.results import draw_results
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import Store, create_study
-from fresh.study.tickets import database_name, study_name
-from studies import plan, two_ways
+from studies import enroll, plan, two_ways
 
 
 @pytest.fixture
@@ -33,13 +32,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def answer_all(store: Store, n_people: int = 4) -> None:
     """Everybody finds everything positive; the first fails the check."""
     for number in range(n_people):
-        who = _enrol(store, f"p{number}").id
-        consent(store, who)
-        while (task := next_task(store, who)) is not None:
+        who = enroll(store, f"p{number}").id
+        record_consent(store, who)
+        while (task := next_item(store, who)) is not None:
             answer = (
                 Answer("neg", 1, 5) if task.kind == "check" and number else Answer("pos", 3, 4, 1000 * (number + 1))
             )
-            save(store, who, task.item, answer)
+            save_answer(store, who, task.item, answer)
 
 
 def mturk(rows: list[dict[str, str]], path: Path) -> Path:
@@ -60,20 +59,20 @@ def worked(item: int, worker: str = "W1", **others: str) -> dict[str, str]:
 
 def test_everybody_is_seen_and_who_does_not_read_is_flagged(store: Store) -> None:
     answer_all(store)
-    found = overview(store)
+    found = get_overview(store)
     assert (found.n_answered, found.n_planned, found.paused) == (16, 16, False)
-    assert [(one.n_answered, one.n_checks, one.n_failed, one.flagged) for one in found.people] == [
+    assert [(one.n_answered, one.n_checks, one.n_failed, one.flagged) for one in found.annotators] == [
         (4, 1, 1, True),
         *[(4, 1, 0, False)] * 3,
     ]
-    assert [one.seconds for one in found.people] == [1, 2, 3, 4]
-    exclude(store, found.people[0].id)
-    assert overview(store).n_answered == len(counted(store)) == 12
+    assert [one.seconds for one in found.annotators] == [1, 2, 3, 4]
+    exclude(store, found.annotators[0].id)
+    assert get_overview(store).n_answered == len(read_responses(store)) == 12
 
 
 def test_results_are_those_of_the_answers(store: Store) -> None:
     answer_all(store)
-    found = results_of(store)
+    found = compute_results(store)
     assert [row.accuracy.value for row in found.rows] == [0.5, 0.5]  # half of the documents are positive
     assert [row.confidence.mean.value for row in found.rows] == [3, 3]
     assert [row.agreement.raw for row in found.rows] == [1, 1]
@@ -83,9 +82,9 @@ def test_results_are_those_of_the_answers(store: Store) -> None:
 
 def test_answers_are_exported_and_imported_as_they_were(store: Store, tmp_path: Path) -> None:
     answer_all(store)
-    rows = list(csv.DictReader(io.StringIO(_to_csv(store))))
-    lines = [json.loads(line) for line in _to_jsonl(store).splitlines()]
-    known = [{**record, "milliseconds": record["milliseconds"] or None} for record in records(store)]
+    rows = list(csv.DictReader(io.StringIO(_answers_csv(store))))
+    lines = [json.loads(line) for line in _answers_jsonl(store).splitlines()]
+    known = [{**record, "milliseconds": record["milliseconds"] or None} for record in read_answers(store)]
     assert [{key: line[key] for key in line if key not in ("study", "database")} for line in lines] == known
     assert {line["study"] for line in lines} == {study_name(store)} == {row["study"] for row in rows}
     assert {line["database"] for line in lines} == {database_name(store)} == {row["database"] for row in rows}
@@ -93,11 +92,11 @@ def test_answers_are_exported_and_imported_as_they_were(store: Store, tmp_path: 
     assert {row["counted"] for row in rows if row["kind"] != "real"} == {"False"}
     for form in ("csv", "jsonl"):
         [file] = export_study(store, form, tmp_path / f"answers.{form}")
-        assert import_study(store, form, file).n_repeated == 16 + 8
+        assert import_study(store, form, file).n_existing == 16 + 8
         other = create_study(tmp_path / f"copy-{form}", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
         assert import_study(other, form, file).n_new == 16 + 8
-        assert overview(other).begun == [replace(one, begun=False) for one in overview(store).begun]
-        assert results_of(other).rows == results_of(store).rows
+        assert get_overview(other).started == [replace(one, begun=False) for one in get_overview(store).started]
+        assert compute_results(other).rows == compute_results(store).rows
         other.close()
 
 
@@ -137,13 +136,13 @@ def test_results_of_mechanical_turk_are_read(store: Store, tmp_path: Path) -> No
         worked(third, "W4", AssignmentStatus="Rejected"),
     ]
     done = import_study(store, "mturk", mturk(rows, tmp_path / "results.csv"))
-    assert (done.n_new, done.n_repeated) == (2, 1)
-    assert done.left_out == [
+    assert (done.n_new, done.n_existing) == (2, 1)
+    assert done.skipped == [
         f"results.csv, line 4: W1 has seen the document of item {second} otherwise cut.",
         f"results.csv, line 6: item {first} has all the answers that it needs.",
         "results.csv, line 7: the answer of W4 was rejected there.",
     ]
-    [one, _] = counted(store)
+    [one, _] = read_responses(store)
     assert (one.label, one.confidence, one.readability, one.milliseconds) == ("pos", 2, 4, 12_000)
 
 
@@ -165,7 +164,7 @@ def test_rows_that_say_nothing_are_refused_all_at_once(store: Store, tmp_path: P
         "r.csv, line 5: there is no item 9999 in this study.",
         "r.csv, line 6: Pos is not a label of this study. Did you mean pos?",
     ]
-    assert counted(store) == []
+    assert read_responses(store) == []
 
 
 def test_files_that_cannot_be_read_are_refused(store: Store, tmp_path: Path) -> None:
@@ -188,21 +187,21 @@ def test_answers_come_back_to_their_own_study_once(store: Store, tmp_path: Path)
     [code] = add_annotators(store, 1)
     person = sign_in(store, code)
     assert person is not None
-    consent(store, person.id)
+    record_consent(store, person.id)
     for _ in range(3):
-        task = next_task(store, person.id)
+        task = next_item(store, person.id)
         assert task is not None
-        save(store, person.id, task.item, Answer("neg", 1, 5, 1200))
+        save_answer(store, person.id, task.item, Answer("neg", 1, 5, 1200))
     [file] = export_study(store, "csv", tmp_path / "answers.csv")
     done = import_study(store, "csv", file)
-    assert (done.n_new, done.n_repeated, done.left_out) == (0, len(records(store)), [])
-    assert len(overview(store).people) == 1
+    assert (done.n_new, done.n_existing, done.skipped) == (0, len(read_answers(store)), [])
+    assert len(get_overview(store).annotators) == 1
     other = create_study(tmp_path / "copy", plan(two_ways(), sample=4, practice=1, checks=1, per_item=2))
-    assert import_study(other, "csv", file).n_new == len(records(store)) == len(records(other))
-    assert len(counted(store)) == len(counted(other))
-    assert overview(other).people[0].outside == "annotator 1"
-    kept = [record["at"] for record in records(store)]
-    assert [record["at"] for record in records(other)] == kept
+    assert import_study(other, "csv", file).n_new == len(read_answers(store)) == len(read_answers(other))
+    assert len(read_responses(store)) == len(read_responses(other))
+    assert get_overview(other).annotators[0].outside == "annotator 1"
+    kept = [record["at"] for record in read_answers(store)]
+    assert [record["at"] for record in read_answers(other)] == kept
     other.close()
 
 
@@ -221,27 +220,27 @@ def test_a_name_that_a_spreadsheet_would_compute_is_written_as_text(store: Store
     """People choose their names in some tools."""
     [first, *_] = numbers(store)
     import_study(store, "mturk", mturk([worked(first, "=1+1")], tmp_path / "r.csv"))
-    assert FORMS["prolific"](store).splitlines()[1].startswith("'=1+1,")
+    assert FORMATS["prolific"](store).splitlines()[1].startswith("'=1+1,")
     [file] = export_study(store, "csv", tmp_path / "answers.csv")
     assert ",'=1+1," in file.read_text(encoding="utf-8")
-    assert import_study(store, "csv", file).n_repeated == 1
-    assert [one.outside for one in overview(store).people] == ["=1+1"]
+    assert import_study(store, "csv", file).n_existing == 1
+    assert [one.outside for one in get_overview(store).annotators] == ["=1+1"]
 
 
 def test_somebody_who_was_excluded_adds_nothing(store: Store, tmp_path: Path) -> None:
     first, _, third = numbers(store)[:3]
     import_study(store, "mturk", mturk([worked(first)], tmp_path / "r.csv"))
-    exclude(store, overview(store).people[0].id)
+    exclude(store, get_overview(store).annotators[0].id)
     done = import_study(store, "mturk", mturk([worked(first), worked(third)], tmp_path / "r.csv"))
-    assert (done.n_new, done.n_repeated) == (0, 1)
-    assert done.left_out == ["r.csv, line 3: W1 is excluded."]
+    assert (done.n_new, done.n_existing) == (0, 1)
+    assert done.skipped == ["r.csv, line 3: W1 is excluded."]
 
 
 def test_a_figure_is_drawn(store: Store, tmp_path: Path) -> None:
     answer_all(store)
     places = [tmp_path / "a.png", tmp_path / "b.svg"]
-    draw_results(results_of(store), places)
+    draw_results(compute_results(store), places)
     first = [place.read_bytes() for place in places]
-    draw_results(results_of(store), places)
+    draw_results(compute_results(store), places)
     assert [place.read_bytes() for place in places] == first
     assert first[0].startswith(b"\x89PNG")

@@ -10,11 +10,11 @@ from fresh.cli.main import main
 from fresh.cli.study_people import _named_study
 from fresh.document import Document
 from fresh.study.annotators import add_annotators
-from fresh.study.config import _Texts
+from fresh.study.answers import Response
+from fresh.study.config import StudyTexts
 from fresh.study.export import export_study
 from fresh.study.items import make_plan
-from fresh.study.ratings import Response
-from fresh.study.results import make_results, probability
+from fresh.study.results import format_p, make_results
 from fresh.study.store import create_study
 from fresh.study.web.app import create_app
 from studies import corpus, load, plan, study, two_ways
@@ -44,8 +44,8 @@ def test_the_example_with_potato_can_be_followed(tmp_path: Path, monkeypatch: py
 
 
 def test_the_usual_texts_are_true_of_all_conditions() -> None:
-    assert "short" not in _Texts().consent
-    assert _Texts().instructions.startswith("Each page shows a text, or only some words of one:")
+    assert "short" not in StudyTexts().consent
+    assert StudyTexts().instructions.startswith("Each page shows a text, or only some words of one:")
 
 
 def test_a_name_that_no_corpus_has_is_told(
@@ -60,7 +60,7 @@ def test_a_name_that_no_corpus_has_is_told(
 
 
 def test_no_probability_is_nothing() -> None:
-    assert [probability(p) for p in (0.0, 0.0004, 0.00099, 0.001, 1.0, None)] == [
+    assert [format_p(p) for p in (0.0, 0.0004, 0.00099, 0.001, 1.0, None)] == [
         *["<.001"] * 3,
         ".001",
         "1.000",

@@ -19,7 +19,7 @@ import fresh.study.store
 from fresh._io import write_text
 from fresh.cli.main import main
 from fresh.study.annotators import add_annotators
-from fresh.study.overview import records
+from fresh.study.overview import read_answers
 from fresh.study.schema import StudyRow
 from fresh.study.store import Store, _prepare, create_study
 from fresh.study.web.app import create_app
@@ -62,7 +62,7 @@ def test_an_answer_that_is_not_saved_is_told_so(store: Store, caplog: pytest.Log
     assert "Back to the study" in person.page
     assert person.answer.headers["retry-after"] == "60"
     assert "attempt to write a readonly database" in caplog.text
-    assert [one["kind"] for one in records(store)] == ["practice"]
+    assert [one["kind"] for one in read_answers(store)] == ["practice"]
 
 
 def test_a_database_that_is_away_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_a_database_that_is_away_is_told(store: Store, monkeypatch: pytest.Monke
     def away(*_given: Any) -> None:
         raise OperationalError("", {}, Exception("a secret"))
 
-    monkeypatch.setattr(Store, "reading", away)
+    monkeypatch.setattr(Store, "read_session", away)
     assert person.get("/item").told == [
         "The database of the study cannot be used at the moment. Try again; if that does not help, tell whoever runs "
         "the study."
@@ -89,7 +89,7 @@ def test_another_internal_error_of_a_database_is_an_unexpected_error(
     def broken(*_given: Any) -> None:
         raise InternalError("", {}, Exception("a secret"))
 
-    monkeypatch.setattr(Store, "reading", broken)
+    monkeypatch.setattr(Store, "read_session", broken)
     assert person.get("/item").status == 500
     assert person.told == ["Something went wrong that should not have. What it was stands in the log of the server."]
     assert "retry-after" not in person.answer.headers
@@ -163,7 +163,7 @@ def test_health_leaves_nothing_behind_and_may_be_asked_by_many_at_once(database:
         ThreadPoolExecutor(8) as pool,
     ):
         assert {one.status_code for one in pool.map(lambda _: client.get("/health"), range(32))} == {200}
-        with store.reading() as session:
+        with store.read_session() as session:
             assert session.scalars(select(StudyRow.id)).all() == [1]
 
 
@@ -180,7 +180,7 @@ def test_a_study_that_finds_no_room_leaves_nothing_behind(
         connection.execute(NO_ROOM)
 
     with monkeypatch.context() as patched:
-        patched.setattr(fresh.study.store, "prepare", full)
+        patched.setattr(fresh.study.store, "_prepare", full)
         assert main(["study", "new", "s.toml", "--out", "x"]) == 1
         assert capsys.readouterr().err == (
             "fresh study: The database sqlite:///x/study.db cannot be used: database or disk is full.\n"
@@ -188,7 +188,7 @@ def test_a_study_that_finds_no_room_leaves_nothing_behind(
     assert not Path("x").exists()
     assert main(["study", "new", "s.toml", "--out", "x"]) == 0
     capsys.readouterr()
-    monkeypatch.setattr(fresh.study.store, "prepare", full)
+    monkeypatch.setattr(fresh.study.store, "_prepare", full)
     assert main(["study", "codes", "x", "500"]) == 1
     assert capsys.readouterr().err == (
         "fresh study: The database of the study cannot be used: database or disk is full.\n"

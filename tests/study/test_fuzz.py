@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from schemathesis.core.result import Ok
 from starlette.testclient import TestClient
 
-from fresh.study.annotators import add_annotators
-from fresh.study.keys import make_admin_secret
-from fresh.study.overview import records
+from fresh.study.annotators import add_annotators, make_admin_secret
+from fresh.study.overview import read_answers
 from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
 from fresh.web.security import HEADERS
@@ -96,7 +95,7 @@ def test_whatever_is_posted(person: Person, store: Store, path: str, fields: dic
     given = {**fields, **({"form": person.field("form")} if own else {})}
     person.answer = person.client.post(path, data=given, headers=BROWSER)
     check(person)
-    assert all(one["label"] in store.labels for one in records(store))
+    assert all(one["label"] in store.labels for one in read_answers(store))
 
 
 @QUIETLY

@@ -13,9 +13,8 @@ from fresh.data.corpora import CORPORA
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
 from fresh.errors import StudyError
-from fresh.study.answer import Answer
-from fresh.study.items import Load, make_plan
-from fresh.study.sampling import draw, in_turns, random_mask
+from fresh.study.answers import Answer
+from fresh.study.items import alternate_labels, make_plan, random_mask, sample_documents
 from strategies import documents
 from studies import FakeModel, First, corpus, load, plan, study, text_of, two_ways
 
@@ -106,7 +105,7 @@ def test_shared_texts_are_numbered_and_drawn_last() -> None:
 
 def test_what_somebody_should_know_is_said() -> None:
     examples = corpus()
-    trained = FakeModel(First(8), seen=TrainingFingerprints.of(example.document for example in examples))
+    trained = FakeModel(First(8), fingerprints=TrainingFingerprints.of(example.document for example in examples))
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
     assert make_plan(study(ways), examples, lambda _: trained).remarks == (
         "ours was trained with 6 of 6 documents: its rationales may be too good.",
@@ -127,7 +126,7 @@ def test_what_a_corpus_cannot_give_is_told_at_once() -> None:
     def strange(folder: str) -> FakeModel:
         if folder == "gone":
             raise ValueError("There is no folder gone.")
-        return FakeModel(labels=("no", "yes"), asks=True)
+        return FakeModel(labels=("no", "yes"), needs_query=True)
 
     ways = {"human": {"kind": "human"}, "pairs": {"model": "pairs"}, "gone": {"model": "gone"}}
     told = refused(corpus(7, marked=False), ways, strange, labels={"POS": "Positive"})
@@ -193,7 +192,7 @@ def test_random_words_keep_their_number_and_order(
 def test_samples_have_the_mix_of_labels(rows: list[tuple[str, int]], data: st.DataObject) -> None:
     examples = [Example(Document.from_words([f"text{text}"], id=str(i)), label) for i, (label, text) in enumerate(rows)]
     n = data.draw(st.integers(1, len(examples)))
-    places = draw(examples, n, np.random.default_rng(0))
+    places = sample_documents(examples, n, np.random.default_rng(0))
     assert len(set(places)) == len(places) == n
     counts, sizes = (Counter(e.label for e in part) for part in ([examples[p] for p in places], examples))
     assert all(abs(counts[label] - n * size / len(examples)) < 1 for label, size in sizes.items())
@@ -239,7 +238,7 @@ def test_taking_turns_keeps_all_and_their_order(labels: list[str]) -> None:
     given_ones = [
         Example(Document.from_text(f"text {number}", str(number)), label) for number, label in enumerate(labels)
     ]
-    turned = in_turns(given_ones)
+    turned = alternate_labels(given_ones)
     assert sorted(map(id, turned)) == sorted(map(id, given_ones))
     for label in "abc":
         assert [one for one in turned if one.label == label] == [one for one in given_ones if one.label == label]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import study_load
-from fresh.study.overview import records
+from fresh.study.overview import read_answers
 from fresh.study.store import create_study, open_study
 from studies import plan, two_ways
 from study_load import load
@@ -30,7 +30,7 @@ def test_acknowledged_answers_survive_a_kill(database: str) -> None:
     victim.stdout.close()
     assert victim.wait() == -signal.SIGKILL
     store = open_study(database)
-    saved = {(record["annotator"], record["item"]) for record in records(store)}
+    saved = {(record["annotator"], record["item"]) for record in read_answers(store)}
     store.close()
     assert len(told) >= 60
     assert set(told) <= saved

@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.cli.main import main
-from fresh.study.annotators import add_annotators, exclude
-from fresh.study.answer import typical_seconds
+from fresh.study.annotators import add_annotators, exclude, make_admin_secret
+from fresh.study.answers import median_seconds
 from fresh.study.export import export_study
-from fresh.study.importing.apply import import_study
-from fresh.study.keys import make_admin_secret
-from fresh.study.overview import _Person as Doing
-from fresh.study.overview import overview, results_of
-from fresh.study.standing import standings
+from fresh.study.importing import import_study
+from fresh.study.overview import AnnotatorStatus as Doing
+from fresh.study.overview import compute_results, get_condition_status, get_overview
 from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
 from studies import plan, two_ways
@@ -40,16 +38,16 @@ def answer_all(store: Store, milliseconds: str) -> None:
 
 @given(st.lists(st.integers(1, 10**6), min_size=1), st.integers(0, 5))
 def test_what_was_not_measured_is_no_time(times: list[int], n_unmeasured: int) -> None:
-    assert typical_seconds([*times, *[0] * n_unmeasured]) == typical_seconds(times)
-    assert typical_seconds([0] * n_unmeasured) is None
+    assert median_seconds([*times, *[0] * n_unmeasured]) == median_seconds(times)
+    assert median_seconds([0] * n_unmeasured) is None
 
 
 def test_time_that_was_not_measured_is_a_dash(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     answer_all(store, "")
     assert main(["study", "status", str(Path(str(store.engine.url.database)).parent)]) == 0
     assert "  annotator 1: finished, 3 answers, – s an answer\n" in capsys.readouterr().out
-    assert [one.seconds for one in standings(store)] == [None, None]
-    assert [row.seconds for row in results_of(store).rows] == [None, None]
+    assert [one.seconds for one in get_condition_status(store)] == [None, None]
+    assert [row.seconds for row in compute_results(store).rows] == [None, None]
     admin = visitor(create_app(store)).get("/admin").post("/admin/sign-in", code=make_admin_secret(store))
     assert admin.page.count('<td data-name="seconds">–</td>') == 3  # two conditions, one annotator
 
@@ -66,7 +64,7 @@ def test_exports_leave_out_time_that_was_not_measured_and_take_it_back(store: St
     for place, form in ((table, "csv"), (lines, "jsonl")):
         other = create_study(tmp_path / form, plan(two_ways(), sample=3, practice=0, checks=0, per_item=2))
         assert import_study(other, form, place).n_new == 6
-        assert [one.seconds for one in overview(other).people] == [None, 1.5]
+        assert [one.seconds for one in get_overview(other).annotators] == [None, 1.5]
         other.close()
 
 

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 import fresh.study.web.site
 from elsewhere import asked, items, numbers, told, write
 from fresh.errors import StudyError
-from fresh.study.annotators import exclude, named
-from fresh.study.export import RATED, export_study
-from fresh.study.importing.apply import import_study
-from fresh.study.importing.moments import LATEST, moment
-from fresh.study.overview import counted, records
-from fresh.study.service import next_task
+from fresh.study.annotators import exclude, find_annotator
+from fresh.study.export import SCALE_QUESTIONS, TICKET_LENGTH, export_study, list_tickets, make_ticket
+from fresh.study.importing import import_study
+from fresh.study.overview import read_answers, read_responses
+from fresh.study.raw_answers import MAX_TIMESTAMP, parse_timestamp
+from fresh.study.service import next_item
 from fresh.study.store import Store
-from fresh.study.tickets import LENGTH, _ticket_of, tickets_of
 
 FLAT = {"label": "pos", "confidence": "3", "readability": "4"}
 
@@ -53,7 +52,7 @@ def lines(path: Path, *rows: dict[str, Any]) -> Path:
 
 def taken(store: Store) -> list[tuple[str, int]]:
     """Who answered what, of the answers that count."""
-    return sorted((one["outside"], one["item"]) for one in records(store) if one["counted"])
+    return sorted((one["outside"], one["item"]) for one in read_answers(store) if one["counted"])
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -69,13 +68,13 @@ def test_whoever_answers_all_is_heard_about_each_document_as_they_saw_it_first(
     file = write(tmp_path / "project.json", done[::-1] if backwards else done)
     found = import_study(store, "label_studio", file)
     documents = {number: place // 2 for place, number in enumerate(numbers(store))}
-    shown = {ticket: number for number, ticket in tickets_of(store).items()}
+    shown = {ticket: number for number, ticket in list_tickets(store).items()}
     first: dict[int, int] = {}
     for ticket in order:
         first.setdefault(documents[shown[ticket]], shown[ticket])
     assert {item for _, item in taken(store)} == set(first.values())
     assert found.n_new == 4 * 2
-    assert len(found.left_out) == 8 * 6 - 4 * 2
+    assert len(found.skipped) == 8 * 6 - 4 * 2
 
 
 def test_an_answer_that_was_left_out_was_seen(store: Store, tmp_path: Path) -> None:
@@ -86,7 +85,7 @@ def test_an_answer_that_was_left_out_was_seen(store: Store, tmp_path: Path) -> N
     assert told(import_study(store, "jsonl", lines(tmp_path / "a.jsonl", *rows))) == (2, 0, [full])
     seen = f"b.jsonl, line 1: c has seen the document of item {other} otherwise cut."
     assert told(import_study(store, "jsonl", lines(tmp_path / "b.jsonl", row("c", other)))) == (0, 0, [seen])
-    exclude(store, named(store, "a").id)
+    exclude(store, find_annotator(store, "a").id)
     assert told(import_study(store, "jsonl", lines(tmp_path / "a.jsonl", *rows))) == (1, 2, [])
     assert taken(store) == [("b", one), ("c", one)]
 
@@ -125,9 +124,9 @@ def test_what_was_skipped_rejected_or_not_finished_was_seen(store: Store, tmp_pa
     assert told(import_study(store, "potato", begun)) == (0, 0, left)
     left = [seen.format(place="d.jsonl, line 1", item=others[3])]
     assert told(import_study(store, "jsonl", lines(tmp_path / "d.jsonl", row("ann", others[3])))) == (0, 0, left)
-    task_of_ann = next_task(store, named(store, "ann").id)
+    task_of_ann = next_item(store, find_annotator(store, "ann").id)
     assert task_of_ann is not None
-    assert counted(store) == []
+    assert read_responses(store) == []
 
 
 def test_rows_are_taken_in_the_order_of_their_times(store: Store, tmp_path: Path) -> None:
@@ -142,9 +141,13 @@ def test_rows_are_taken_in_the_order_of_their_times(store: Store, tmp_path: Path
 
 
 def test_times_of_tools_are_read() -> None:
-    assert moment("2026-03-09T22:16:08.728353Z") == moment("2026-03-09T22:16:08.728353") == 1_773_094_568_728
-    assert moment("Mon Mar 09 22:16:08 PDT 2026") == 1_773_119_768_000
-    assert moment(1.7e9) == 1_700_000_000_000
+    assert (
+        parse_timestamp("2026-03-09T22:16:08.728353Z")
+        == parse_timestamp("2026-03-09T22:16:08.728353")
+        == 1_773_094_568_728
+    )
+    assert parse_timestamp("Mon Mar 09 22:16:08 PDT 2026") == 1_773_119_768_000
+    assert parse_timestamp(1.7e9) == 1_700_000_000_000
     unread: list[Any] = [
         None,
         "",
@@ -159,13 +162,13 @@ def test_times_of_tools_are_read() -> None:
         "9" * 5000,
         "Mon",
     ]
-    assert [moment(written) for written in unread] == [None] * len(unread)
+    assert [parse_timestamp(written) for written in unread] == [None] * len(unread)
 
 
 @given(st.text() | st.floats() | st.integers())
 def test_any_time_of_a_tool_is_read_or_not(written: Any) -> None:
-    found = moment(written)
-    assert found is None or 0 <= found <= LATEST
+    found = parse_timestamp(written)
+    assert found is None or 0 <= found <= MAX_TIMESTAMP
 
 
 @pytest.mark.parametrize("form", ["mturk", "potato", "label_studio"])
@@ -173,7 +176,7 @@ def test_neither_names_nor_order_of_items_tell_anything(store: Store, tmp_path: 
     """No name has the number in it, and the two versions of a document seldom stand after each other."""
     made = export_study(store, form, tmp_path / "items.jsonl")
     text = made[0].read_text(encoding="utf-8")
-    tickets = tickets_of(store)
+    tickets = list_tickets(store)
     places = [text.index(ticket) for ticket in tickets.values()]
     assert places == sorted(places)
     assert list(tickets.values()) == sorted(tickets.values())
@@ -185,9 +188,9 @@ def test_neither_names_nor_order_of_items_tell_anything(store: Store, tmp_path: 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_tickets_are_shuffled_by_the_key(key: bytes) -> None:
-    tickets = {item: _ticket_of(key, item) for item in range(1, 201)}
+    tickets = {item: make_ticket(key, item) for item in range(1, 201)}
     assert len(set(tickets.values())) == 200
-    assert {len(ticket) for ticket in tickets.values()} == {LENGTH}
+    assert {len(ticket) for ticket in tickets.values()} == {TICKET_LENGTH}
     order = sorted(tickets, key=tickets.__getitem__)
     after = sum(abs(one - other) == 1 for one, other in pairwise(order))
     assert after < 20  # of 199; by chance two are to be expected
@@ -206,7 +209,7 @@ def test_pages_elsewhere_ask_what_our_own_ask(store: Store, tmp_path: Path) -> N
     own = (Path(fresh.study.web.site.__file__).parent / "pages" / "item.html").read_text(encoding="utf-8")
     for form in ("mturk", "potato", "label_studio"):
         _, settings = export_study(store, form, tmp_path / "items.jsonl")
-        for question in RATED.values():
+        for question in SCALE_QUESTIONS.values():
             assert question in settings.read_text(encoding="utf-8")
             assert f'"{question}"' in own
     _, page = export_study(store, "mturk", tmp_path / "batch.csv")
@@ -221,4 +224,6 @@ def test_a_wrong_ticket_is_no_item(store: Store, tmp_path: Path) -> None:
     with pytest.raises(
         StudyError, match=r"^a\.json, row 1, annotation 1: its item is none of this study\. The file is"
     ):
-        import_study(store, "label_studio", write(tmp_path / "a.json", [task("b" * LENGTH, annotation("ann", 1))]))
+        import_study(
+            store, "label_studio", write(tmp_path / "a.json", [task("b" * TICKET_LENGTH, annotation("ann", 1))])
+        )

@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 
 from elsewhere import numbers, text_of, told, write
 from fresh.errors import StudyError
-from fresh.study.annotators import _enrol, consent
-from fresh.study.answer import Answer
-from fresh.study.export import export_study, for_mturk, table
-from fresh.study.importing import apply as importing
-from fresh.study.importing.apply import import_study
-from fresh.study.importing.match import _is_same, at_once
+from fresh.study import importing
+from fresh.study.annotators import record_consent
+from fresh.study.answers import Answer
+from fresh.study.export import escape_mturk, export_study, format_csv, list_tickets, study_name
+from fresh.study.importing import group_problems, import_study, is_same
 from fresh.study.items import Plan
-from fresh.study.overview import counted, overview, records
-from fresh.study.service import next_task, save
+from fresh.study.overview import get_overview, read_answers, read_responses
+from fresh.study.service import next_item, save_answer
 from fresh.study.store import Store, create_study
-from fresh.study.tickets import study_name, tickets_of
-from studies import plan, two_ways
+from studies import enroll, plan, two_ways
 
 ELSEWHERE = "The file is of another study: import it into the one that it was exported from."
 
@@ -51,16 +49,16 @@ def refusal(store: Store, form: str, path: Path) -> list[str]:
     """Import what must be refused; nothing of it may stay."""
     with pytest.raises(StudyError) as caught:
         import_study(store, form, path)
-    assert counted(store) == []
-    assert overview(store).people == ()
+    assert read_responses(store) == []
+    assert get_overview(store).annotators == ()
     return str(caught.value).splitlines()
 
 
 def answered(store: Store, n: int = 2) -> None:
-    who = _enrol(store, "ann").id
-    consent(store, who)
-    while (task := next_task(store, who)) is not None and len(counted(store)) < n:
-        save(store, who, task.item, Answer("pos", 3, 4, 1000))
+    who = enroll(store, "ann").id
+    record_consent(store, who)
+    while (task := next_item(store, who)) is not None and len(read_responses(store)) < n:
+        save_answer(store, who, task.item, Answer("pos", 3, 4, 1000))
 
 
 def row(item: Any, **others: Any) -> dict[str, Any]:
@@ -83,7 +81,7 @@ def test_answers_of_another_study_are_refused(store: Store, other: Store, tmp_pa
 def test_what_contradicts_the_item_is_of_another_study(store: Store, tmp_path: Path, column: str) -> None:
     """Also in files without a name of the study, as older versions wrote them."""
     answered(store, 1)
-    [one] = [record for record in records(store) if record["kind"] == "real"]
+    [one] = [record for record in read_answers(store) if record["kind"] == "real"]
     fresh = create_study(tmp_path / "fresh", seeded(0))
     good, bad = {**one, "outside": "bob"}, {**one, column: "else"}
     file = lines(tmp_path / "a.jsonl", good, bad)
@@ -100,7 +98,7 @@ def elsewhere(form: str, item: Any, text: str, folder: Path) -> Path:
     if form == "mturk":
         answers = {f"Answer.{name}": value for name, value in flat.items()}
         cells = {"WorkerId": "W", "Input.item": item, "Input.text": text, **answers}
-        return write(folder / "a.csv", table([cells], list(cells)))
+        return write(folder / "a.csv", format_csv([cells], list(cells)))
     about: dict[str, Any] = {"instance_id": item, "user_id": "W", "labels": flat}
     if form == "label_studio":
         about = {"annotation_id": 1, "annotator": "W", "item": item, **flat}
@@ -114,11 +112,11 @@ def test_another_text_is_of_another_study(store: Store, other: Store, tmp_path: 
     """Items are found by their tickets, and by the numbers that older files have."""
     first = numbers(store)[0]
     assert numbers(other)[0] == first
-    file = elsewhere(form, first, for_mturk(text_of(other, first)), tmp_path)
+    file = elsewhere(form, first, escape_mturk(text_of(other, first)), tmp_path)
     assert refusal(store, form, file) == [f"{place}: the item has another text in this study. {ELSEWHERE}"]
-    file = elsewhere(form, tickets_of(other)[first], "", tmp_path)
+    file = elsewhere(form, list_tickets(other)[first], "", tmp_path)
     assert refusal(store, form, file) == [f"{place}: its item is none of this study. {ELSEWHERE}"]
-    file = elsewhere(form, tickets_of(store)[first], for_mturk(text_of(store, first)), tmp_path)
+    file = elsewhere(form, list_tickets(store)[first], escape_mturk(text_of(store, first)), tmp_path)
     assert told(import_study(store, form, file)) == (1, 0, [])
     assert told(import_study(other, form, elsewhere(form, first, "", tmp_path))) == (1, 0, [])
 
@@ -127,11 +125,11 @@ def test_another_text_is_of_another_study(store: Store, other: Store, tmp_path: 
 @example(["\U0001fffe"])  # which HTML takes for nothing
 def test_a_text_is_known_again_however_it_travelled(words: list[str]) -> None:
     text = " ".join(words)
-    guarded = next(csv.DictReader(io.StringIO(table([{"text": for_mturk(text)}], ["text"]))))["text"]
-    assert _is_same(text, text)
-    assert _is_same(for_mturk(text), text)
-    assert _is_same(guarded, text)
-    assert not _is_same(text + " more", text)
+    guarded = next(csv.DictReader(io.StringIO(format_csv([{"text": escape_mturk(text)}], ["text"]))))["text"]
+    assert is_same(text, text)
+    assert is_same(escape_mturk(text), text)
+    assert is_same(guarded, text)
+    assert not is_same(text + " more", text)
 
 
 AT = "at must be a whole number of milliseconds from 0 (1970) to 253402300799999 (the year 9999), got "
@@ -186,8 +184,8 @@ def test_an_import_that_breaks_leaves_nothing(store: Store, tmp_path: Path, monk
     first, _, third, *_ = numbers(store)
     with pytest.raises(OSError, match="no space left"):
         import_study(store, "jsonl", lines(tmp_path / "a.jsonl", row(first), row(third)))
-    assert counted(store) == []
-    assert overview(store).people == ()
+    assert read_responses(store) == []
+    assert get_overview(store).annotators == ()
 
 
 def test_what_is_wrong_in_all_rows_is_said_once(store: Store, tmp_path: Path) -> None:
@@ -204,8 +202,8 @@ def test_what_is_wrong_in_all_rows_is_said_once(store: Store, tmp_path: Path) ->
 
 def test_each_problem_is_said_with_its_first_place() -> None:
     problems = [("a", "a: x\na: y"), ("b", "b: y"), ("c", "z"), ("d", "d: y")]
-    assert at_once(problems) == "a: x\na and 2 more rows: y\nc: z"
-    assert at_once(problems[:2]) == "a: x\na and 1 more row: y"
+    assert group_problems(problems) == "a: x\na and 2 more rows: y\nc: z"
+    assert group_problems(problems[:2]) == "a: x\na and 1 more row: y"
 
 
 def test_a_study_is_named_by_its_items(store: Store, other: Store, tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
-from fresh.study.annotators import add_annotators, pause, release_stale
+from fresh.study.annotators import add_annotators, readmit, release_expired, set_paused
 from fresh.study.items import make_plan
-from fresh.study.overview import overview, records
+from fresh.study.overview import get_overview, read_answers
 from fresh.study.schema import AssignmentRow
-from fresh.study.service import readmit
 from fresh.study.store import Store, create_study, open_study
 from fresh.study.web.app import StudyServeConfig, create_app
 from pages import HOSTILE
@@ -67,7 +66,7 @@ def test_somebody_goes_from_the_door_to_the_thanks(store: Store) -> None:
     assert sum("this is a check" in text for text in seen) == 1
     assert "That was all. Thank you for your help!" in person.page
     assert "7 texts answered." in person.page
-    kept = records(store)
+    kept = read_answers(store)
     assert [
         (one["kind"], one["label"], one["confidence"], one["readability"], one["milliseconds"]) for one in kept
     ] == [
@@ -134,7 +133,7 @@ def test_signing_out_ends_all_sessions_of_a_code(database: str, way: str) -> Non
         assert person.enter(code).get("/item").text
         assert thief.get("/item").status == 401
         assert somebody.give().status == 200
-        assert len(records(store)) == 3  # practice of both, and what somebody else answered
+        assert len(read_answers(store)) == 3  # practice of both, and what somebody else answered
 
 
 def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -> None:
@@ -152,7 +151,7 @@ def test_whoever_leaves_gives_their_text_to_others(enter: Enter, store: Store) -
         ["You have left this study. To take part again, ask whoever runs it to readmit you."],
     )
     assert "Sign out" in person.page
-    assert [one["counted"] for one in records(store) if one["kind"] == "real"] == [True]
+    assert [one["counted"] for one in read_answers(store) if one["kind"] == "real"] == [True]
 
 
 def test_whoever_does_not_agree_is_told_that_nothing_was_stored(store: Store) -> None:
@@ -163,8 +162,8 @@ def test_whoever_does_not_agree_is_told_that_nothing_was_stored(store: Store) ->
     assert "<h1>You do not take part</h1>" in person.page
     assert "nothing was stored: no answer, no time, and not that you were here" in person.page
     assert "sign in again with your code: it stays yours" in person.page
-    [found] = overview(store).people
-    assert (found.standing, found.begun) == ("not begun", False)
+    [found] = get_overview(store).annotators
+    assert (found.status, found.started) == ("not begun", False)
     person.post("/sign-out")
     assert "I agree" in person.get().post("/sign-in", code=code).page
 
@@ -196,14 +195,14 @@ def test_what_lies_too_long_is_given_to_whoever_has_nothing_left(enter: Enter, s
     while last.text:
         last.give()
     assert sleeper.text
-    with store.writing() as session:
+    with store.write_session() as session:
         session.execute(update(AssignmentRow).where(AssignmentRow.state == "open").values(at=0))
-    before = len([one for one in records(store) if one["counted"]])
+    before = len([one for one in read_answers(store) if one["counted"]])
     fresh = strip_practice(enter())
     while fresh.text:
         fresh.give()
-    assert len([one for one in records(store) if one["counted"]]) > before
-    assert release_stale(store) == 0
+    assert len([one for one in read_answers(store) if one["counted"]]) > before
+    assert release_expired(store) == 0
 
 
 def test_a_restart_keeps_sessions_and_two_servers_share_them(store: Store, tmp_path: Path) -> None:
@@ -257,14 +256,14 @@ def test_cookies_are_for_the_server_alone(store: Store) -> None:
 
 def test_a_paused_study_says_so_and_still_takes_answers(enter: Enter, store: Store) -> None:
     person = strip_practice(enter())
-    pause(store)
+    set_paused(store)
     ticket = person.field("ticket")
     person.post("/answer", ticket=ticket, label="pos", confidence=1, readability=1)
     assert (person.status, person.told) == (503, ["The study is paused. Come back later; your answers are saved."])
     assert person.answer.headers["retry-after"] == "600"
     assert "Try again" in person.page
-    assert [one["kind"] for one in records(store)].count("real") == 1
-    pause(store, False)
+    assert [one["kind"] for one in read_answers(store)].count("real") == 1
+    set_paused(store, False)
     assert person.get("/item").status == 200
 
 
@@ -301,7 +300,7 @@ def test_health_and_figures_are_told(store: Store, monkeypatch: pytest.MonkeyPat
         def away(*_given: Any) -> None:
             raise OperationalError("", {}, Exception("away"))
 
-        monkeypatch.setattr(Store, "writing", away)
+        monkeypatch.setattr(Store, "write_session", away)
         answer = client.get("/health")
     assert (answer.status_code, answer.json()) == (503, {"status": "broken", "database": "cannot be written to"})
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from fresh.study.annotators import add_annotators
+from fresh.study.display import QUERY_PARTS, format_query, split_query
 from fresh.study.export import export_study
-from fresh.study.importing.apply import import_study
+from fresh.study.importing import import_study
 from fresh.study.items import make_plan
-from fresh.study.queries import PARTS, parts_of, spelt
 from fresh.study.schema import ItemRow
 from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
@@ -33,22 +33,26 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_parts_have_the_names_of_their_corpus() -> None:
-    assert parts_of(ASKED.split(), "multirc") == [("Question", "What was on the desk ?"), ("Answer", "A pencil")]
-    assert parts_of(["a", "||", "b", "||", "c", "d"], "evinf") == [
+    assert split_query(ASKED.split(), "multirc") == [("Question", "What was on the desk ?"), ("Answer", "A pencil")]
+    assert split_query(["a", "||", "b", "||", "c", "d"], "evinf") == [
         ("Intervention", "a"),
         ("Compared with", "b"),
         ("Outcome", "c d"),
     ]
-    assert parts_of(["a", "||", "b"], "evinf") == parts_of(["a", "||", "||", "b"], "mine.csv") == [("", "a"), ("", "b")]
-    assert parts_of(["is", "it", "good", "?"], "multirc") == [("", "is it good ?")]
-    assert parts_of((), "multirc") == []
-    assert spelt(["a", "||", "b", "||", "c"], "evinf") == "Intervention: a Compared with: b Outcome: c"
-    assert spelt(["a", "||", "b"], "mine.csv") == "a / b"
+    assert (
+        split_query(["a", "||", "b"], "evinf")
+        == split_query(["a", "||", "||", "b"], "mine.csv")
+        == [("", "a"), ("", "b")]
+    )
+    assert split_query(["is", "it", "good", "?"], "multirc") == [("", "is it good ?")]
+    assert split_query((), "multirc") == []
+    assert format_query(["a", "||", "b", "||", "c"], "evinf") == "Intervention: a Compared with: b Outcome: c"
+    assert format_query(["a", "||", "b"], "mine.csv") == "a / b"
 
 
-@given(st.lists(st.sampled_from(["a", "b", "|", "||"])), st.sampled_from([*PARTS, "mine.csv"]))
+@given(st.lists(st.sampled_from(["a", "b", "|", "||"])), st.sampled_from([*QUERY_PARTS, "mine.csv"]))
 def test_no_word_is_lost_and_the_sign_is(query: list[str], name: str) -> None:
-    shown = [word for _, part in parts_of(query, name) for word in part.split()]
+    shown = [word for _, part in split_query(query, name) for word in part.split()]
     assert shown == [word for word in query if word != "||"]
 
 
@@ -97,7 +101,7 @@ def test_answers_come_back_with_the_query_as_it_was_exported_now_or_earlier(
 
 
 def test_what_is_kept_is_what_the_model_reads(store: Store) -> None:
-    with store.reading() as session:
+    with store.read_session() as session:
         kept = session.scalars(select(ItemRow.query)).all()
     assert len(kept) == 4 * 2 + 1 + 1 + 2  # texts in two conditions, practice, a check, examples
     assert all(query == ASKED.lower().split() for query in kept)

@@ -11,15 +11,13 @@ from sqlalchemy.exc import IntegrityError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fresh.study.annotators import add_annotators, exclude, leave, release_stale
-from fresh.study.overview import records
+from fresh.study.annotators import add_annotators, exclude, leave, release_expired
+from fresh.study.overview import read_answers
 from fresh.study.schema import AssignmentRow, ItemRow
 from fresh.study.store import Store, create_study
 from fresh.study.web.app import StudyServeConfig, create_app
-from fresh.study.web.rate_limit import WAITING
-from fresh.study.web.sessions import HOUR, Signer
+from fresh.study.web.auth import HOUR, MAX_CHECKS, Sessions, Signer
 from fresh.study.web.site import Site
-from fresh.study.web.visits import Sessions
 from studies import plan, two_ways
 from visitors import BROWSER, Person, strip_practice, visitor
 
@@ -46,7 +44,7 @@ def person(app: FastAPI, store: Store) -> Person:
 
 
 def n_real(store: Store) -> int:
-    return [one["kind"] for one in records(store)].count("real")
+    return [one["kind"] for one in read_answers(store)].count("real")
 
 
 def refusals(person: Person, path: str, **fields: Any) -> tuple[int, list[str], str]:
@@ -65,7 +63,7 @@ def test_an_answer_posted_twice_counts_once(person: Person, store: Store) -> Non
     person.post("/answer", ticket=ticket, label="pos", confidence=4, readability=4)
     assert person.told == ["You had answered that text already: your first answer stands."]
     assert person.status == 200
-    [kept] = [one for one in records(store) if one["kind"] == "real"]
+    [kept] = [one for one in read_answers(store) if one["kind"] == "real"]
     assert (kept["label"], kept["confidence"]) == ("neg", 1)
 
 
@@ -87,10 +85,10 @@ def test_a_check_cannot_be_answered_before_its_turn(person: Person, app: FastAPI
 
 
 def test_an_answer_that_comes_too_late_is_told(person: Person, store: Store) -> None:
-    with store.writing() as session:
+    with store.write_session() as session:
         session.execute(update(AssignmentRow).values(at=0))
-    assert release_stale(store) == 1
-    with store.writing() as session:
+    assert release_expired(store) == 1
+    with store.write_session() as session:
         session.execute(update(ItemRow).values(taken=ItemRow.wanted))  # others have all places
     answer = {"ticket": person.field("ticket"), "label": "pos", "confidence": 1, "readability": 1}
     said = "This text was given to somebody else, since no answer came. Go on with the next."
@@ -198,7 +196,7 @@ def test_who_comes_while_too_many_codes_are_checked_is_told_to_come_again(app: F
     person, tries = visitor(app).get(), site_of(app).tries
     tries.most = 1
     person.post("/sign-in", code="1-aaaa-bbbb-cccc").get()
-    tries.under_way["testclient"] = WAITING
+    tries.under_way["testclient"] = MAX_CHECKS
     said = "Many wrong codes came from your network, so only 4 at a time are checked. Try again in a few seconds."
     assert refusals(person, "/sign-in", code="1-aaaa-bbbb-cccc") == (429, [said], said)
     assert person.answer.headers["retry-after"] == "5"
@@ -318,7 +316,7 @@ def test_what_went_wrong_inside_is_a_page_too(person: Person, monkeypatch: pytes
     def fail(*_given: Any) -> None:
         raise IntegrityError("", {}, Exception("a secret"))
 
-    monkeypatch.setattr(Store, "reading", fail)
+    monkeypatch.setattr(Store, "read_session", fail)
     assert person.get("/item").told == [
         "Something went wrong that should not have. What it was stands in the log of the server."
     ]

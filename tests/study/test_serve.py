@@ -15,9 +15,8 @@ from sqlalchemy import select, update
 from starlette.testclient import TestClient
 
 from fresh.cli.main import main
-from fresh.study.annotators import add_annotators
-from fresh.study.keys import is_admin
-from fresh.study.overview import records
+from fresh.study.annotators import add_annotators, is_admin
+from fresh.study.overview import read_answers
 from fresh.study.schema import AssignmentRow
 from fresh.study.store import create_study, open_study
 from fresh.study.web.app import create_app
@@ -183,7 +182,7 @@ def test_acknowledged_answers_survive_a_kill_and_sessions_too(database: str) -> 
         for thread in threads:
             thread.join()
     with closing(open_study(database)) as store:
-        saved = [(one["annotator"], one["item"]) for one in records(store)]
+        saved = [(one["annotator"], one["item"]) for one in read_answers(store)]
     assert len(saved) == len(set(saved))
     assert len(told) <= len(saved) <= len(told) + len(codes)  # one each may have been saved and not yet told
     with server_of(database) as (address, _, _):
@@ -204,11 +203,11 @@ def test_what_lies_too_long_is_given_back_while_a_server_runs(tmp_path: Path, mo
     with TestClient(create_app(store), base_url="http://127.0.0.1") as client:
         person = Person(client).enter(code).get("/item")
         first = person.text
-        with store.writing() as session:
+        with store.write_session() as session:
             session.execute(update(AssignmentRow).values(at=0))
         for _ in range(500):
             time.sleep(0.01)
-            with store.reading() as session:
+            with store.read_session() as session:
                 states = session.scalars(select(AssignmentRow.state)).all()
             if states == ["released"]:
                 break

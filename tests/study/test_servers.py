@@ -15,7 +15,7 @@ from studies import plan, two_ways
 def write_on(store: Store, ended: threading.Event) -> None:
     """Write without a pause, each time as long as on a slow disk."""
     while not ended.is_set():
-        with store.writing() as session:
+        with store.write_session() as session:
             session.execute(text("SELECT 1"))
             time.sleep(0.05)
 
@@ -24,7 +24,7 @@ def wait_to_write(store: Store) -> float:
     """Write once, after a pause, and say how long it took."""
     time.sleep(0.06)
     start = time.monotonic()
-    with store.writing() as session:
+    with store.write_session() as session:
         session.execute(text("UPDATE study SET paused = NOT paused"))
     return time.monotonic() - start
 

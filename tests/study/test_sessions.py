@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.study.web.rate_limit import MOST_ADDRESSES, WAITING, RateLimiter, _network
-from fresh.study.web.sessions import HOUR, Role, Session, Signer
+from fresh.study.web.auth import HOUR, MAX_ADDRESSES, MAX_CHECKS, RateLimiter, Role, Session, Signer, _network_of
 from fresh.web.errors import Problem
 
 SIGNER = Signer(b"k" * 32, hours=2)
@@ -91,7 +90,7 @@ def test_right_codes_are_not_held_against_anybody() -> None:
 async def all_under_way(tries: RateLimiter, place: str) -> None:
     """Wait until no further check of a slowed address is accepted."""
     async with asyncio.timeout(30):
-        while tries.under_way.get(place) != WAITING:
+        while tries.under_way.get(place) != MAX_CHECKS:
             await asyncio.sleep(0.001)
 
 
@@ -105,7 +104,7 @@ def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> No
     async def flood() -> None:
         for address in ("10.0.0.1", "10.0.0.2"):
             await tries.check(address, lambda: None)
-        checks = [asyncio.create_task(tries.check("10.0.0.1", find)) for _ in range(WAITING)]
+        checks = [asyncio.create_task(tries.check("10.0.0.1", find)) for _ in range(MAX_CHECKS)]
         try:
             await all_under_way(tries, "10.0.0.1")
             with pytest.raises(Problem, match="Try again in a few seconds") as caught:
@@ -115,7 +114,7 @@ def test_a_slowed_address_has_few_checks_at_a_time_and_holds_up_no_other() -> No
             assert await tries.check("10.0.0.3", lambda: 9) == 9
         finally:
             go_on.set()
-        assert await asyncio.gather(*checks) == [7] * WAITING
+        assert await asyncio.gather(*checks) == [7] * MAX_CHECKS
         assert await tries.check("10.0.0.1", find) == 7
         assert tries.under_way == {}
 
@@ -133,7 +132,7 @@ def test_a_pause_holds_places_of_its_address_and_no_thread() -> None:
         checks = [
             asyncio.create_task(tries.check(address, lambda address=address: ended.append(address)))  # type: ignore[misc]
             for address in addresses
-            for _ in range(WAITING)
+            for _ in range(MAX_CHECKS)
         ]
         async with asyncio.timeout(30):
             while len(ended) < len(checks):
@@ -164,7 +163,7 @@ def test_a_wrong_code_from_a_slowed_address_takes_a_second_and_a_right_one_does_
 def test_many_addresses_do_not_fill_the_memory() -> None:
     clock = [0.0]
     tries = RateLimiter(2, 600, 0, lambda: clock[0])
-    for number in range(MOST_ADDRESSES):
+    for number in range(MAX_ADDRESSES):
         tries.counted(f"name {number}", None)
     clock[0] = 601
     asyncio.run(tries.check("one more", lambda: None))
@@ -185,4 +184,4 @@ def test_many_addresses_do_not_fill_the_memory() -> None:
     ],
 )
 def test_one_person_has_many_addresses_in_ipv6(address: str, whose: str) -> None:
-    assert _network(address) == whose
+    assert _network_of(address) == whose

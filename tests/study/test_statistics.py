@@ -7,10 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.errors import StudyError
-from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
-from fresh.study.differences import _swap_test, compare_conditions
-from fresh.study.ratings import Response, _majority_score
+from fresh.study.answers import Response, majority_score
 from fresh.study.results import make_results
+from fresh.study.statistics import (
+    chance_agreement,
+    compare_conditions,
+    fleiss_kappa,
+    krippendorff_alpha,
+    raw_agreement,
+    swap_test,
+)
 
 # The example of Krippendorff (2011): four observers, twelve units, some missing.
 OBSERVERS = ("12332141 2...", "123322412 5.3", ".33323422 51.", "123324412 51.")
@@ -27,12 +33,12 @@ SUBJECTS = (
 
 @pytest.mark.parametrize(("metric", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_of_the_published_example(metric: str, expected: float) -> None:
-    assert alpha(UNITS, metric) == pytest.approx(expected, abs=0.0005)
+    assert krippendorff_alpha(UNITS, metric) == pytest.approx(expected, abs=0.0005)
 
 
 def test_kappa_of_the_published_example() -> None:
     ratings = [[place for place, count in enumerate(row) for _ in range(count)] for row in SUBJECTS]
-    assert fleiss(ratings, 14) == pytest.approx(0.210, abs=0.0005)
+    assert fleiss_kappa(ratings, 14) == pytest.approx(0.210, abs=0.0005)
 
 
 def slow_alpha(ratings: list[list[int]], metric: str) -> float | None:
@@ -65,12 +71,12 @@ RATINGS = st.lists(st.lists(st.integers(1, 4), max_size=4), max_size=8)
 @given(RATINGS, st.sampled_from(("nominal", "ordinal", "interval")))
 def test_alpha_is_its_definition(ratings: list[list[int]], metric: str) -> None:
     expected = slow_alpha(ratings, metric)
-    assert alpha(ratings, metric) == (None if expected is None else pytest.approx(expected))
+    assert krippendorff_alpha(ratings, metric) == (None if expected is None else pytest.approx(expected))
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), max_size=8))
 def test_kappa_is_its_definition(ratings: list[list[int]]) -> None:
-    found = fleiss([*ratings, [1, 1]], 3)  # the last has not enough answers
+    found = fleiss_kappa([*ratings, [1, 1]], 3)  # the last has not enough answers
     pooled = [answer for item in ratings for answer in item]
     shares = [pooled.count(label) / len(pooled) for label in set(pooled)]
     if len(shares) < 2:
@@ -82,7 +88,7 @@ def test_kappa_is_its_definition(ratings: list[list[int]]) -> None:
 
 
 def test_one_annotator_an_item_has_no_kappa() -> None:
-    assert fleiss([[0], [1]], 1) is None
+    assert fleiss_kappa([[0], [1]], 1) is None
 
 
 def test_raw_agreement_is_the_papers() -> None:
@@ -91,8 +97,8 @@ def test_raw_agreement_is_the_papers() -> None:
 
 
 def test_three_coins_agree_in_three_of_four() -> None:
-    assert raw_agreement_by_chance(3, [0.5, 0.5]) == pytest.approx(0.75)
-    assert raw_agreement_by_chance(3, [1.0, 0.0]) == 1
+    assert chance_agreement(3, [0.5, 0.5]) == pytest.approx(0.75)
+    assert chance_agreement(3, [1.0, 0.0]) == 1
 
 
 @given(st.integers(1, 4), st.lists(st.integers(1, 9), min_size=1, max_size=3))
@@ -101,15 +107,15 @@ def test_chance_is_counted_over_all_throws(n_raters: int, weights: list[int]) ->
     expected = 0.0
     for throw in product(range(len(chances)), repeat=n_raters):
         expected += math.prod(chances[face] for face in throw) * max(map(throw.count, throw)) / n_raters
-    assert raw_agreement_by_chance(n_raters, chances) == pytest.approx(expected)
+    assert chance_agreement(n_raters, chances) == pytest.approx(expected)
 
 
 def test_a_tie_is_worth_what_lots_get() -> None:
-    assert _majority_score(["a", "a", "b"], "a") == 1
-    assert _majority_score(["a", "a", "b"], "b") == 0
-    assert _majority_score(["a", "b"], "b") == 0.5
-    assert _majority_score(["a", "b", "c"], "c") == pytest.approx(1 / 3)
-    assert _majority_score(["a", "b"], "c") == 0
+    assert majority_score(["a", "a", "b"], "a") == 1
+    assert majority_score(["a", "a", "b"], "b") == 0
+    assert majority_score(["a", "b"], "b") == 0.5
+    assert majority_score(["a", "b", "c"], "c") == pytest.approx(1 / 3)
+    assert majority_score(["a", "b"], "c") == 0
 
 
 @given(st.lists(st.integers(-3, 3), max_size=8))
@@ -119,12 +125,12 @@ def test_swaps_are_all_tried(gaps: list[int]) -> None:
         for signs in product((1, -1), repeat=len(gaps))
     ]
     expected = sum(one >= abs(sum(gaps)) for one in sums) / len(sums)
-    assert _swap_test([float(gap) for gap in gaps]) == pytest.approx(expected)
+    assert swap_test([float(gap) for gap in gaps]) == pytest.approx(expected)
 
 
 def test_many_swaps_are_sampled() -> None:
-    assert _swap_test([1.0] * 40) == 1 / 10_001
-    assert _swap_test([1.0, -1.0] * 20) == 1
+    assert swap_test([1.0] * 40) == 1 / 10_001
+    assert swap_test([1.0, -1.0] * 20) == 1
 
 
 # A table by hand: two conditions, two documents, three annotators each; the votes of B on document 1 are tied.

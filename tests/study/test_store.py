@@ -10,12 +10,12 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import func, select, text
 
 from fresh.errors import StudyError
-from fresh.study.annotators import _enrol, add_annotators, exclude, leave, pause, release_stale, sign_in
-from fresh.study.answer import Answer
+from fresh.study.annotators import add_annotators, exclude, leave, release_expired, set_paused, sign_in
+from fresh.study.answers import Answer
 from fresh.study.items import make_plan
-from fresh.study.schema import AnnotatorRow, AnswerRow, AsideRow, Table
-from fresh.study.service import Saved, _Progress, next_task, progress, save
-from fresh.study.store import Store, _bring_up_to_date, _connect, create_study, now, open_study
+from fresh.study.schema import AnnotatorRow, AnswerRow, Base, PracticeAnswerRow
+from fresh.study.service import Progress, SavedAnswer, get_progress, next_item, save_answer
+from fresh.study.store import Store, _connect, _migrate, create_study, now_ms, open_study
 from shared_study_store import (
     YES,
     check,
@@ -23,82 +23,82 @@ from shared_study_store import (
     store,  # noqa: F401
     work,
 )
-from studies import corpus, load, plan, study, two_ways
+from studies import corpus, enroll, load, plan, study, two_ways
 
 NO = Answer("neg", 1, 2, 900)
 
 
-def rows(store: Store, table: type[Table]) -> int:
-    with store.reading() as session:
+def rows(store: Store, table: type[Base]) -> int:
+    with store.read_session() as session:
         return session.scalar(select(func.count()).select_from(table)) or 0
 
 
 def test_somebody_practises_answers_is_checked_and_is_done(store: Store) -> None:
     [who] = people(store, 1)
     kinds: list[str] = []
-    while (task := next_task(store, who)) is not None:
-        assert next_task(store, who) == task  # the same until it is answered
+    while (task := next_item(store, who)) is not None:
+        assert next_item(store, who) == task  # the same until it is answered
         kinds.append(task.kind)
-        assert save(store, who, task.item, YES).label in (("neg", "pos") if task.kind == "practice" else (None,))
+        assert save_answer(store, who, task.item, YES).label in (("neg", "pos") if task.kind == "practice" else (None,))
     assert kinds == ["practice", "real", "real", "real", "check", "real", "real", "real"]
-    assert progress(store, who) == _Progress(1, 1, 7, 7)  # with the check
-    assert (rows(store, AnswerRow), rows(store, AsideRow)) == (6, 2)
+    assert get_progress(store, who) == Progress(1, 1, 7, 7)  # with the check
+    assert (rows(store, AnswerRow), rows(store, PracticeAnswerRow)) == (6, 2)
     check(store)
 
 
 def test_an_answer_is_saved_once_and_the_first_stands(store: Store) -> None:
     [who] = people(store, 1)
     for _ in range(2):  # practice, then a real one
-        task = next_task(store, who)
+        task = next_item(store, who)
         assert task is not None
-        first = save(store, who, task.item, YES)
-        assert save(store, who, task.item, NO) == Saved(YES, True, first.label)
-    assert rows(store, AnswerRow) == rows(store, AsideRow) == 1
+        first = save_answer(store, who, task.item, YES)
+        assert save_answer(store, who, task.item, NO) == SavedAnswer(YES, True, first.label)
+    assert rows(store, AnswerRow) == rows(store, PracticeAnswerRow) == 1
 
 
 def test_what_cannot_be_saved_is_refused(store: Store) -> None:
     one, two = people(store, 2)
     work(store, one, 1)
-    task = next_task(store, one)
+    task = next_item(store, one)
     assert task is not None
     with pytest.raises(StudyError, match=rf"^Item {task.item} was not given to you\. Go on with the one that is shown"):
-        save(store, two, task.item, YES)
+        save_answer(store, two, task.item, YES)
     with pytest.raises(StudyError, match=r"^poss is not a label of this study\. Did you mean pos\?$"):
-        save(store, one, task.item, Answer("poss", 1, 1))
+        save_answer(store, one, task.item, Answer("poss", 1, 1))
     with pytest.raises(StudyError, match=r"^There is no item 9999 in this study\.$"):
-        save(store, one, 9999, YES)
+        save_answer(store, one, 9999, YES)
     with pytest.raises(StudyError, match=r"^There is no annotator 77 in this study\.$"):
-        next_task(store, 77)
+        next_item(store, 77)
     with pytest.raises(StudyError, match=r"^Agree to take part first\.$"):
-        next_task(store, _enrol(store, "new").id)
+        next_item(store, enroll(store, "new").id)
     with pytest.raises(StudyError, match=r"^Somebody from a crowd platform needs the name that they have there"):
-        _enrol(store, " ")
+        enroll(store, " ")
 
 
 def test_a_paused_study_takes_answers_and_gives_nothing_out(store: Store) -> None:
     [who] = people(store, 1)
-    task = next_task(store, who)
+    task = next_item(store, who)
     assert task is not None
-    pause(store)
+    set_paused(store)
     with pytest.raises(StudyError, match=r"^The study is paused\. Come back later; your answers are saved\.$"):
-        next_task(store, who)
-    save(store, who, task.item, YES)
-    pause(store, False)
-    assert next_task(store, who) != task
+        next_item(store, who)
+    save_answer(store, who, task.item, YES)
+    set_paused(store, False)
+    assert next_item(store, who) != task
 
 
 def test_who_leaves_keeps_answers_and_gives_back_the_rest(store: Store) -> None:
     who, *others = people(store, 6)
     work(store, who, 2)
-    held = next_task(store, who)
+    held = next_item(store, who)
     assert held is not None
     leave(store, who)
     with pytest.raises(
         StudyError, match=r"^You have left this study\. To take part again, ask whoever runs it to readmit you\.$"
     ):
-        next_task(store, who)
+        next_item(store, who)
     with pytest.raises(StudyError, match=r"^You have left this study"):
-        save(store, who, held.item, YES)
+        save_answer(store, who, held.item, YES)
     assert sum(work(store, other) for other in others) == 24 - 2
     check(store)
 
@@ -109,7 +109,7 @@ def test_who_is_excluded_counts_no_more(store: Store) -> None:
     exclude(store, who)
     leave(store, who)  # changes nothing any more
     with pytest.raises(StudyError, match=r"^Your part in this study has ended\.$"):
-        next_task(store, who)
+        next_item(store, who)
     assert sum(work(store, other) for other in others) == 24
     check(store)
 
@@ -117,23 +117,23 @@ def test_who_is_excluded_counts_no_more(store: Store) -> None:
 def test_what_lies_too_long_goes_to_others_but_late_answers_are_taken(store: Store) -> None:
     [who] = people(store, 1)
     work(store, who, 1)
-    task = next_task(store, who)
+    task = next_item(store, who)
     assert task is not None
-    assert release_stale(store) == 0
-    assert release_stale(store, now() + 25 * 3_600_000) == 1
-    assert not save(store, who, task.item, YES).repeated
+    assert release_expired(store) == 0
+    assert release_expired(store, now_ms() + 25 * 3_600_000) == 1
+    assert not save_answer(store, who, task.item, YES).repeated
     check(store)
 
 
 def test_a_place_that_is_gone_is_refused(store: Store) -> None:
     who, *others = people(store, 5)
     work(store, who, 1)
-    task = next_task(store, who)
+    task = next_item(store, who)
     assert task is not None
-    release_stale(store, now() + 25 * 3_600_000)
+    release_expired(store, now_ms() + 25 * 3_600_000)
     assert sum(work(store, other) for other in others) == 23
     with pytest.raises(StudyError, match=rf"^Item {task.item} was given to somebody else, since no answer came"):
-        save(store, who, task.item, YES)
+        save_answer(store, who, task.item, YES)
     check(store)
 
 
@@ -146,7 +146,7 @@ def test_codes_open_the_door_and_cannot_be_read_back(store: Store) -> None:
     assert sign_in(store, second[:-1] + ("a" if second[-1] != "a" else "b")) is None
     for wrong in ("", "1", "999-aaaa-bbbb-cccc", "²-aaaa", f"{found.id}-", "x" * 1000):
         assert sign_in(store, wrong) is None
-    with store.reading() as session:
+    with store.read_session() as session:
         kept = [value for row in session.scalars(select(AnnotatorRow)) for value in (row.salt, row.code)]
     secret = first.partition("-")[2]
     assert not any(secret in value or secret.replace("-", "") in value for value in kept)
@@ -157,7 +157,7 @@ def test_codes_open_the_door_and_cannot_be_read_back(store: Store) -> None:
 
 def test_a_study_is_opened_again_as_it_was(store: Store, database: str) -> None:
     again = open_study(database)
-    assert (again.about, again.shape, again.labels) == (store.about, store.shape, {"neg": "neg", "pos": "pos"})
+    assert (again.about, again.design, again.labels) == (store.about, store.design, {"neg": "neg", "pos": "pos"})
     assert again.conditions == ("human", "full")
     again.close()
     with pytest.raises(StudyError, match=r"already\. Choose another place\.$"):
@@ -183,32 +183,32 @@ def test_one_person_at_two_windows_gets_one_item_and_one_answer(store: Store) ->
     [who] = people(store, 1)
     work(store, who, 1)
     with ThreadPoolExecutor(8) as pool:
-        tasks = list(pool.map(lambda _: next_task(store, who), range(16)))
+        tasks = list(pool.map(lambda _: next_item(store, who), range(16)))
         [item] = {task.item for task in tasks if task is not None}
-        saved = list(pool.map(lambda n: save(store, who, item, (YES, NO)[n % 2]), range(16)))
+        saved = list(pool.map(lambda n: save_answer(store, who, item, (YES, NO)[n % 2]), range(16)))
     assert sum(not one.repeated for one in saved) == 1
     assert len({one.answer for one in saved}) == 1
 
 
 def test_somebody_from_outside_is_taken_in_once(store: Store) -> None:
     with ThreadPoolExecutor(8) as pool:
-        assert len({one.id for one in pool.map(lambda _: _enrol(store, "p1"), range(8))}) == 1
+        assert len({one.id for one in pool.map(lambda _: enroll(store, "p1"), range(8))}) == 1
 
 
 def test_migrations_make_the_tables_that_the_code_knows(store: Store) -> None:
     with store.engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Table.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
 
 def test_an_older_study_is_migrated_and_a_newer_one_refused(database: str) -> None:
     Path(database).mkdir() if "://" not in database else None
     engine = _connect(database)
-    _bring_up_to_date(engine, "a1")
+    _migrate(engine, "a1")
     with engine.connect().execution_options(writes=True) as connection:
         connection.execute(text("INSERT INTO annotators (salt, code, state) VALUES ('00', '11', 'active')"))
         connection.commit()
     store = create_study(database, plan(two_ways()))
-    with store.reading() as session:
+    with store.read_session() as session:
         assert [(row.code, row.outside) for row in session.scalars(select(AnnotatorRow))] == [("11", None)]
     with store.engine.connect().execution_options(writes=True) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = 'z9'"))

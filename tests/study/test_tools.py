@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from elsewhere import answers, asked, items, text_of, told, write
 from fresh.errors import StudyError
-from fresh.study.answer import LONGEST, Answer
-from fresh.study.export import export_study
-from fresh.study.importing.apply import import_study
-from fresh.study.importing.claim import Claim
-from fresh.study.importing.match import _milliseconds, _whole
-from fresh.study.overview import counted, overview
+from fresh.study.answers import MAX_MILLISECONDS, Answer
+from fresh.study.export import export_study, list_tickets
+from fresh.study.importing import _whole, import_study, parse_milliseconds
+from fresh.study.overview import get_overview, read_responses
+from fresh.study.raw_answers import RawAnswer
 from fresh.study.store import Store
-from fresh.study.tickets import tickets_of
 
 SCALES = {"confidence": "pretty confident", "readability": "easy"}  # 3 and 4
 
@@ -96,7 +94,7 @@ def test_potato_1_tells_who_answered_by_folders(store: Store, tmp_path: Path) ->
     write(tmp_path / "out" / "ann@x.org" / "annotated_instances.jsonl", json.dumps(line) + "\n")
     assert told(import_study(store, "potato", tmp_path / "out")) == (1, 0, [])
     assert answers(store) == [(one, Answer("pos", 1, 4, 65_000))]
-    assert overview(store).people[0].outside == "ann@x.org"
+    assert get_overview(store).annotators[0].outside == "ann@x.org"
 
 
 def test_what_is_not_of_potato_is_refused(store: Store, tmp_path: Path) -> None:
@@ -121,7 +119,7 @@ def test_what_is_not_of_potato_is_refused(store: Store, tmp_path: Path) -> None:
         "confident), got 'sure'.",
         "ann/user_state.json, row 1, 9999: there is no item 9999 in this study.",
     ]
-    assert counted(store) == []
+    assert read_responses(store) == []
 
 
 def test_potato_is_told_to_show_nobody_a_document_twice(store: Store, tmp_path: Path) -> None:
@@ -137,7 +135,7 @@ def test_potato_is_told_to_show_nobody_a_document_twice(store: Store, tmp_path: 
     assert rows[0]["query"] == "is it good ?"
     groups = [group["instances"] for group in config["batch_assignment"]["groups"]]
     assert sorted(item for group in groups for item in group) == sorted(row["id"] for row in rows)
-    documents = {tickets_of(store)[item]: number % 4 for number, item in enumerate(items(store))}
+    documents = {list_tickets(store)[item]: number % 4 for number, item in enumerate(items(store))}
     assert [sorted(documents[item] for item in group) for group in groups] == [[0, 1, 2, 3]] * 2
     assert all(group["max_annotators"] == 2 for group in config["batch_assignment"]["groups"])
 
@@ -184,7 +182,7 @@ def test_tasks_of_label_studio_are_read(store: Store, tmp_path: Path) -> None:
     assert told(import_study(store, "label_studio", file)) == (3, 0, left)
     good = Answer("pos", 3, 4, 4288)
     assert answers(store) == [(one, good), (one, Answer("neg", 3, 4, 4288)), (two, good)]
-    assert [one.outside for one in overview(store).people] == ["Label Studio 7", "ann@x.org", "Label Studio 9"]
+    assert [one.outside for one in get_overview(store).annotators] == ["Label Studio 7", "ann@x.org", "Label Studio 9"]
 
 
 @pytest.mark.parametrize("ending", ["json", "csv", "tsv"])
@@ -226,7 +224,7 @@ def test_what_is_not_of_label_studio_is_refused(store: Store, tmp_path: Path) ->
     two_labels["result"].append(result("label", choices=["neg"]))
     with pytest.raises(StudyError, match=r"^a\.json, row 1, annotation 1: there is no label, or more than one\.$"):
         import_study(store, "label_studio", write(tmp_path / "a.json", [task(one, two_labels)]))
-    assert counted(store) == []
+    assert read_responses(store) == []
 
 
 def test_label_studio_gives_back_what_labels_stand_for(store: Store, tmp_path: Path) -> None:
@@ -264,17 +262,21 @@ def test_whole_numbers_are_read_however_they_are_written(number: int) -> None:
     assert _whole(number) == _whole(str(number)) == _whole(f" {number} ") == _whole(float(number)) == number
 
 
-def took(spent: Any) -> Claim:
-    return Claim("a.csv, line 2", "ann", 1, {}, spent, "lead_time")
+def took(spent: Any) -> RawAnswer:
+    return RawAnswer("a.csv, line 2", "ann", 1, {}, spent, "lead_time")
 
 
 @given(st.floats(min_value=0))
 def test_a_time_is_kept_within_a_week(seconds: float) -> None:
-    assert _milliseconds(took(seconds)) == _milliseconds(took(str(seconds))) == round(min(seconds * 1000, LONGEST))
+    assert (
+        parse_milliseconds(took(seconds))
+        == parse_milliseconds(took(str(seconds)))
+        == round(min(seconds * 1000, MAX_MILLISECONDS))
+    )
 
 
 @pytest.mark.parametrize("seconds", ["long", -1, "-0.5", float("nan"), [1]])
 def test_what_is_no_time_is_refused(seconds: Any) -> None:
     with pytest.raises(StudyError) as caught:
-        _milliseconds(took(seconds))
+        parse_milliseconds(took(seconds))
     assert str(caught.value) == f"lead_time must be a number from 0, got {seconds!r}."

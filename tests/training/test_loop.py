@@ -182,12 +182,12 @@ def test_a_device_that_cannot_be_used_is_named(name: str) -> None:
     }
     with pytest.raises(ValueError, match="cannot be used here") as caught:
         choose_device(name)
-    assert str(caught.value) == f"device {name!r} cannot be used here: {reasons[name]}. Try --device auto."
+    assert str(caught.value) == f"device {name!r} cannot be used here: {reasons[name]}. Try device=auto."
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^device 'cuda:7' cannot be used here: \w[^\n]*[^.]\. Try --device auto\.$"):
+    with pytest.raises(ValueError, match=r"^device 'cuda:7' cannot be used here: \w[^\n]*[^.]\. Try device=auto\.$"):
         choose_device("cuda:7")
 
 

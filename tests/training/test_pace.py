@@ -16,9 +16,8 @@ import small
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.experiments.grid import deciding, lasting
-from fresh.pipeline import resolve, train
+from fresh.pipeline import describe_unfinished, resolve_settings, train
 from fresh.progress import SILENT
-from fresh.resume import unfinished
 from fresh.training.config import TrainConfig
 from fresh.training.distributed import ProcessGroup
 from fresh.training.step import TrainStep
@@ -142,10 +141,10 @@ def test_what_was_broken_off_goes_on_with_as_many_epochs_only(
     unbroken = tmp_path / "unbroken" / "model"  # the card, whose digest is in config.json, tells the folder's name
     train(splits, out=unbroken, **settings)
     break_off(splits, settings, folder, monkeypatch)
-    assert unfinished(folder).endswith("Give the same command again to go on from there.")
+    assert describe_unfinished(folder).endswith("Give the same command again to go on from there.")
     expected = (
         f"{folder}.partial holds a training that was broken off and differs in: train.epochs. "
-        "Finish that one first, choose another folder, or discard it: --overwrite."
+        "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **{**settings, "epochs": EPOCHS + 1})
@@ -157,17 +156,17 @@ def test_what_was_broken_off_goes_on_with_as_many_epochs_only(
 
 def test_runs_of_a_grid_that_leave_the_learning_rate_as_it_is_keep_their_keys(encoders: dict[str, Path]) -> None:
     given = small.run_settings(encoders["bert"])
-    run = resolve("texts.jsonl", None, None, given)
+    run = resolve_settings("texts.jsonl", None, None, given)
     assert lasting(run)["train.schedule"] == "constant"
     assert deciding(run).keys() == lasting(run).keys() - {"train.schedule"}
-    other = resolve("texts.jsonl", None, None, {**given, "schedule": "linear"})
+    other = resolve_settings("texts.jsonl", None, None, {**given, "schedule": "linear"})
     assert deciding(other)["train.schedule"] == "linear"
 
 
 def test_a_training_that_was_broken_off_before_there_were_schedules_can_go_on(
     splits: Splits, encoders: dict[str, Path]
 ) -> None:
-    run = resolve("texts.jsonl", None, None, small.run_settings(encoders["bert"]))
-    noted = fresh.pipeline.identity(run, splits, None)
+    run = resolve_settings("texts.jsonl", None, None, small.run_settings(encoders["bert"]))
+    noted = fresh.pipeline.run_identity(run, splits, None)
     assert "train.learning_rate" in noted
     assert not {"train.schedule", "train.epochs"} & noted.keys()

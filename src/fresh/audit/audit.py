@@ -219,7 +219,7 @@ def _hygiene(examples: Sequence[Example], others: Mapping[str, Sequence[Example]
     if known and left_out and left_out != dataset_digest(examples):
         says = (
             "These are not the documents that training left out for test: some of them may have been trained on. Give "
-            "the files of the training as they were, or, if all documents are new, say so (--whole)."
+            "the files of the training as they were, or, if all documents are new, say so (whole=True)."
         )
         return Verdict("split hygiene", "look here", says)
     if not known:

@@ -12,7 +12,7 @@ from fresh.audit.changes import CHANGES, Change, Drawing, change, kinds_for
 from fresh.audit.replay import MOST_SHOWN, figures
 from fresh.document import Document, Explanation, Mask
 from fresh.progress import SILENT, Progress
-from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.verdict import Verdict
 from fresh.selection.extractors import Extractor
 
@@ -145,8 +145,8 @@ def try_to_break(
 
 def _take_turns(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
     """Share trials out among documents: which documents are tried together, group after group, the same each round."""
-    order = generator.permutation(n_documents).tolist() * max(1, AT_ONCE // n_documents)
-    edges = (0, *range(ALONG, len(order), AT_ONCE), len(order))
+    order = generator.permutation(n_documents).tolist() * max(1, BATCH_SIZE // n_documents)
+    edges = (0, *range(ALONG, len(order), BATCH_SIZE), len(order))
     n_left = n_trials
     while n_left:
         for start, end in pairwise(edges):

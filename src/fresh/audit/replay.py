@@ -8,7 +8,7 @@ import numpy as np
 from fresh.document import Explanation
 from fresh.predictor import Predictor
 from fresh.rationale import Prediction, Rationale
-from fresh.rationalizer import AT_ONCE
+from fresh.rationalizer import BATCH_SIZE
 from fresh.reporting.verdict import Verdict
 
 MOST_SHOWN = 3
@@ -29,8 +29,8 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     """
     rationales = [read_back(write_down(item.rationale)) for item in explained]
     again: list[Prediction] = []
-    for start in range(0, len(rationales), AT_ONCE):  # in the same company, so that sums are rounded the same way
-        again += predictor.predict(rationales[start : start + AT_ONCE])
+    for start in range(0, len(rationales), BATCH_SIZE):  # in the same company, so that sums are rounded the same way
+        again += predictor.predict(rationales[start : start + BATCH_SIZE])
     pairs = list(zip(explained, again, strict=True))
     wrong = [(item, answer) for item, answer in pairs if item.prediction != answer]
     if wrong:

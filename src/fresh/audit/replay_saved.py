@@ -8,9 +8,9 @@ from fresh.audit.replay import read_back, write_down
 from fresh.audit.saved import Saved, match, read_saved, restored
 from fresh.document import Document, Explanation
 from fresh.errors import DataError
-from fresh.predictor import Predictor, text_of
+from fresh.predictor import Predictor, rationale_text
 from fresh.rationale import Prediction
-from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.verdict import Verdict
 
 TOLERANCE = 1e-6
@@ -59,13 +59,13 @@ def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path)
     if not any(found):
         raise DataError(
             f"None of the {len(saved):,} documents of {path.name} is in the data: the first is {saved[0].id!r}, that "
-            f"of the data {documents[0].id!r}. Give the file that was explained, with the same --id."
+            f"of the data {documents[0].id!r}. Give the file that was explained, with the same `id`."
         )
     tally = _Tally()
     known = {document.id for document in documents}
     explained = [_explanation_of(item, document, known, tally) for item, document in zip(saved, found, strict=True)]
-    for start in range(0, len(saved), AT_ONCE):  # in the same company, so that sums are rounded the same way
-        part = slice(start, start + AT_ONCE)
+    for start in range(0, len(saved), BATCH_SIZE):  # in the same company, so that sums are rounded the same way
+        part = slice(start, start + BATCH_SIZE)
         together = explained[part]
         whole = [item is not None and item.document for item in together] == list(documents[part])
         _compare(model.predictor, list(zip(saved[part], together, strict=True)), whole, tally)
@@ -120,7 +120,7 @@ def _compare(
     :param whole: The group is the one in which they were explained.
     """
     made = [(saved, item, read_back(write_down(item.rationale))) for saved, item in group if item is not None]
-    _, too_long = predictor.classifier.words.measure([text_of(rationale) for _, _, rationale in made])
+    _, too_long = predictor.classifier.words.measure([rationale_text(rationale) for _, _, rationale in made])
     for number, problem in too_long.items():
         tally.add(made[number][0], f"the predictor cannot read the kept words. {problem}")
     readable = [item for number, item in enumerate(made) if number not in too_long]

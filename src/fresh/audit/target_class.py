@@ -10,7 +10,7 @@ from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
-from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.verdict import Verdict
 from fresh.selection.extractors import SaliencyExtractor, score_validated, select_masks
 from fresh.selection.tagger import Tagger
@@ -153,8 +153,8 @@ def _score_for(
         for label in sorted(set(classes)):
             asked = with_target(scorer, label)
             places = [place for place, own in enumerate(classes) if own == label]
-            for start in range(0, len(places), AT_ONCE):
-                some = places[start : start + AT_ONCE]
+            for start in range(0, len(places), BATCH_SIZE):
+                some = places[start : start + BATCH_SIZE]
                 found.update(zip(some, score_validated(asked, [documents[place] for place in some]), strict=True))
                 advance(len(some), "")
     return [found[place] for place in range(len(documents))]

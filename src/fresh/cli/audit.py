@@ -149,7 +149,7 @@ def _read(
     from fresh.data.splits import BadRows, read_examples
     from fresh.evaluation.length_check import drop_too_long_examples
     from fresh.methods.human import keep_with_rationale
-    from fresh.pipeline import read_splits, resolve
+    from fresh.pipeline import read_splits, resolve_settings
     from fresh.selection.extractors import HumanRationales
 
     bad, others = BadRows(), {}
@@ -159,7 +159,7 @@ def _read(
             raise ValueError("--whole is for one file that the model has not seen: name it alone.")
         examples = list(read_examples(args.data[0], reading(args), bad))
     else:
-        settings = resolve(data_given(args), args.data_dir, None, settings_given(args))
+        settings = resolve_settings(data_given(args), args.data_dir, None, settings_given(args))
         splits = read_splits(data_given(args), args.data_dir, settings, progress)
         splits = keep_with_rationale(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
         examples, others = splits.test, {"train": splits.train, "dev": splits.dev}

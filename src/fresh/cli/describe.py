@@ -35,11 +35,11 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     parser.add_argument("--output", default="-", metavar="FILE", help="write to a file")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it is there already")
     if whole:
-        from fresh.config import settings_of
+        from fresh.config import list_settings
         from fresh.data.splits import DataConfig
 
         group = parser.add_argument_group("settings: data")
-        for setting in settings_of(DataConfig):
+        for setting in list_settings(DataConfig):
             if setting.name in READS:
                 add_setting(group, setting)
 

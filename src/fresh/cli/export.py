@@ -39,13 +39,13 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain texts and write them as tasks; the files appear when all is written."""
-    from fresh.data.annotation import export, files_of
+    from fresh.data.annotation import export, export_paths
     from fresh.data.splits import BadRows, read_documents
     from fresh.evaluation.length_check import drop_too_long
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
 
-    for file in files_of(args.output, args.tool):
+    for file in export_paths(args.output, args.tool):
         check_output(str(file), args.input, args.overwrite)
     reads, bad = reading(args), BadRows()
     documents = read_documents(args.input, reads, bad)

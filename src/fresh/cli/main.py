@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from fresh._optional import explain_missing_extra
-from fresh.cli.options import INTERRUPTED
+from fresh.cli.options import INTERRUPTED, flags_of, setting_names, with_flags
 from fresh.cli.registry import COMMANDS
 from fresh.errors import MissingExtraError
 from fresh.highlight import CONTROL_PICTURES
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     name = " ".join(("fresh", *given[:1]))
     warnings.formatwarning = lambda message, *_about, **_more: f"Warning: {message}\n".translate(CONTROL_PICTURES)
+    args = argparse.Namespace(options={})
     try:
         with explain_missing_extra(name):
             args = _parse(_build_parser(given), given)
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, MissingExtraError, OSError) as error:
         from fresh._io import disk_hint
 
-        print(f"{name}: {error}{disk_hint(error)}".translate(CONTROL_PICTURES), file=sys.stderr)
+        message = with_flags(f"{error}{disk_hint(error)}", args.options, given)
+        print(f"{name}: {message}".translate(CONTROL_PICTURES), file=sys.stderr)
         return 1
 
 
@@ -64,8 +66,7 @@ def _build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     for name, module in COMMANDS.items():
         command = commands.add_parser(name, help=module.SUMMARY, formatter_class=SHAPE, allow_abbrev=False)
         module.add(command, given[:1] == [name])
-        flags = [flag for action in command._actions for flag in action.option_strings]
-        command.set_defaults(run=module.run, options=flags)
+        command.set_defaults(run=module.run, options=flags_of(command))
     return parser
 
 
@@ -90,9 +91,7 @@ def _wrong_option(option: str, args: argparse.Namespace) -> str:
     from fresh.config import suggest
 
     if args.command == "run":
-        from fresh.experiments.wording import known
-
         name = option.removeprefix("--").replace("-", "_")
-        if name in known():
+        if name in setting_names():
             return f"{option} is not an option. It is a setting of all runs: --set {name}=VALUE."
-    return suggest(option, "an option", args.options)
+    return suggest(option, "an option", [flag for flags in args.options.values() for flag in flags])

@@ -1,8 +1,10 @@
 """Options that several commands share, and what is made of them."""
 
 import argparse
+import re
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -15,6 +17,12 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit status of a command that was broken off."""
+QUOTES = "'\""
+PARAMETER = re.compile(
+    r"`(?P<name>[a-z]\w*)`|^(?P<subject>[a-z]\w*)(?= must )"
+    r"|(?<![^\s(])(?P<assigned>[a-z]\w*)=(?P<value>'[^']*'|\"[^\"]*\"|[\w:+-]+(?:\.\w+)*)(?![\w/=])",
+    re.MULTILINE,
+)
 READS = ("text", "query", "id", "tokenised", "format", "skip_bad", "max_row_mb", "max_unpacked")
 """Settings that say how texts are read."""
 READS_LABELS = (*READS, "label", "rationale", "agreement")
@@ -23,11 +31,11 @@ READS_LABELS = (*READS, "label", "rationale", "agreement")
 
 def add_reading(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     """Add the settings that say how a file is read, and where to compute."""
-    from fresh.config import settings_of
+    from fresh.config import list_settings
     from fresh.data.splits import DataConfig
 
     group = parser.add_argument_group("settings: data")
-    for setting in settings_of(DataConfig):
+    for setting in list_settings(DataConfig):
         if setting.name in names:
             add_setting(group, setting)
     parser.add_argument("--device", default="auto", help="where to compute: auto, cpu, cuda, ... (default: auto)")
@@ -39,6 +47,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 for a free one (default: 8000)")
     parser.add_argument(
         "--allow-host",
+        dest="allow_hosts",
         action="append",
         default=[],
         metavar="NAME",
@@ -48,7 +57,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add an option for every setting, section by section; those of single methods under their names."""
-    from fresh.config import settings_of
+    from fresh.config import list_settings
     from fresh.methods.listed import CONFIGS, settings_of_methods
     from fresh.methods.run_config import RunConfig
 
@@ -59,7 +68,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
             groups[title] = parser.add_argument_group(f"settings: {title}")
         add_setting(groups[title], setting)
 
-    for setting in settings_of(RunConfig):
+    for setting in list_settings(RunConfig):
         place(setting, setting.path.rpartition(".")[0] or "method")
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         section = setting.path.rpartition(".")[0].rpartition(".")[2]
@@ -69,7 +78,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def add_setting(group: Any, setting: "Setting") -> None:
     """Add an option for a setting, with its help and its default; what is not given stays unsaid."""
-    from fresh.config import kinds_of
+    from fresh.config import union_types
 
     flag = f"--{setting.name.replace('_', '-')}"
     text = setting.help.replace("%", "%%")
@@ -78,7 +87,7 @@ def add_setting(group: Any, setting: "Setting") -> None:
         group.add_argument(flag, dest=setting.name, action=action, default=argparse.SUPPRESS, help=text)
     else:
         shown = f" (default: {setting.default})" if setting.default not in ("", None) else ""
-        kinds = kinds_of(setting.kind)
+        kinds = union_types(setting.kind)
         metavar = "N" if int in kinds else "X" if float in kinds else "NAME"
         group.add_argument(flag, dest=setting.name, default=argparse.SUPPRESS, metavar=metavar, help=text + shown)
 
@@ -103,10 +112,10 @@ def check_engine(args: argparse.Namespace) -> None:
 
 def reading(args: argparse.Namespace) -> "DataConfig":
     """Make the settings that say how a file is read."""
-    from fresh.config import from_mapping, settings_of
+    from fresh.config import from_mapping, list_settings
     from fresh.data.splits import DataConfig
 
-    names = {setting.name for setting in settings_of(DataConfig)}
+    names = {setting.name for setting in list_settings(DataConfig)}
     given = {name: value for name, value in vars(args).items() if name in names and value is not None}
     return from_mapping(DataConfig, given)
 
@@ -122,11 +131,11 @@ def _read_labelled(args: argparse.Namespace, bad: "BadRows") -> "list[Example]":
     from fresh.data.corpora import find_corpus
     from fresh.data.eraser import is_eraser
     from fresh.data.splits import load_splits, read_examples
-    from fresh.pipeline import named_corpus_needs_folder
+    from fresh.pipeline import check_corpus_folder
 
     if args.data_dir is not None:
         examples = list(find_corpus(args.data).read(Path(args.data_dir)).test)
-    elif is_eraser(Path(named_corpus_needs_folder(args.data))) and Path(args.data).exists():
+    elif is_eraser(Path(check_corpus_folder(args.data))) and Path(args.data).exists():
         return list(load_splits(args.data, reading(args), 0, bad).test)
     else:
         return list(read_examples(args.data, reading(args), bad))
@@ -159,12 +168,42 @@ def data_given(args: argparse.Namespace) -> str | list[str]:
 
 def settings_given(args: argparse.Namespace) -> dict[str, Any]:
     """Take the settings of a training run out of all that was given."""
-    from fresh.config import settings_of
+    names = setting_names()
+    return {name: value for name, value in vars(args).items() if name in names}
+
+
+def setting_names() -> set[str]:
+    """Name all settings of a training run."""
+    from fresh.config import list_settings
     from fresh.methods.listed import settings_of_methods
     from fresh.methods.run_config import RunConfig
 
-    names = {setting.name for setting in settings_of(RunConfig)} | settings_of_methods().keys()
-    return {name: value for name, value in vars(args).items() if name in names}
+    return {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
+
+
+def flags_of(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
+    """List the flags of a command by the parameters that they set."""
+    return {action.dest: list(action.option_strings) for action in parser._actions if action.option_strings}
+
+
+def with_flags(message: str, flags: Mapping[str, Sequence[str]], arguments: Sequence[str]) -> str:
+    """Write the parameters that a message names as the flags of a command.
+
+    A message names a parameter in backticks, with a value, or as its first word before "must".
+
+    :param flags: Flags by parameter.
+    :param arguments: What the user typed, which is repeated as it is.
+    """
+
+    def flag_for(match: re.Match[str]) -> str:
+        name, value = match["name"] or match["subject"] or match["assigned"], match["value"]
+        if name not in flags or match[0] in arguments:
+            return match[0]
+        if value == "False":
+            return f"--no-{flags[name][0].removeprefix('--')}"
+        return flags[name][0] if value in (None, "True") else f"{flags[name][0]} {shlex.quote(value.strip(QUOTES))}"
+
+    return PARAMETER.sub(flag_for, message)
 
 
 def check_output(name: str, source: str, overwrite: bool) -> None:

@@ -73,14 +73,14 @@ def add(parser: argparse.ArgumentParser, whole: bool) -> None:
     text = (
         "a setting of all runs that have it, whatever the file says; several values with commas stand for one run each"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUES", help=text)
+    parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="NAME=VALUES", help=text)
     parser.add_argument("--retry", action="store_true", help="try again what failed before")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do all runs, and say which failed."""
     check_engine(args)
-    overrides = parse_lists(args.set)  # before anything is loaded, which takes seconds
+    overrides = parse_lists(args.overrides)  # before anything is loaded, which takes seconds
     from fresh.experiments.run import run_grids
     from fresh.experiments.store import check_place
 

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not 0 < args.timeout < math.inf:
         raise ValueError(f"--timeout must be more than 0 seconds, and a number, got {args.timeout:g}.")
-    config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_host), args.timeout)
+    config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_hosts), args.timeout)
     with _listening(args) as taken:  # before the models, which take longer to load than to say so
         measures = ServerMetrics()
         models = load(args.models, args.device, measures)

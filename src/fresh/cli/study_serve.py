@@ -39,6 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--trusted-proxy",
+        dest="trusted_proxies",
         action="append",
         default=[],
         metavar="ADDRESS",
@@ -73,11 +74,8 @@ def run(args: argparse.Namespace) -> int:
     from fresh.study.web.app import StudyServeConfig, create_app
     from fresh.web.server import address_of, bind, serve
 
-    hosts = frozenset(name.lower() for name in args.allow_host)
-    try:
-        config = StudyServeConfig(args.host, hosts, args.https, args.session_hours, frozenset(args.trusted_proxy))
-    except ValueError as error:
-        raise ValueError(str(error).replace("session_hours", "--session-hours")) from error
+    hosts = frozenset(name.lower() for name in args.allow_hosts)
+    config = StudyServeConfig(args.host, hosts, args.https, args.session_hours, frozenset(args.trusted_proxies))
     with bind(args.host, args.port) as taken, closing(open_study(args.study)) as store:
         told = _admin_secret(store, args)
         app = create_app(store, config)
@@ -90,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _admin_secret(store: "Store", args: argparse.Namespace) -> str:
     """See that the admin page has a secret, and say where it is."""
-    from fresh.study.keys import make_admin_secret, set_admin_secret
+    from fresh.study.annotators import make_admin_secret, set_admin_secret
 
     path: Path | None = args.admin_secret_file
     if path is not None and path.exists():

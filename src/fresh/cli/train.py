@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from fresh.cli.options import INTERRUPTED, add_settings, data_given, settings_given
+from fresh.cli.options import INTERRUPTED, add_settings, data_given, settings_given, with_flags
 
 SUMMARY = "train a model on labelled text"
 ABOUT = """\
@@ -37,16 +37,15 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh.evaluation.html_report import report_of
-    from fresh.pipeline import train
+    from fresh.pipeline import describe_unfinished, train
     from fresh.reporting.console import show_report
-    from fresh.resume import unfinished
     from fresh.training.distributed import process_group
 
     places = {"out": args.out, "overwrite": args.overwrite, "data_dir": args.data_dir, "config": args.config}
     try:
         model = train(data_given(args), **places, **settings_given(args))
     except KeyboardInterrupt:
-        kept = unfinished(Path(args.out))
+        kept = with_flags(describe_unfinished(Path(args.out)), args.options, ())
         print(f"\nInterrupted. {kept or 'No epoch was finished, so nothing is kept.'}", file=sys.stderr)
         return INTERRUPTED
     if not process_group().is_main:
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if model.report is not None:
         show_report(Console(), model.report)
     print(f"Report: {report_of(Path(args.out))}")
-    asked = ' --query "A question?"' if model.asks else ""
+    asked = ' --query "A question?"' if model.needs_query else ""
     hint = (
         ""
         if model.settings["method"] == "human"

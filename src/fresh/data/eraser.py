@@ -20,7 +20,7 @@ from fresh.data.readers import (
     read_lines,
     refuse_empty,
 )
-from fresh.document import with_words
+from fresh.document import non_empty_spans
 from fresh.errors import DataError, RowError
 from fresh.text import Spans
 
@@ -69,7 +69,7 @@ class _Eraser:
             "text": "\n".join(self.documents[name] for name in names),
             "label": annotation.get("classification"),
             "query": annotation.get("query"),
-            "rationale": None if spans is None else list(with_words(spans)),
+            "rationale": None if spans is None else list(non_empty_spans(spans)),
         }
 
     def names_of(self, row: Row, evidence: Sequence["_Evidence"]) -> list[str]:

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from fresh.data.annotation.aggregate import Marks, Unanswered, touched, vote
-from fresh.data.annotation.detect import unified
+from fresh.data.annotation.aggregate import AnnotatorSpans, NoLabel, to_word_spans, vote
+from fresh.data.annotation.tools import to_table
 from fresh.data.config import DataConfig
 from fresh.data.readers import STANDARD_INPUT, ReadLimits, Row, Source, check_span, read_rows
 from fresh.data.tables import is_null
@@ -19,11 +19,11 @@ from fresh.document import Document, Example, Mask, words_at
 from fresh.errors import DataError, RowError
 from fresh.highlight import CONTROL_PICTURES
 from fresh.rationale import Words
-from fresh.text import Spans, split_at_spaces, split_words
+from fresh.text import Spans, split_whitespace, split_words
 
 SHOWN = 3  # messages in a summary
 MOST_NAMED = 30  # columns in a message
-MEND = "Mend the row, or leave such rows out with --skip-bad."
+MEND = "Mend the row, or leave such rows out with skip_bad=True."
 Made = TypeVar("Made")
 
 
@@ -78,7 +78,7 @@ def count_rows(source: Source, config: DataConfig) -> int | None:
     if source == STANDARD_INPUT:
         return None
     try:
-        return sum(1 for _ in unified(read_rows(source, limits=config.limits), config))
+        return sum(1 for _ in to_table(read_rows(source, limits=config.limits), config))
     except DataError:  # told when the rows are read in earnest
         return None
 
@@ -102,7 +102,7 @@ def usable(
     bad = bad or BadRows()
     columns: DataConfig | None = None
     n_made = 0
-    for row in unified(rows, config):
+    for row in to_table(rows, config):
         bad.total += 1
         try:
             if row.error:
@@ -133,7 +133,7 @@ def _find_columns(row: Row, config: DataConfig, needed: Sequence[str]) -> DataCo
             n_more = len(row.values) - len(shown)
             raise DataError(
                 f"{row.name} has no column {column!r} for the {name}. It has: {', '.join(shown)}"
-                f"{f' and {n_more:,} more' if n_more else ''}. Name the right one with --{name}."
+                f"{f' and {n_more:,} more' if n_more else ''}. Name the right one with `{name}`."
             )
     return config
 
@@ -158,7 +158,7 @@ def _example_in(row: Row, config: DataConfig, places: dict[str, str], bad: BadRo
     example = Example(document, _label_in(row, config.label), *_human_in(row, config, document, bad))
     if document.id in places:
         problem = f"the id {document.id!r} stands in {places[document.id]} already."
-        raise RowError(row.place, problem, "Give each row its own id, or have ids made with --id ''.")
+        raise RowError(row.place, problem, "Give each row its own id, or have ids made with id=''.")
     places[document.id] = row.place
     return example
 
@@ -175,7 +175,7 @@ class Splitter:
     def split(self, text: str, tokenised: bool) -> tuple[str, Words, Spans]:
         """Split a text into words."""
         if text != self.last[0]:
-            spans = split_at_spaces(text) if tokenised else split_words(text)
+            spans = split_whitespace(text) if tokenised else split_words(text)
             self.last = (text, words_at(text, spans), spans)
         return self.last
 
@@ -203,7 +203,7 @@ def _query_in(row: Row, config: DataConfig) -> Words:
 def _label_in(row: Row, column: str) -> str:
     """Read a label; numbers and truth values become text."""
     cell = row.values.get(column)
-    if isinstance(cell, Unanswered):
+    if isinstance(cell, NoLabel):
         raise RowError(row.place, cell.problem, MEND, set_aside=True)
     if is_null(cell):
         raise RowError(row.place, "there is no label.", MEND)
@@ -230,7 +230,7 @@ def _as_text(cell: object) -> str:
 def _human_in(row: Row, config: DataConfig, document: Document, bad: BadRows) -> tuple[Mask | None, Spans | None]:
     """Read what people marked, as a mask and as their own spans, each once; nothing if the row does not say."""
     marks = row.values.get(config.rationale)
-    if isinstance(marks, Marks):
+    if isinstance(marks, AnnotatorSpans):
         mask, n_widened = vote(marks, document, config.agreement, row.place)
         bad.widened += n_widened
         return mask, None
@@ -240,7 +240,7 @@ def _human_in(row: Row, config: DataConfig, document: Document, bad: BadRows) ->
     unit, size = ("words", len(document.words)) if config.tokenised else ("characters", len(document.text))
     for start, end in spans:
         check_span(start, end, size, unit, row.place)
-    in_words = spans if config.tokenised else list(touched(spans, document))
+    in_words = spans if config.tokenised else list(to_word_spans(spans, document))
     evidence = tuple(dict.fromkeys(in_words if row.evidence is None else row.evidence))
     return Mask.from_spans(in_words, len(document.words)), evidence
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 from fresh._optional import optional_import
 from fresh.data.tables import is_frame, records_of
 from fresh.errors import DataError, RowError
-from fresh.text import Joined, Spans
+from fresh.text import Spans, TextParts
 
 Source = str | os.PathLike[str] | Iterable[Any]
 """A file, a pandas frame, a datasets.Dataset, or dicts or (text, label) pairs."""
@@ -77,7 +77,7 @@ class Row:
     """Counts the rows from 1."""
     error: RowError | None = field(default=None, compare=False)
     """Why the row could not be read."""
-    joined: Joined = ()
+    joined: TextParts = ()
     """The published texts that its text was joined from."""
     evidence: Spans | None = None
     """People's own spans in words, where the file tells more of them than the rationale in the values."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh.data.annotation.detect import wrong_kind
+from fresh.data.annotation.tools import check_format
 from fresh.data.config import DataConfig
 from fresh.data.eraser import is_eraser, open_eraser
 from fresh.data.examples import BadRows, examples_in, read_documents, read_examples
@@ -62,7 +62,7 @@ class Splits:
         if len(self.labels) < 2:
             raise DataError(
                 f"All {len(self.train)} training examples have the label {self.labels[0]!r}. "
-                "At least two classes are needed: look at the column that --label names."
+                "At least two classes are needed: look at the column that `label` names."
             )
         self.check_labels()
         self.check_queries()
@@ -87,7 +87,7 @@ class Splits:
         if without and asked:
             raise DataError(
                 f"Document {asked.id!r} has a query and document {without.id!r} has none. "
-                "Give every row a query, or leave the column out with --query ''."
+                "Give every row a query, or leave the column out with query=''."
             )
 
 
@@ -157,8 +157,7 @@ def _parts_in(tables: Mapping[str, Any], config: DataConfig) -> dict[str, _Part]
 def _parts_at(path: Path, config: DataConfig) -> dict[str, _Part]:
     """Find what lies at a path: a file, or the splits in a folder or an ERASER corpus."""
     if is_eraser(path):
-        if config.format not in ("auto", "eraser"):
-            raise DataError(wrong_kind(path.name, "eraser", config.format))
+        check_format(path.name, "eraser", config)
         corpus = open_eraser(path, config.limits)
         own = DataConfig(
             tokenised=True,
@@ -214,7 +213,7 @@ def split_off(examples: Sequence[Example], n_dev: int, n_test: int, seed: int) -
     if len(examples) < n_dev + n_test + len(sizes):
         raise DataError(
             f"{len(examples)} examples of {len(sizes)} classes are too few to cut off {n_dev} for dev and {n_test} "
-            "for test and keep each class in train. Give more, or give files for them with --dev and --test."
+            "for test and keep each class in train. Give more, or give files for them with `dev` and `test`."
         )
     from_test = apportion(n_test, sizes, {label: size - 1 for label, size in sizes.items()})
     from_dev = apportion(n_dev, sizes, {label: size - 1 - from_test[label] for label, size in sizes.items()})

@@ -125,13 +125,13 @@ def _check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence
         raise ValueError("There are no documents to compare on. Give some that can be used.")
     first: tuple[str, tuple[str, ...], bool] | None = None
     for name, model in models:
-        one, labels, asks = first = first or (name, model.labels, model.asks)
+        one, labels, asks = first = first or (name, model.labels, model.needs_query)
         if set(model.labels) != set(labels):
             raise ValueError(
                 f"{one} knows the labels {', '.join(labels)}, but {name} knows {', '.join(model.labels)}. "
                 "Only models of the same labels can be compared: leave one of them out."
             )
-        if model.asks != asks:
+        if model.needs_query != asks:
             with_queries, without = (one, name) if asks else (name, one)
             raise ValueError(
                 f"{with_queries} was trained with queries, but {without} without. "
@@ -199,4 +199,4 @@ def _read(name: str, model: Rationalizer, examples: Sequence[Example], progress:
 
 def _count_marked(examples: Sequence[Example]) -> int:
     """Count the documents of which it is known what people marked."""
-    return sum(example.marked is not None for example in examples)
+    return sum(example.human_spans is not None for example in examples)

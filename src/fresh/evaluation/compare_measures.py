@@ -54,7 +54,9 @@ def measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> Me
     answers = tuple(explanation.prediction.label for explanation in explained)
     n_kept = np.array([int(explanation.mask.kept.sum()) for explanation in explained])
     n_words = np.array([len(explanation.mask) for explanation in explained])
-    marked = np.array([number for number, example in enumerate(examples) if example.marked is not None], dtype=np.int64)
+    marked = np.array(
+        [number for number, example in enumerate(examples) if example.human_spans is not None], dtype=np.int64
+    )
     if not len(marked):
         return Measured(answers, n_kept, n_words, np.empty(0), np.empty(0), marked)
     tally = agreement.compare(examples, explained).tally

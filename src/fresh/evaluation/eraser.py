@@ -53,7 +53,7 @@ def _results(
 def _rationales_of(explanation: Explanation) -> Iterator[dict[str, Any]]:
     """Say what was kept in each text that a document was joined from; a run of words that spans two is cut in two."""
     document, saliency = explanation.document, explanation.saliency
-    for docid, (first, after) in zip(_docids_of(document), document.ranges, strict=True):
+    for docid, (first, after) in zip(_docids_of(document), document.part_ranges, strict=True):
         spans = Mask(explanation.mask.kept[first:after]).spans
         soft = {} if saliency is None else {"soft_rationale_predictions": saliency.scores[first:after].tolist()}
         hard = [{"start_token": start, "end_token": end} for start, end in spans]
@@ -66,8 +66,8 @@ def _docids_of(document: Document) -> list[str]:
     Documents read from ERASER's own files know them. Any other is named by its id, less the numbers of question and
     answer where it ends in both.
     """
-    if document.joined:
-        return [docid for docid, _ in document.joined]
+    if document.parts:
+        return [docid for docid, _ in document.parts]
     numbered = NUMBERED.fullmatch(document.id)
     return [numbered["docid"] if numbered else document.id]
 

@@ -20,7 +20,7 @@ from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report, Row
-from fresh.selection.extractors import FullText, SaliencyExtractor, at_ratio, select_masks
+from fresh.selection.extractors import FullText, SaliencyExtractor, select_masks, with_ratio
 from fresh.selection.tagger import Tagger
 
 TAGGED = {"lei": "Lei et al.", "bastings": "Bastings et al."}
@@ -173,7 +173,7 @@ def _name_of(rationalizer: Rationalizer) -> str:
 def _row_at(rationalizer: Rationalizer, key: GoldLabels, explained: Sequence[Explanation], ratio: float) -> Row:
     """Measure a rationalizer that serves many lengths at one of them, from the scores that are there."""
     saliencies = [item.saliency for item in explained if item.saliency is not None]
-    masks = select_masks(at_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
+    masks = select_masks(with_ratio(rationalizer.extractor, ratio).discretizer, saliencies)
     rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
     answers = rationalizer.predictor.predict(rationales)
     return key.row_of(f"the same, at {ratio:g}", answers, masks)

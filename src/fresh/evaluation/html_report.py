@@ -113,7 +113,9 @@ def report_of(folder: Path) -> Path:
 def check_report(path: Path, overwrite: bool) -> None:
     """Refuse to replace a page unless asked to."""
     if path.exists() and not overwrite:
-        raise ValueError(f"{path} is there already. Choose another folder for the model, or replace it: --overwrite.")
+        raise ValueError(
+            f"{path} is there already. Choose another folder for the model, or replace it: overwrite=True."
+        )
 
 
 def write_page(path: Path, model: Rationalizer, found: Evaluation, name: str, data: str) -> None:

@@ -16,7 +16,7 @@ def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str
 
 def trained_on(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
     """Warn of documents that the model was trained with."""
-    n_seen = 0 if model.seen is None else model.seen.count(example.document for example in examples)
+    n_seen = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in examples)
     if n_seen:
         yield (
             f"{n_seen:,} of {len(examples):,} documents were in the data that the model was trained with (train or "

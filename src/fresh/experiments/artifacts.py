@@ -20,7 +20,7 @@ from fresh.methods.gate_config import GateConfig
 from fresh.methods.joint import learn_joint
 from fresh.methods.rationales import SUPPORT, build_scorer, score_all
 from fresh.methods.registry import scheme_of
-from fresh.persistence import drop_folder
+from fresh.persistence import remove_folder
 from fresh.rationale import Words
 from fresh.training.checkpoint import is_training_complete
 from fresh.training.config import TrainConfig
@@ -131,4 +131,4 @@ def _scores_in(
 def drop_shared(runs: RunStore, key: str) -> None:
     """Remove what runs share, unless somebody is at it just now."""
     with contextlib.suppress(BusyError), runs.claimed(key):
-        drop_folder(runs.shared(key))
+        remove_folder(runs.shared(key))

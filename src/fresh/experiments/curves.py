@@ -125,7 +125,7 @@ def drawing(results: Sequence[Result], config: FigureConfig) -> Drawing:
     if not panels:
         raise ConfigError(
             f"There is nothing to draw: no run that is done has {config.x} and {config.y}. "
-            "Choose others with --x, --y and --where, or run more."
+            "Choose others with `x`, `y` and `where`, or run more."
         )
     return Drawing(config, tuple(panels), tuple(_remarks(chosen, config)))
 
@@ -183,8 +183,8 @@ def number(run: Result, name: str) -> float:
         return float(run.about(name))
     except ValueError:
         raise ConfigError(
-            f"{name} is {run.about(name)!r} in {run.row}, which is no number. Choose another setting with --x, "
-            "or leave such runs out with --where."
+            f"{name} is {run.about(name)!r} in {run.row}, which is no number. Choose another setting with `x`, "
+            "or leave such runs out with `where`."
         ) from None
 
 
@@ -222,7 +222,7 @@ def _remarks(runs: Sequence[Result], config: FigureConfig) -> Iterator[str]:
     if config.kind == "lines":
         mixed = dict.fromkeys(_mixed_in(runs, config))
         if mixed:
-            yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with --where, or --by."
+            yield f"Runs of one point differ also in: {', '.join(mixed)}. Choose some with `where`, or `by`."
     yield counted(runs)
     yield from broken(runs)
 

@@ -1,10 +1,10 @@
 """What a figure of an experiment shows: settings of `fresh plot`, and of [figure] in a grid file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from fresh.config import from_mapping, suggest, to_mapping
+from fresh.config import from_mapping, suggest
 from fresh.errors import ConfigError
 from fresh.experiments.results import MAIN, SECONDS
 
@@ -81,7 +81,7 @@ def read_figure(given: Mapping[str, Any], options: Mapping[str, Any]) -> FigureC
     for name, text in whole["names"].items():
         if not isinstance(text, str):
             raise ConfigError(f"names must have a text for {name!r}, got {text!r}. Write a name with dots in quotes.")
-    return FigureConfig(**to_mapping(layout), where=chosen, against=rows, names=whole["names"])
+    return FigureConfig(**asdict(layout), where=chosen, against=rows, names=whole["names"])
 
 
 def table(value: Any, name: str, example: str) -> Mapping[str, Any]:

@@ -3,11 +3,11 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fresh.config import flatten, to_mapping
+from fresh.config import flatten
 from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
 from fresh.experiments.refusal import Place
@@ -15,7 +15,7 @@ from fresh.methods.config import FreshConfig, FullTextConfig
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import asks_support
 from fresh.nn.identity import identity_of
-from fresh.pipeline import Run, resolve
+from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
 
 Reads = Literal["rationale", "complement"]
@@ -53,14 +53,14 @@ class RunSpec:
             return self.data[0] if len(self.data) == 1 else list(self.data), None
         if data_dir is None:
             find_corpus(self.corpus)
-            raise DataError(f"{self.corpus} is the name of a corpus. Say where its files are: --data-dir FOLDER.")
+            raise DataError(f"{self.corpus} is the name of a corpus. Say where its files are: data_dir=FOLDER.")
         return self.corpus, data_dir
 
-    def resolve(self, data_dir: Path | None) -> Run:
+    def resolve(self, data_dir: Path | None) -> RunSettings:
         """Put all settings together: those of the grid, of the corpus, and the defaults."""
-        return resolve(*self.source(data_dir), None, {"audit": False, "baseline": False, **self.settings})
+        return resolve_settings(*self.source(data_dir), None, {"audit": False, "baseline": False, **self.settings})
 
-    def key(self, run: Run, digest: str) -> str:
+    def key(self, run: RunSettings, digest: str) -> str:
         """Make the name of the run's folder from all that decides on what comes out.
 
         :param digest: Digest of the corpus.
@@ -68,9 +68,9 @@ class RunSpec:
         about = {"corpus": self.corpus, "data": digest, "documents": self.documents, "reads": self.reads}
         return short_hash({**about, "method": self.method, "settings": deciding(run)})
 
-    def told(self, run: Run) -> dict[str, Any]:
+    def told(self, run: RunSettings) -> dict[str, Any]:
         """Write down the settings that the grid gives, as they were understood, and those that every table needs."""
-        understood = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+        understood = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
         given = {name: understood.get(name, value) for name, value in self.settings.items()}
         return {"method": self.method, "ratio": understood.get("ratio"), "reads": self.reads, **given}
 
@@ -98,22 +98,22 @@ class Checked(NamedTuple):
     """A grid, its runs that can be as far as is known, and what is wrong with which others."""
 
     grid: Grid
-    pairs: list[tuple[RunSpec, Run]]
+    pairs: list[tuple[RunSpec, RunSettings]]
     wrong: dict[str, list[Place]]
 
 
-def lasting(run: Run) -> dict[str, Any]:
+def lasting(run: RunSettings) -> dict[str, Any]:
     """List the settings of a run that decide on what comes out."""
-    return {name: value for name, value in flatten(to_mapping(run.method)) if name.rpartition(".")[2] not in FREE}
+    return {name: value for name, value in flatten(asdict(run.method)) if name.rpartition(".")[2] not in FREE}
 
 
-def free(run: Run) -> dict[str, Any]:
+def free(run: RunSettings) -> dict[str, Any]:
     """List the settings of a run that do not."""
-    settings = {name.rpartition(".")[2]: value for name, value in flatten(to_mapping(run.method))}
+    settings = {name.rpartition(".")[2]: value for name, value in flatten(asdict(run.method))}
     return {name: settings[name] for name in FREE}
 
 
-def deciding(run: Run) -> dict[str, Any]:
+def deciding(run: RunSettings) -> dict[str, Any]:
     """List the same for a run's key: with what an encoder is in the place of where it is, and what came later."""
     told = {name: value for name, value in lasting(run).items() if (name, value) not in LATER.items()}
     return {**told, "network.encoder": identity_of(run.method.network.encoder)}
@@ -137,25 +137,25 @@ def checked(grid: Grid, data_dir: Path | None) -> Checked:
     return found
 
 
-def _refuse_reads(cell: RunSpec, run: Run) -> None:
+def _refuse_reads(cell: RunSpec, run: RunSettings) -> None:
     """Refuse to read what was dropped where nothing is, or where it is not known beforehand."""
     plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.tags
     if cell.reads == "complement" and not plain:
         raise ConfigError("reads = 'complement' is for the method fresh with a scorer, without a tagger or folds.")
 
 
-def shares_scores(run: Run) -> bool:
+def shares_scores(run: RunSettings) -> bool:
     """Say whether a run cuts scores that others may cut too."""
     config = run.method
     return isinstance(config, FreshConfig) and config.folds == 1 and asks_support(config, None)
 
 
-def shares_support(run: Run) -> bool:
+def shares_support(run: RunSettings) -> bool:
     """Say whether a run asks a support model, or is one: a network of whole documents that others may ask too."""
     return isinstance(run.method, FullTextConfig) or shares_scores(run)
 
 
-def shares_gate(run: Run) -> bool:
+def shares_gate(run: RunSettings) -> bool:
     """Say whether a run cuts a gate that others may cut too: one whose training does not end by how it is cut."""
     config = run.method
     return isinstance(config, GateConfig) and config.train.patience >= config.train.epochs - 1

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fresh.config import read_toml, try_convert
+from fresh.config import convert_to, read_toml
 from fresh.data.corpora import CORPORA
 from fresh.errors import ConfigError
 from fresh.experiments.figure_check import wrong_figure
@@ -152,7 +152,7 @@ def _of_others(name: str, method: str) -> bool:
 
 def _seed_of(settings: Mapping[str, Any]) -> int:
     """Take the seed, which draws are made from before any other setting is looked at."""
-    seed = try_convert(settings["seed"], int)
+    seed = convert_to(settings["seed"], int)
     if seed is MISSING or seed < 0:
         raise ConfigError(f"seed must be a whole number of at least 0, got {settings['seed']!r}.")
     return int(seed)

@@ -4,10 +4,9 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fresh.config import flatten, settings_of, suggest, suggest_setting
+from fresh.config import flatten, list_settings, nearest_name, suggest, suggest_setting
 from fresh.errors import ConfigError
 from fresh.experiments.wording import known
-from fresh.likeness import nearest_name
 from fresh.methods.listed import CONFIGS
 from fresh.methods.registry import owns
 from fresh.methods.run_config import RunConfig
@@ -16,12 +15,12 @@ OWN = ("name", "corpus", "reads", "draw", "trials")
 """What a row says beside settings of `fresh train`."""
 HOMES = {
     "name": "It stands in a row, or at the top of the file.",
-    "corpus": "It stands in [grid] or in a row, or behind --set.",
-    "documents": "It stands at the top of the file, or is given with --documents.",
+    "corpus": "It stands in [grid] or in a row, or in `overrides`.",
+    "documents": "It stands at the top of the file, or is given as `documents`.",
     "data": "It stands in [corpora.NAME].",
     **dict.fromkeys(("reads", "draw", "trials"), "It stands in a row."),
-    **dict.fromkeys(("corpora", "dataset"), "Corpora are named by corpus, in [grid] or in a row, or behind --set."),
-    **{name: f"It is given with --{name.replace('_', '-')}." for name in ("out", "data_dir", "workers", "engine")},
+    **dict.fromkeys(("corpora", "dataset"), "Corpora are named by corpus, in [grid] or in a row, or in `overrides`."),
+    **{name: f"It is given as `{name}`." for name in ("out", "data_dir", "workers", "engine")},
 }
 """Where names belong that are no settings."""
 
@@ -51,7 +50,7 @@ def _short_name(name: str) -> str:
 def _paths() -> tuple[str, ...]:
     """List the paths of all settings of all methods."""
     kinds: list[type] = [RunConfig, *CONFIGS.values()]
-    return tuple(setting.path for kind in kinds for setting in settings_of(kind))
+    return tuple(setting.path for kind in kinds for setting in list_settings(kind))
 
 
 def _sections() -> list[str]:
@@ -84,7 +83,7 @@ def wrong_names(given: Mapping[str, Any], overrides: Mapping[str, Any]) -> Itera
     yield from _wrong_in("[settings]", given.get("settings", {}), ())
     for name, about in given.get("corpora", {}).items():
         yield from _wrong_in(f"[corpora.{name}]", about, ("data",))
-    yield from _wrong_in("--set", overrides, ("corpus",))
+    yield from _wrong_in("`overrides`", overrides, ("corpus",))
 
 
 def _wrong_in(place: str, table: Mapping[str, Any], own: Sequence[str]) -> Iterator[str]:

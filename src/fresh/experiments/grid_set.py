@@ -1,4 +1,4 @@
-"""Settings behind --set: which runs of a grid have them, and what they cannot change."""
+"""Overrides of settings: which runs of a grid have them, and what they cannot change."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,14 +49,14 @@ def of_no_run(asked: Mapping[str, Any], cells: Sequence[RunSpec]) -> Iterator[st
     for name in asked:
         if name != "corpus" and cells and not any(name in cell.settings for cell in cells):
             reasons = dict.fromkeys(filter(None, (_lacking(name, cell.settings) for cell in cells)))
-            yield f"--set: no run has {name}. {' '.join(reasons)} Leave it out, or add a row that has it."
+            yield f"`overrides`: no run has {name}. {' '.join(reasons)} Leave it out, or add a row that has it."
 
 
 def wrong_method(given: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[str]:
     """Refuse a method that is none, and one for rows that say theirs: they would not hold what they are called."""
     methods = as_list(asked.get("method", []))
     strange = [str(method) for method in methods if method not in CONFIGS]
-    yield from (f"--set: {suggest(method, 'a method', CONFIGS)}" for method in strange)
+    yield from (f"`overrides`: {suggest(method, 'a method', CONFIGS)}" for method in strange)
     if strange or not methods:
         return
     own = [(row, as_list(short_names(row)["method"])) for row in given["rows"] if "method" in row]
@@ -64,6 +64,6 @@ def wrong_method(given: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator
     if others:
         whose = f"the row {others[0]} says its own" if len(others) == 1 else f"the rows {'; '.join(others)} say theirs"
         yield (
-            f"--set: method cannot be set, since {whose} and would not hold what the table calls it. "
+            f"`overrides`: method cannot be set, since {whose} and would not hold what the table calls it. "
             "Leave it out, or add a row with that method to the file."
         )

@@ -21,7 +21,7 @@ from fresh.methods.rationales import SUPPORT, has_rationale, score_and_cut
 from fresh.methods.registry import train_method
 from fresh.methods.result import MethodResult, cut_examples
 from fresh.metrics.plausibility import compare
-from fresh.pipeline import Run
+from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationale import Prediction
@@ -41,7 +41,7 @@ Measured = tuple[dict[str, float], dict[str, float]]
 """Figures, and times."""
 
 
-def train(splits: Splits, cell: RunSpec, run: Run, known: Known | None, context: RunContext) -> MethodResult:
+def train(splits: Splits, cell: RunSpec, run: RunSettings, known: Known | None, context: RunContext) -> MethodResult:
     """Train a model, from scores that are known where there are any."""
     if known is not None and isinstance(run.method, FreshConfig):
         return train_scored(splits, run.method, known, context)
@@ -90,7 +90,7 @@ def _unread_by(model: Rationalizer, documents: Sequence[Document]) -> float:
     return scorer.share_unread(documents) if isinstance(scorer, Known) else share_unread(model, documents)
 
 
-def measure_complement(splits: Splits, run: Run, known: Known | None, context: RunContext) -> Measured:
+def measure_complement(splits: Splits, run: RunSettings, known: Known | None, context: RunContext) -> Measured:
     """Train and test a predictor that reads what was dropped."""
     assert isinstance(run.method, FreshConfig)
     assert known is not None

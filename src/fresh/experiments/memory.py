@@ -13,7 +13,7 @@ from fresh._io import write_text
 from fresh.experiments.grid import RunSpec, short_hash
 from fresh.experiments.sources import About, Sources
 from fresh.experiments.store import RunStore, read_record
-from fresh.pipeline import Run
+from fresh.pipeline import RunSettings
 
 MOST_FILES = 5000
 """In larger folders, looking at all files would take longer than reading a corpus."""
@@ -27,7 +27,7 @@ class Memory:
     runs: RunStore
     stamps: dict[tuple[Path, ...], list[Stamp] | None] = field(default_factory=dict)
 
-    def recall(self, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources) -> dict[str, Path]:
+    def recall(self, pairs: Sequence[tuple[RunSpec, RunSettings]], sources: Sources) -> dict[str, Path]:
         """Tell sources what is known of their files, and say where to keep what is not."""
         unknown: dict[str, Path] = {}
         for cell, run in pairs:
@@ -66,7 +66,7 @@ def _about_in(record: Mapping[str, object] | None) -> About | None:
     return About(digest, n_words) if isinstance(digest, str) and isinstance(n_words, int) else None
 
 
-def _files_of(cell: RunSpec, run: Run, data_dir: Path | None) -> tuple[Path, ...]:
+def _files_of(cell: RunSpec, run: RunSettings, data_dir: Path | None) -> tuple[Path, ...]:
     """List the files and folders in which a corpus is looked for."""
     if not cell.data:
         return () if data_dir is None else (data_dir,)

@@ -1,12 +1,11 @@
 """What has to be done for a grid, and in which order: support models, scores, runs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fresh.attribution.registry import scorer_settings
-from fresh.config import to_mapping
 from fresh.errors import ConfigError, EncoderError, MissingExtraError
 from fresh.experiments.grid import (
     Checked,
@@ -32,7 +31,7 @@ from fresh.methods.human import keep_with_rationale
 from fresh.methods.rationales import check_rationales, cut_in_parts
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
-from fresh.pipeline import Run
+from fresh.pipeline import RunSettings
 from fresh.progress import SILENT
 
 Kind = Literal["support", "gate", "scores", "run"]
@@ -87,7 +86,7 @@ def plan_all(found: Sequence[Checked], data_dir: Path | None, runs: RunStore) ->
     return {grid.name: _planned(grid, pairs, sources, runs) for grid, pairs, _ in found}
 
 
-def _planned(grid: Grid, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources, runs: RunStore) -> list[Task]:
+def _planned(grid: Grid, pairs: Sequence[tuple[RunSpec, RunSettings]], sources: Sources, runs: RunStore) -> list[Task]:
     """List all tasks of a grid, each once, and write its plan.
 
     The corpus with the most words comes first, so that in the end nobody waits for a long task.
@@ -106,7 +105,7 @@ def _planned(grid: Grid, pairs: Sequence[tuple[RunSpec, Run]], sources: Sources,
     return sorted(tasks.values(), key=lambda task: -n_words[task.cell.corpus])
 
 
-def tasks_of(cell: RunSpec, run: Run, digest: str) -> Iterable[Task]:
+def tasks_of(cell: RunSpec, run: RunSettings, digest: str) -> Iterable[Task]:
     """List what one run needs, and the run."""
     needs: tuple[str, ...] = ()
     common, whole = _reading(cell, run), lasting(run)
@@ -131,33 +130,33 @@ def tell_apart(tasks: Sequence[Task]) -> list[Task]:
     return [found[task.key] for task in tasks]
 
 
-def _reading(cell: RunSpec, run: Run) -> dict[str, Any]:
+def _reading(cell: RunSpec, run: RunSettings) -> dict[str, Any]:
     """List what decides on which documents are read."""
-    own = {"data": ", ".join(cell.data), **to_mapping(run.config.data)} if cell.data else {}
+    own = {"data": ", ".join(cell.data), **asdict(run.config.data)} if cell.data else {}
     return {"documents": cell.documents, **own}
 
 
-def gate_key(cell: RunSpec, run: Run, digest: str) -> str:
+def gate_key(cell: RunSpec, run: RunSettings, digest: str) -> str:
     """Name a gate by all that decides on it: how it is cut does not."""
     return "gate-" + short_hash([cell.corpus, digest, cell.documents, cell.method, _learnt(run, deciding(run))])
 
 
-def _learnt(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _learnt(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Take the settings that decide on a gate."""
     return {name: value for name, value in settings.items() if name != "discretizer"}
 
 
-def support_key(cell: RunSpec, run: Run, digest: str) -> str:
+def support_key(cell: RunSpec, run: RunSettings, digest: str) -> str:
     """Name a support model by all that decides on it."""
     return "support-" + short_hash([cell.corpus, digest, cell.documents, _classifying(run, deciding(run))])
 
 
-def _classifying(_run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _classifying(_run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Take the settings that decide on a support model."""
     return {name: value for name, value in settings.items() if name.startswith(("network.", "train."))}
 
 
-def scores_key(cell: RunSpec, run: Run, digest: str) -> str:
+def scores_key(cell: RunSpec, run: RunSettings, digest: str) -> str:
     """Name the scores of all documents by all that decides on them."""
     assert isinstance(run.method, FreshConfig)
     return "scores-" + short_hash([support_key(cell, run, digest), run.method.scorer, _asked(run.method)])
@@ -165,11 +164,11 @@ def scores_key(cell: RunSpec, run: Run, digest: str) -> str:
 
 def _asked(config: FreshConfig) -> dict[str, Any]:
     """Take the settings of the scorer."""
-    settings = to_mapping(config.scoring)
+    settings = asdict(config.scoring)
     return {name: settings[name] for name in scorer_settings(config.scorer) if name in settings}
 
 
-def _scoring(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _scoring(run: RunSettings, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Take the settings that decide on scores."""
     assert isinstance(run.method, FreshConfig)
     return {"scorer": run.method.scorer, **_asked(run.method), **_classifying(run, settings)}
@@ -179,10 +178,10 @@ class _Shared(NamedTuple):
     """Work that runs may share."""
 
     kind: Kind
-    does: Callable[[Run], bool]
+    does: Callable[[RunSettings], bool]
     """Whether a run does."""
-    key: Callable[[RunSpec, Run, str], str]
-    settings: Callable[[Run, Mapping[str, Any]], dict[str, Any]]
+    key: Callable[[RunSpec, RunSettings, str], str]
+    settings: Callable[[RunSettings, Mapping[str, Any]], dict[str, Any]]
     """Takes those of all settings of a run that decide on it."""
 
 
@@ -205,7 +204,7 @@ class _Seen:
 
 
 def _check_all(
-    pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources, seen: _Seen
+    pairs: Sequence[tuple[RunSpec, RunSettings]], wrong: dict[str, list[Place]], sources: Sources, seen: _Seen
 ) -> None:
     """Note runs that their corpora, or what is installed here, do not allow."""
     in_order = sorted(pairs, key=lambda pair: (pair[0].corpus, pair[0].seed))  # so that each corpus is read once
@@ -218,7 +217,7 @@ def _check_all(
             wrong.setdefault(str(error), []).append(cell.place)
 
 
-def _check_read(cell: RunSpec, run: Run, sources: Sources, unread: dict[str, str]) -> None:
+def _check_read(cell: RunSpec, run: RunSettings, sources: Sources, unread: dict[str, str]) -> None:
     """Refuse a run whose corpus cannot be read; that is tried once.
 
     :param unread: Why corpora cannot be read, of those that were looked at.
@@ -233,7 +232,7 @@ def _check_read(cell: RunSpec, run: Run, sources: Sources, unread: dict[str, str
         raise
 
 
-def _check_twins(pairs: Sequence[tuple[RunSpec, Run]], wrong: dict[str, list[Place]], sources: Sources) -> None:
+def _check_twins(pairs: Sequence[tuple[RunSpec, RunSettings]], wrong: dict[str, list[Place]], sources: Sources) -> None:
     """Note rows that would be one run, since they differ only in how fast it is."""
     firsts: dict[str, tuple[RunSpec, dict[str, Any]]] = {}
     for cell, run in pairs:
@@ -264,7 +263,7 @@ def _check_layers(network: NetworkConfig, depths: dict[str, int | str]) -> None:
         raise ConfigError(f"layers must be at most {found} for the encoder {name}, or all, got {n_layers}.")
 
 
-def _check_one(cell: RunSpec, run: Run, sources: Sources) -> None:
+def _check_one(cell: RunSpec, run: RunSettings, sources: Sources) -> None:
     """Refuse a run that asks for people's rationales where nobody made any, for too many folds, for what is missing."""
     config = run.method
     human = config.tagging.human if isinstance(config, FreshConfig) else getattr(config, "human", 0.0)

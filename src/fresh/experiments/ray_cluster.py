@@ -38,7 +38,7 @@ def connected(address: str | None) -> Iterator[Any]:
     :param address: Where it is; that of the variable RAY_ADDRESS, or else one that is started, if not given.
     :return: The module ray.
     """
-    ray = optional_import("ray", "ray", "--engine ray")
+    ray = optional_import("ray", "ray", "A Ray cluster")
     if ray.is_initialized():  # whoever joined it also leaves it
         yield ray
         return

@@ -15,8 +15,8 @@ from fresh.data.splits import BadRows, DataConfig, read_documents
 from fresh.document import Document
 from fresh.evaluation.length_check import drop_too_long
 from fresh.experiments.ray_cluster import Node, check_nodes, connected
-from fresh.persistence import files_in
-from fresh.rationalizer import AT_ONCE, Rationalizer, find_folder, unpacked
+from fresh.persistence import read_files
+from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model, from_files
 from fresh.reporting.console import to_record
 
 Batch = Mapping[str, Sequence[Any]]
@@ -50,7 +50,7 @@ def explain_on_cluster(
     """
     _check_asked(model, asked)
     with connected(address) as ray:
-        for number, row in enumerate(_rows_of(ray, files_in(find_folder(model, {})), asked, n_workers)):
+        for number, row in enumerate(_rows_of(ray, read_files(find_model(model, {})), asked, n_workers)):
             assert row["number"] == number
             content = row["content"].decode()
             if row["kind"] == "wrong":
@@ -66,13 +66,13 @@ def _check_asked(model: str, asked: Asked) -> None:
     """Refuse here and at once what would be refused elsewhere and later."""
     loaded = Rationalizer.from_pretrained(model, device="cpu")
     if asked.ratio is not None:
-        loaded.served(asked.ratio)
+        loaded.check_ratio(asked.ratio)
     next(read_documents(asked.source, asked.reads, BadRows()), None)
 
 
 def _rows_of(ray: Any, files: Mapping[str, bytes], asked: Asked, n_workers: int | None) -> Iterator[dict[str, Any]]:
     """Have a file read on this machine and explained on all, a group of documents at a time, in their order."""
-    data = optional_import("ray.data", "ray", "--engine ray")
+    data = optional_import("ray.data", "ray", "A Ray cluster")
     n_fitting, needs = _division(check_nodes(ray), asked.device)
     context = data.DataContext.get_current()
     context.target_max_block_size = 1  # so that each group is a block by itself, and goes wherever there is room
@@ -124,7 +124,7 @@ def _groups_of(asked: Asked, files: Sequence[Any], bad: BadRows) -> Iterator[lis
     documents = read_documents(asked.source, asked.reads, bad)
     if asked.reads.skip_bad:
         documents = drop_too_long(documents, _load(files, "cpu"), bad)
-    while group := list(itertools.islice(documents, AT_ONCE)):
+    while group := list(itertools.islice(documents, BATCH_SIZE)):
         yield group
 
 
@@ -163,4 +163,4 @@ def _load(files: Sequence[Any], device: str) -> Rationalizer:
     """Load the model from its files, wherever in the cluster they are."""
     import ray
 
-    return unpacked(ray.get(files[0]), device)
+    return from_files(ray.get(files[0]), device)

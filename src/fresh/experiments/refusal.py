@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fresh.errors import ConfigError
-from fresh.experiments.wording import for_grids
 
 N_SINGLE = 5
 """Runs that are named one by one; more are named by their rows, corpora and seeds."""
@@ -28,7 +27,7 @@ def impossible(wrong: Mapping[str, Sequence[Place]], whose: str = "the grid") ->
 
     :param wrong: What is wrong, and with which runs.
     """
-    told = [line for reason, places in wrong.items() for line in (for_grids(reason), *_named(places))]
+    told = [line for reason, places in wrong.items() for line in (reason, *_named(places))]
     n_runs = len({place for places in wrong.values() for place in places})
     return ConfigError("\n".join([f"{counted(n_runs)} of {whose} cannot be, so none was begun:", *told]))
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,18 @@ from fresh.config import (
     check_min,
     flatten,
     from_mapping,
-    kinds_of,
+    list_settings,
     raise_all,
     read_toml,
-    settings_of,
     suggest,
-    to_mapping,
+    union_types,
 )
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.evaluation.evaluate import explain_all
 from fresh.methods.registry import find_method, train_method
 from fresh.metrics.classification import macro_f1
-from fresh.pipeline import Run, identity, read_usable, resolve
+from fresh.pipeline import RunSettings, read_usable_splits, resolve_settings, run_identity
 from fresh.progress import Progress, Terminal
 from fresh.training.distributed import process_group
 from fresh.training.loop import RunContext
@@ -58,12 +57,12 @@ class Span:
 def read_span(text: str, method: str) -> Span:
     """Read ``name=low:high``, ``name=low:high:log`` or ``name=one,two,three``."""
     name, _, values = text.partition("=")
-    known = {setting.name: setting for setting in settings_of(find_method(method).config)}
+    known = {setting.name: setting for setting in list_settings(find_method(method).config)}
     if name not in known:
         raise ConfigError(suggest(name, f"a setting of the method {method}", known))
-    if not {float, int} & {*kinds_of(known[name].kind)}:
+    if not {float, int} & {*union_types(known[name].kind)}:
         raise ConfigError(f"{name} has no numbers to draw from. Compare its values in the rows of a grid: fresh run.")
-    if ":" in values and float not in kinds_of(known[name].kind):
+    if ":" in values and float not in union_types(known[name].kind):
         raise ConfigError(f"{name} has no values between two others. Write {name}=one,two,three, with numbers.")
     try:
         if ":" not in values:
@@ -99,14 +98,14 @@ def search(
     """
     optuna = optional_import("optuna", "search", "fresh search")
     progress = progress or Terminal()
-    run = resolve(data, data_dir, config, settings)
+    run = resolve_settings(data, data_dir, config, settings)
     raise_all(
         *check_min(1, trials=trials),
         None if process_group().size == 1 else "fresh search trains in one process. Start it alone.",
     )
     spans = _spans_of(space, run)
-    splits = read_usable(data, data_dir, run, progress)
-    own = {name: value for name, value in identity(run, splits, None).items() if name != "train.epochs"}
+    splits = read_usable_splits(data, data_dir, run, progress)
+    own = {name: value for name, value in run_identity(run, splits, None).items() if name != "train.epochs"}
     lasting = {"epochs": run.method.train.epochs, "patience": run.method.train.patience}
     wanted = {**own, **lasting, "space": [repr(span) for span in spans]}
     study = _open_study(optuna, Path(out), wanted)
@@ -121,11 +120,11 @@ def search(
     return dict(study.best_params)
 
 
-def _spans_of(space: Sequence[str], run: Run) -> list[Span]:
+def _spans_of(space: Sequence[str], run: RunSettings) -> list[Span]:
     """Read what is searched, or take what is worth searching for a method."""
     method = run.config.method
     if not space and method not in SPACES:
-        raise ConfigError(f"Say what is searched for the method {method}, such as --space learning_rate=1e-5:1e-3:log.")
+        raise ConfigError(f"Say what is searched for the method {method}, such as space='learning_rate=1e-5:1e-3:log'.")
     spans = [read_span(text, method) for text in space or SPACES[method]]
     for span in spans:
         for edge in span.choices or (span.low, span.high):
@@ -151,7 +150,9 @@ def _open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
     return optuna.create_study(study_name="fresh", storage=storage, direction="maximize", load_if_exists=True)
 
 
-def _try_next(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: Run, context: RunContext) -> str:
+def _try_next(
+    optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, run: RunSettings, context: RunContext
+) -> str:
     """Draw values, train with them, and say how well that does."""
     study.sampler = optuna.samplers.RandomSampler(seed=_drawn_from(run, len(finished(study))))
     trial = study.ask()
@@ -160,12 +161,12 @@ def _try_next(optuna: Any, study: Any, spans: Sequence[Span], splits: Splits, ru
     return f"{', '.join(f'{name} {value:.4g}' for name, value in values.items())}: {told}"
 
 
-def _with_values(run: Run, values: Mapping[str, float]) -> Run:
+def _with_values(run: RunSettings, values: Mapping[str, float]) -> RunSettings:
     """Change some settings of a run."""
-    return Run(run.config, from_mapping(type(run.method), {**to_mapping(run.method), **values}))
+    return RunSettings(run.config, from_mapping(type(run.method), {**asdict(run.method), **values}))
 
 
-def _judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: Run, context: RunContext) -> str:
+def _judge(optuna: Any, study: Any, trial: Any, splits: Splits, run: RunSettings, context: RunContext) -> str:
     """Train with the settings of a trial and tell the study how well it does on dev, or that it broke down."""
     try:
         model = train_method(run.config.method, splits, run.method, context, None).model
@@ -201,6 +202,6 @@ def _write_best(path: Path, given: Mapping[str, Any], study: Any) -> None:
         partial.replace(path)
 
 
-def _drawn_from(run: Run, trial: int) -> int:
+def _drawn_from(run: RunSettings, trial: int) -> int:
     """Make the seed of a trial's values, which are the same however often the search was broken off."""
     return int(np.random.SeedSequence((run.method.train.seed, trial)).generate_state(1)[0])

@@ -46,7 +46,7 @@ def look(
 def _problem_of(runs: RunStore, data_dir: Path | None, token: str) -> str:
     """Say why no work can be done here in a folder of runs, where a token is claimed by another machine."""
     if data_dir is not None and not data_dir.is_dir():
-        return f"has no folder {data_dir}, which --data-dir names. {SHARED}"
+        return f"has no folder {data_dir}, which `data_dir` names. {SHARED}"
     try:
         with mark_of(runs, token).open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

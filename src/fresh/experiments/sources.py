@@ -1,20 +1,19 @@
 """The documents of a grid's corpora: read when they are asked for, the last few at hand."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fresh.config import to_mapping
 from fresh.data.splits import Splits, dataset_digest
 from fresh.document import Example
 from fresh.errors import DataError
 from fresh.evaluation.length_check import drop_too_long_splits
 from fresh.experiments.grid import RunSpec, short_hash
 from fresh.methods.human import keep_with_rationale
-from fresh.pipeline import Run, read_splits
+from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
 N_AT_HAND = 2
@@ -39,7 +38,7 @@ class Sources:
     cut: dict[str, Splits] = field(default_factory=dict)
     known: dict[str, About] = field(default_factory=dict)
 
-    def splits(self, cell: RunSpec, run: Run) -> Splits:
+    def splits(self, cell: RunSpec, run: RunSettings) -> Splits:
         """Read the corpus of a run, as many documents of it as the grid says."""
         key = self.key(cell, run)
 
@@ -50,7 +49,7 @@ class Sources:
 
         return _at_hand(self.read, key, make)
 
-    def about(self, cell: RunSpec, run: Run) -> About:
+    def about(self, cell: RunSpec, run: RunSettings) -> About:
         """Say what tells the documents of a run from others, and how many words they have."""
         key = self.key(cell, run)
         if key not in self.known:
@@ -59,9 +58,9 @@ class Sources:
             self.known[key] = About(short_hash(digests), sum(len(item.document.words) for item in parts.train))
         return self.known[key]
 
-    def usable(self, cell: RunSpec, run: Run) -> Splits:
+    def usable(self, cell: RunSpec, run: RunSettings) -> Splits:
         """Leave out what a run cannot use."""
-        whose = (to_mapping(run.method.network), run.config.data.skip_bad, cell.method == "human")
+        whose = (asdict(run.method.network), run.config.data.skip_bad, cell.method == "human")
 
         def make() -> Splits:
             splits = drop_too_long_splits(self.splits(cell, run), run.method.network, run.config.data.skip_bad, SILENT)
@@ -69,10 +68,10 @@ class Sources:
 
         return _at_hand(self.cut, short_hash([self.key(cell, run), *whose]), make)
 
-    def key(self, cell: RunSpec, run: Run) -> str:
+    def key(self, cell: RunSpec, run: RunSettings) -> str:
         """Name what is read; files of one's own are divided by the seed, and read as settings say."""
         about = [cell.corpus, cell.documents]
-        return short_hash([*about, cell.data, to_mapping(run.config.data), cell.seed] if cell.data else about)
+        return short_hash([*about, cell.data, asdict(run.config.data), cell.seed] if cell.data else about)
 
 
 def some(examples: Sequence[Example], n_most: int | None) -> tuple[Example, ...]:
@@ -97,7 +96,7 @@ def _check_classes(whole: Splits, cell: RunSpec) -> None:
     if cell.documents < least:
         raise DataError(
             f"documents = {cell.documents} is too few for all {len(firsts)} classes of {cell.corpus}: "
-            f"{least} are the fewest that hold each. Take documents = {least}, or --documents {least}."
+            f"{least} are the fewest that hold each. Take documents={least}."
         )
 
 

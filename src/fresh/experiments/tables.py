@@ -169,7 +169,7 @@ class _Pivot:
         names = with_callback(cell.runs for cell in self.cells.values())
         if not names:
             return NAME_ONE
-        return f"Tell them apart: --rows {','.join((*self.row_names, *names))}."
+        return f"Tell them apart: rows={','.join((*self.row_names, *names))!r}."
 
 
 def pivot(

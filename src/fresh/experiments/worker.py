@@ -31,13 +31,12 @@ from fresh.experiments.measure import measure, measure_complement, train
 from fresh.experiments.plan import Task, gate_key, scores_key, support_key, tasks_of
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import TIMES, BusyError, RunStore
-from fresh.experiments.wording import for_grids
 from fresh.methods.config import CUTS_EACH, FreshConfig, FullTextConfig
 from fresh.methods.gate_config import GateConfig
 from fresh.methods.rationales import SUPPORT
 from fresh.nn.memory import is_out_of_memory
-from fresh.persistence import drop_folder
-from fresh.pipeline import Run
+from fresh.persistence import remove_folder
+from fresh.pipeline import RunSettings
 from fresh.progress import SILENT, Progress
 from fresh.training.feature_store import FeatureStore
 from fresh.training.loop import RunContext
@@ -85,7 +84,7 @@ class Worker:
         except BusyError:
             return Outcome("busy")
         except Exception as error:  # noqa: BLE001 - whatever it is, the other runs go on
-            told = f"{type(error).__name__}: {for_grids(str(error))}{disk_hint(error)}"
+            told = f"{type(error).__name__}: {error}{disk_hint(error)}"
             seconds = time.perf_counter() - started
             if is_out_of_memory(error):
                 self.feature_store = None
@@ -129,7 +128,7 @@ class Worker:
         if self.runs.report(task.key) is not None:
             return False
         self.runs.finish(task.key, self.report(task.cell, run, task.key, digest))
-        drop_folder(self.runs.of(task.key) / "partial")
+        remove_folder(self.runs.of(task.key) / "partial")
         if shares_gate(run) and self.all_cut(task.cell, digest):
             drop_shared(self.runs, gate_key(task.cell, run, digest))  # it is large, and nobody needs it any more
         return True
@@ -139,7 +138,7 @@ class Worker:
         cells = [replace(cell, settings={**cell.settings, "discretizer": cut}) for cut in CUTS_EACH]
         return all(self.runs.report(own.key(own.resolve(self.data_dir), digest)) is not None for own in cells)
 
-    def do_support(self, cell: RunSpec, run: Run, digest: str) -> bool:
+    def do_support(self, cell: RunSpec, run: RunSettings, digest: str) -> bool:
         """Train a support model unless it is trained."""
         context = self.context(self.runs.shared(support_key(cell, run, digest)), run, digest)
         if is_trained(run.method.train, context.named(SUPPORT)):
@@ -147,7 +146,7 @@ class Worker:
         support_of(self.sources.usable(cell, run), run.method, context)
         return True
 
-    def do_gate(self, task: Task, run: Run, digest: str) -> bool:
+    def do_gate(self, task: Task, run: RunSettings, digest: str) -> bool:
         """Train a gate unless it is trained, or others have done all that it is for."""
         assert isinstance(run.method, GateConfig)
         if self.all_cut(task.cell, digest):
@@ -158,7 +157,7 @@ class Worker:
         train_gate(self.sources.usable(task.cell, run), run.method, context)
         return True
 
-    def do_scores(self, task: Task, run: Run, digest: str) -> bool:
+    def do_scores(self, task: Task, run: RunSettings, digest: str) -> bool:
         """Score all documents unless their scores are there; the support model goes on if it is not trained yet."""
         assert isinstance(run.method, FreshConfig)
         splits, place = self.sources.usable(task.cell, run), self.runs.shared(task.key)
@@ -173,7 +172,7 @@ class Worker:
         keep_scores(place, splits, run.method, asked, context)
         return True
 
-    def context(self, folder: Path, run: Run, digest: str, whole: bool = True) -> RunContext:
+    def context(self, folder: Path, run: RunSettings, digest: str, whole: bool = True) -> RunContext:
         """Keep the states of networks in a folder.
 
         :param whole: Whole documents are read: what frozen layers make of them is kept for as long as the corpus stays.
@@ -186,14 +185,14 @@ class Worker:
             progress=self.progress, folder=folder, feature_store=feature_store, every=KEPT_EVERY, over="best"
         )
 
-    def report(self, cell: RunSpec, run: Run, key: str, digest: str) -> dict[str, Any]:
+    def report(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
         """Train, test, and write down what was found."""
         started = time.perf_counter()
         splits, known = self.sources.usable(cell, run), None
         if shares_scores(run):
             known = read_scores(self.runs.shared(scores_key(cell, run, digest)), splits)
             if known is None:
-                raise ValueError("The scores that it needs are missing or damaged. Try again what failed: --retry.")
+                raise ValueError("The scores that it needs are missing or damaged. Try again what failed: retry=True.")
         context = self.watch_run(cell, run, key, digest)
         if cell.reads == "complement":
             figures, times = measure_complement(splits, run, known, context)
@@ -220,7 +219,7 @@ class Worker:
             },
         }
 
-    def watch_run(self, cell: RunSpec, run: Run, key: str, digest: str) -> RunContext:
+    def watch_run(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
         """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
         own = self.context(self.runs.of(key) / "partial", run, digest, _reads_whole(cell, run))
         own = replace(own, over="nothing")  # the report follows at once
@@ -233,12 +232,12 @@ class Worker:
             return own
         return shared if is_trained(run.method.train, shared) else own
 
-    def shared_seconds(self, cell: RunSpec, run: Run, digest: str) -> float:
+    def shared_seconds(self, cell: RunSpec, run: RunSettings, digest: str) -> float:
         """Say how long it took to make what the run shares with others."""
         return sum(self.runs.seconds(task.key) for task in tasks_of(cell, run, digest) if task.kind != "run")
 
 
-def _reads_whole(cell: RunSpec, run: Run) -> bool:
+def _reads_whole(cell: RunSpec, run: RunSettings) -> bool:
     """Say whether a run reads more than rationales, which are its own."""
     tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
     return cell.method not in ("random", "human") and (tags or not shares_scores(run))

@@ -130,7 +130,7 @@ class _TaggerConfig:
         alone = " and ".join(name for name, given in (("crf", self.crf), ("human", self.human)) if given)
         raise_all(
             f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
-            f"{alone} can only be had with a tagger: --tagger." if alone and not self.tags else None,
+            f"{alone} can only be had with a tagger: tagger=True." if alone and not self.tags else None,
             "distil learns from the scorer alone: leave human out, or take tagger in place of distil."
             if self.distil and self.human
             else None,

@@ -17,7 +17,7 @@ class GateConfig(CutConfig):
 
     def wrong_gate(self) -> list[str | None]:
         """Say what is wrong with the settings of a gate, if anything."""
-        one_length = "A gate is trained for one ratio; a range is for --method fresh."
+        one_length = "A gate is trained for one ratio; a range is for method=fresh."
         cut = f"A gate is cut by top_k or contiguous, got {self.discretizer}."
         return [
             self.wrong_cut(),

@@ -25,8 +25,8 @@ from fresh.nn.tokenizer import LongPolicy, WordTokenizer
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.extractors import SaliencyExtractor
-from fresh.selection.tagger import Tagger, tag_losses, weight_of
-from fresh.selection.tagger import build as build_gate
+from fresh.selection.tagger import Tagger, positive_weight, tag_losses
+from fresh.selection.tagger import build_tagger as build_gate
 from fresh.training.checkpoint import load_finished
 from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build as build_reader
@@ -262,7 +262,7 @@ def _supervision(
     rows = [np.zeros(len(item.document.words)) if mask is None else mask.kept for mask, item in pairs]
     wanted = WordValues.of(rows, gate.device)
     known = torch.tensor([mask is not None for mask in masks], device=gate.device)
-    weight = torch.tensor(weight_of([mask for mask in masks if mask is not None]), device=gate.device)
+    weight = torch.tensor(positive_weight([mask for mask in masks if mask is not None]), device=gate.device)
 
     def losses(numbers: Tensor, outputs: Tensor, n_words: Tensor) -> Tensor:
         logits = gate.keep_logits(outputs)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fresh.config import Setting, settings_of
+from fresh.config import Setting, list_settings
 from fresh.methods.config import FreshConfig, FullTextConfig, HumanConfig, NetworksConfig, RandomConfig
 from fresh.methods.gate_config import BastingsConfig, LeiConfig
 
@@ -20,7 +20,7 @@ def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
     """List the settings of all methods by their names, each with the names of the methods it is for."""
     found: dict[str, tuple[Setting, list[str]]] = {}
     for method, config in CONFIGS.items():
-        for setting in settings_of(config):
+        for setting in list_settings(config):
             known, owners = found.get(setting.name, (setting, []))
             # What stands in different places for different methods is shown as if it stood in none.
             shown = known if known.path == setting.path else replace(setting, path=setting.name)

@@ -1,14 +1,13 @@
 """Which words are kept: a support model's scores, cut; what a tagger makes of that; and all of it cross-fitted."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fresh.attribution.registry import Scorer, ScorerFactory, make_scorer, needs_support
 from fresh.attribution.support_model import SupportModel
-from fresh.config import to_mapping
 from fresh.data.splits import Splits
 from fresh.document import Example, Mask, Saliency
 from fresh.errors import DataError
@@ -215,7 +214,7 @@ def build_scorer(config: FreshConfig, support: SupportModel | None, factory: Sco
     """Make the scorer that the settings name, or the user's own."""
     if factory is not None and support is not None:
         return factory(support)
-    return make_scorer(config.scorer, support, {**to_mapping(config.scoring), "seed": config.train.seed})
+    return make_scorer(config.scorer, support, {**asdict(config.scoring), "seed": config.train.seed})
 
 
 def learned(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> Discretizer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.registry import SCORERS, ScorerFactory
-from fresh.config import flatten, settings_of, suggest, suggest_setting
+from fresh.config import flatten, list_settings, suggest, suggest_setting
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError
 from fresh.methods import bastings, fresh, full_text, human, lei, random
@@ -57,7 +57,7 @@ def scheme_of(name: str, config: GateConfig) -> GateObjective:
 
 def owns(config: type, name: str) -> bool:
     """Say whether a name, or the end of a path, is that of one of the settings of a class."""
-    return any(f".{setting.path}".endswith(f".{name}") for setting in settings_of(config))
+    return any(f".{setting.path}".endswith(f".{name}") for setting in list_settings(config))
 
 
 def split_settings(
@@ -72,7 +72,7 @@ def split_settings(
     rest: dict[str, Any] = {}
     problems: list[str] = []
     config = find_method(name).config
-    known = [setting.path for setting in (*settings_of(config), *settings_of(others))]
+    known = [setting.path for setting in (*list_settings(config), *list_settings(others))]
     for key, value in flatten(values):
         if owns(config, key):
             own[key] = value
@@ -91,7 +91,7 @@ def split_settings(
 def _without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iterator[str]:
     """Name the settings that the chosen scorer or discretizer does not ask for, and those that do."""
     given = {key.rpartition(".")[2]: value for key, value in own.items()}
-    usual = {setting.name: setting.default for setting in settings_of(config)}
+    usual = {setting.name: setting.default for setting in list_settings(config)}
     kinds: tuple[tuple[str, Mapping[str, type], type], ...] = (
         ("scorer", SCORERS, ScorerConfig),
         ("discretizer", DISCRETIZERS, CutConfig),

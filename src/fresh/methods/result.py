@@ -1,14 +1,13 @@
 """What every method makes: a model, and which words of train and of dev it kept; and how rationales become lessons."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fresh.attribution.support_model import SupportModel
-from fresh.config import to_mapping
 from fresh.document import Example, Mask, Saliency
 from fresh.methods.config import CutConfig, NetworksConfig, Range
 from fresh.nn.encoder import pinned
@@ -89,7 +88,7 @@ def _select_various(scores: Sequence[Saliency], ratios: Sequence[float], config:
 
 def settings_record(config: NetworksConfig, method: str) -> dict[str, Any]:
     """Turn settings into plain values for a card: an encoder of the hub with its commit, no path of this machine."""
-    settings = {"method": method, **to_mapping(config)}
+    settings = {"method": method, **asdict(config)}
     encoder = Path(config.network.encoder)
     settings["network"]["encoder"] = encoder.resolve().name if encoder.is_dir() else pinned(config.network.encoder)
     return settings

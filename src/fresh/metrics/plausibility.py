@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.document import Example, Explanation, Mask, with_words
+from fresh.document import Example, Explanation, Mask, non_empty_spans
 from fresh.text import Spans
 
 Flags = NDArray[np.bool_]
@@ -139,12 +139,12 @@ def compare(examples: Sequence[Example], explanations: Sequence[Explanation], le
 
 def _instances_of(example: Example, explanation: Explanation, number: int) -> Iterator[_Instance]:
     """Take an example apart into the texts it was joined from; nothing if nobody said what people marked."""
-    if example.marked is None:
+    if example.human_spans is None:
         return
     scores = None if explanation.saliency is None else explanation.saliency.scores
-    for first, after in example.document.ranges:
+    for first, after in example.document.part_ranges:
         part = slice(first, after)
-        marked = tuple(_spans_within(example.marked, first, after))
+        marked = tuple(_spans_within(example.human_spans, first, after))
         yield _Instance(marked, explanation.mask.kept[part], None if scores is None else scores[part], number)
 
 
@@ -184,7 +184,7 @@ def count(instance: _Instance, least: float) -> tuple[int, int, int, int, int, i
 
 def _flags_of(instance: _Instance) -> Flags:
     """Flag the words that people marked. Shape: (words,)."""
-    return Mask.from_spans(with_words(instance.marked), len(instance.kept)).kept
+    return Mask.from_spans(non_empty_spans(instance.marked), len(instance.kept)).kept
 
 
 def _matches(spans: Spans, own: Spans, least: float) -> int:

@@ -5,6 +5,8 @@ from typing import Literal
 
 from fresh.config import check_min, raise_all
 
+AttentionDropout = Literal["off", "encoder"]
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:

@@ -37,5 +37,5 @@ def choose_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-        raise ValueError(f"device {name!r} cannot be used here: {reason}. Try --device auto.") from error
+        raise ValueError(f"device {name!r} cannot be used here: {reason}. Try device=auto.") from error
     return device

@@ -26,6 +26,7 @@ from transformers.utils.hub import cached_file, extract_commit_hash
 
 from fresh.config import suggest
 from fresh.errors import EncoderError
+from fresh.nn.config import AttentionDropout
 from fresh.nn.identity import identity_of
 
 Pooling = Literal["start", "mean"]
@@ -33,6 +34,8 @@ Pooling = Literal["start", "mean"]
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 
+ATTENTION_DROPOUT_RATES = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
+"""Names of the rate at which attention weights are dropped, in the configurations of transformers' encoders."""
 MOST_NAMED = 5
 """Weights that a message names where many are wrong."""
 
@@ -95,29 +98,36 @@ def _layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
     return next((module for module in lists if len(module) == n_layers), None)
 
 
-def load_encoder(name: str, pooling: Literal["auto", "start", "mean"] = "auto") -> Encoder:
+def load_encoder(
+    name: str, pooling: Literal["auto", "start", "mean"] = "auto", attention_dropout: AttentionDropout = "encoder"
+) -> Encoder:
     """Load an encoder.
 
     :param name: ``minilm`` or ``mpnet`` (bundled), a folder, or a name on the Hugging Face hub, which may end with a
         commit, tag or branch: ``owner/name@commit``.
     :param pooling: How a text is pooled; ``auto`` does as the encoder was trained.
+    :param attention_dropout: ``off`` sets the dropout rate of attention weights to 0.
     """
     if name in BUNDLED:
-        encoder = read_encoder(name, str(BUNDLED[name]()), pooling)
+        encoder = read_encoder(name, str(BUNDLED[name]()), pooling, attention_dropout=attention_dropout)
         encoder.identity = f"{name} {BUNDLED_DIGESTS[name][:16]}"
     elif Path(name).is_dir():
-        encoder = read_encoder(name, name, pooling)
+        encoder = read_encoder(name, name, pooling, attention_dropout=attention_dropout)
         encoder.identity = identity_of(name)
     else:
         name = pinned(name)
         source, _, commit = name.partition("@")
-        encoder = read_encoder(name, source, pooling, commit)
+        encoder = read_encoder(name, source, pooling, commit, attention_dropout)
         encoder.identity = name
     return encoder
 
 
 def read_encoder(
-    name: str, source: str, pooling: Literal["auto", "start", "mean"] = "auto", revision: str = "main"
+    name: str,
+    source: str,
+    pooling: Literal["auto", "start", "mean"] = "auto",
+    revision: str = "main",
+    attention_dropout: AttentionDropout = "encoder",
 ) -> Encoder:
     """Read an encoder from a folder, or from the hub at a commit, and refuse weights that are not its own.
 
@@ -126,6 +136,9 @@ def read_encoder(
     with quiet():
         try:
             _check_depth(name, Path(source))
+            config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+            off = ATTENTION_DROPOUT_RATES if attention_dropout == "off" else ()
+            rates = {rate: getattr(config, rate) for rate in off if hasattr(config, rate)}
             model, loading = AutoModel.from_pretrained(
                 source,
                 revision=revision,
@@ -133,7 +146,10 @@ def read_encoder(
                 dtype=torch.float32,
                 trust_remote_code=False,
                 output_loading_info=True,
+                **dict.fromkeys(rates, 0.0),
             )
+            for rate, value in rates.items():  # a trained encoder is saved with the rates that it came with
+                setattr(model.config, rate, value)
             tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, use_fast=True, trust_remote_code=False)
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise EncoderError(_not_found(name, error)) from error

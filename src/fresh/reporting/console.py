@@ -12,7 +12,7 @@ from fresh.document import Explanation
 from fresh.highlight import CONTROL_PICTURES
 from fresh.reporting.report import Figures, Report, cells
 from fresh.reporting.verdict import Verdict
-from fresh.selection.curve import Curve
+from fresh.selection.extractors import Curve
 
 READ = "bold underline green"
 STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}

@@ -11,8 +11,8 @@ import numpy as np
 
 from fresh.config import suggest
 from fresh.document import Mask, Saliency
+from fresh.selection._topk import Chosen, Counts, Flags, Rows, Scores, best_windows, choose_rows, spend_on_words, top_k
 from fresh.selection.global_budget import grow_each, spend_on_windows
-from fresh.selection.topk import Chosen, Counts, Flags, Rows, Scores, best_windows, choose_rows, spend_on_words, top_k
 
 
 class Discretizer(Protocol):
@@ -37,10 +37,10 @@ def _budgets(n_words: Counts, ratio: float) -> Counts:
 def _as_masks(chosen: Chosen) -> list[Mask]:
     """Make the mask of each document."""
     if len(chosen) == 1:
-        return Mask.of_rows(chosen[0][1])
+        return Mask.from_rows(chosen[0][1])
     masks: dict[int, Mask] = {}
     for places, kept in chosen:
-        masks.update(zip(places.tolist(), Mask.of_rows(kept), strict=True))
+        masks.update(zip(places.tolist(), Mask.from_rows(kept), strict=True))
     return [masks[place] for place in range(len(masks))]
 
 
@@ -213,26 +213,26 @@ def _least(discretizer: GlobalTopK | GlobalContiguous) -> float:
     return discretizer.ratio / 2 if discretizer.minimum is None else discretizer.minimum
 
 
-def is_number(value: object) -> bool:
+def is_finite_number(value: object) -> bool:
     """Tell a finite number from anything else that a settings file may hold."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _check_ratio(ratio: float) -> None:
     """Refuse a share of no words or of more than all."""
-    if not (is_number(ratio) and 0 < ratio <= 1):
+    if not (is_finite_number(ratio) and 0 < ratio <= 1):
         raise ValueError(f"ratio must be above 0 and at most 1, got {ratio!r}.")
 
 
 def _check_minimum(minimum: float, most: float) -> None:
     """Refuse a minimum that the budget could never hold."""
-    if not (is_number(minimum) and 0 <= minimum <= most):
+    if not (is_finite_number(minimum) and 0 <= minimum <= most):
         raise ValueError(f"minimum must be at least 0 and at most {most}, got {minimum!r}.")
 
 
 def _check_cutoff(cutoff: float) -> None:
     """Refuse a cut-off that no score can be compared with."""
-    if not is_number(cutoff):
+    if not is_finite_number(cutoff):
         raise ValueError(f"cutoff must be a finite number, got {cutoff!r}.")
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from fresh.attribution.registry import Scorer
 from fresh.attribution.support_model import SupportModel
-from fresh.document import Document, Example, Mask, Saliency
-from fresh.selection.discretizers import Contiguous, Discretizer, TopK
+from fresh.document import Document, Example, Explanation, Mask, Saliency
+from fresh.selection.discretizers import Contiguous, Discretizer, TopK, budget
 from fresh.text import Spans
 
 
@@ -91,7 +91,7 @@ class HumanRationales:
             if spans is None:
                 raise ValueError(
                     f"Nobody had marked words of document {document.id!r} when this model was made, and people's "
-                    "rationales are all that it reads. Train with --method fresh to explain new documents."
+                    "rationales are all that it reads. Train with method=fresh to explain new documents."
                 )
             masks.append(Mask.from_spans(spans, len(document.words)))
         return masks
@@ -112,7 +112,7 @@ class FullText:
         return [Mask.full(len(document.words)) for document in documents]
 
 
-def at_ratio(extractor: Extractor, ratio: float) -> "SaliencyExtractor":
+def with_ratio(extractor: Extractor, ratio: float) -> "SaliencyExtractor":
     """Have an extractor keep another share of the words."""
     if not isinstance(extractor, SaliencyExtractor) or not isinstance(extractor.discretizer, TopK | Contiguous):
         raise TypeError("Only rationales of top_k and contiguous have a ratio that can be changed.")
@@ -127,3 +127,30 @@ def extract_with_scores(
         saliencies = extractor.score(documents)
         return select_masks(extractor.discretizer, saliencies), saliencies
     return extractor.extract(documents), [None] * len(documents)
+
+
+MAX_POINTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Explanations of one document, from its shortest rationale to its longest."""
+
+    points: tuple[Explanation, ...]
+
+    @property
+    def minimal(self) -> Explanation:
+        """The shortest rationale from which on every longer one has the answer of the longest: all that is needed."""
+        label = self.points[-1].prediction.label
+        differing = [place for place, point in enumerate(self.points) if point.prediction.label != label]
+        return self.points[differing[-1] + 1 if differing else 0]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def curve_ratios(n_words: int, low: float, high: float, most: int = MAX_POINTS) -> list[float]:
+    """List ratios that keep one word more each, or, beyond so many points, some more."""
+    first, last = budget(n_words, low), budget(n_words, high)
+    counts = np.unique(np.linspace(first, last, min(most, last - first + 1)).round().astype(np.int64))
+    return [(count - 0.5) / n_words for count in counts.tolist()]  # a ratio's words are rounded up

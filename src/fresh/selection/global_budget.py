@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.selection.topk import (
+from fresh.selection._topk import (
     Chosen,
     Counts,
     Flags,

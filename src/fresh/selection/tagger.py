@@ -27,9 +27,9 @@ from fresh.training.fit import describe, run_frozen
 from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, uses_bf16
 from fresh.training.step import Loss
 
-WATCH = RunContext("tagger")
+CONTEXT = RunContext("tagger")
 
-Marks = Sequence[tuple[Document, Mask]]
+MaskedDocuments = Sequence[tuple[Document, Mask]]
 """Documents, and which of their words are to be kept."""
 
 
@@ -42,12 +42,12 @@ class Tagger:
     @classmethod
     def train(
         cls,
-        train: Marks,
-        dev: Marks,
+        train: MaskedDocuments,
+        dev: MaskedDocuments,
         discretizer: Discretizer,
         config: ClassifierConfig,
         kind: Kind = "words",
-        context: RunContext = WATCH,
+        context: RunContext = CONTEXT,
         only: IntArray | None = None,
     ) -> Self:
         """Train it on masks; the state wins that finds most of those of dev.
@@ -56,7 +56,7 @@ class Tagger:
         :param only: Numbers of the documents to learn from; all if not given.
         :param kind: Tag each word by itself (words), or beside its neighbours (chain).
         """
-        network = build(kind, config)
+        network = build_tagger(kind, config)
         table = network.words([text_of(document) for document, _ in train])
         feature_store = context.feature_store or config.train.engine.feature_store()
         reading = run_frozen(network, table, config.train, context, feature_store)
@@ -111,10 +111,11 @@ def _score_table(
     return [found[number] for number in range(len(documents))]
 
 
-def build(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
+def build_tagger(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
     """Make a network that has learnt nothing yet but what its encoder knows."""
     with fixed_seed(config.train.seed):
-        network = TokenClassifier(load_encoder(config.network.encoder, config.network.pooling), kind, config.network)
+        encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
+        network = TokenClassifier(encoder, kind, config.network)
     return network.to(choose_device(config.train.device))
 
 
@@ -124,7 +125,7 @@ def _make_loss(
     """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
     targets = WordValues.of([mask.kept for mask in masks], network.device)
     learnt = masks if only is None else [masks[number] for number in only.tolist()]
-    weight = torch.tensor(weight_of(learnt), device=network.device)
+    weight = torch.tensor(positive_weight(learnt), device=network.device)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         chosen = numbers.clamp(min=0)
@@ -138,7 +139,7 @@ def _make_loss(
     return loss
 
 
-def weight_of(masks: Sequence[Mask]) -> float:
+def positive_weight(masks: Sequence[Mask]) -> float:
     """Say how many words are dropped for each that is kept, at least 1: so many times more a kept one counts."""
     n_words, n_kept = sum(map(len, masks)), sum(int(mask.kept.sum()) for mask in masks)
     return max(1.0, (n_words - n_kept) / max(1, n_kept))
@@ -157,7 +158,7 @@ def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words
 
 
 def _make_validate(
-    network: TokenClassifier, dev: Marks, discretizer: Discretizer, run: Callable[[TokenTable], CachedInputs]
+    network: TokenClassifier, dev: MaskedDocuments, discretizer: Discretizer, run: Callable[[TokenTable], CachedInputs]
 ) -> Callable[[], float]:
     """Make the function that measures how much of the masks of dev is found; a team shares the documents out.
 

@@ -1,6 +1,5 @@
 """Routes to files that are explained in the background."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, TextIO
 
@@ -77,7 +76,7 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
             job = jobs.make(file.filename or "", served, config, ratio)
             await run_in_threadpool(jobs.add, job, file.file)
         except (ConfigError, DataError) as error:
-            raise Problem(422, _as_fields(str(error))) from error
+            raise Problem(422, str(error)) from error
         return JobRecord(**job.about())
 
     @router.get("/jobs/{id}", summary="How far a file has come", responses=problems(404, 422, *ALWAYS))
@@ -114,11 +113,6 @@ def job_routes(models: Models, jobs: Jobs) -> APIRouter:
         return StreamingResponse(body, media_type=kind, headers=headers)
 
     return router
-
-
-def _as_fields(told: str) -> str:
-    """Call settings as fields of a form are called, where a message calls them as the command does."""
-    return re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), told)
 
 
 def _opened(job: Job) -> TextIO:

@@ -121,7 +121,7 @@ class Job:
         try:
             self.served.model.check_query(document)
         except ValueError as error:
-            asks = self.served.model.asks
+            asks = self.served.model.needs_query
             problem = f"the row has {'no' if asks else 'a'} query, but model {self.served.name!r} was trained with"
             way_out = "Give one in the column query." if asks else "Name no column with queries."
             raise RowError(row.place, f"{problem}{'' if asks else 'out'} queries.", way_out) from error

@@ -12,8 +12,8 @@ from typing import Any
 import fresh
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.config import suggest
-from fresh.persistence import check_folder, find_predictor, predictor_digest
-from fresh.rationalizer import Rationalizer, find_folder
+from fresh.persistence import check_model, find_predictor, predictor_digest
+from fresh.rationalizer import Rationalizer, find_model
 from fresh.serving.batcher import Batcher, BatchLimits
 from fresh.serving.question import Question, answer
 from fresh.web.errors import Problem
@@ -43,7 +43,7 @@ class Served:
         return {
             "name": self.name,
             "labels": list(model.labels),
-            "asks": model.asks,
+            "asks": model.needs_query,
             "ratios": None if model.ratios is None else list(model.ratios),
             "predictor_sha256": self.maker.predictor_sha256,
         }
@@ -94,7 +94,7 @@ def _certified(model: Rationalizer, questions: Sequence[Question], group: int) -
     """
     explanations = [explanation for [explanation] in answer(model, questions)]
     rationales = [explanation.rationale for explanation in explanations]
-    made = zip(rationales, model.predictor.pieces(rationales), explanations, strict=True)
+    made = zip(rationales, model.predictor.token_ids(rationales), explanations, strict=True)
     return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in made]
 
 
@@ -138,14 +138,14 @@ def check(models: Sequence[str]) -> None:
     for place in _named(models).values():
         on_hub = place.count("/") == 1 and not Path(place).parent.exists()
         if not on_hub:
-            check_folder(find_folder(place, {}))
+            check_model(find_model(place, {}))
 
 
 def load(models: Sequence[str], device: str, measures: ServerMetrics, limits: BatchLimits | None = None) -> Models:
     """Load models from their folders, or from the hub."""
     served: dict[str, Served] = {}
     for name, place in _named(models).items():
-        folder = find_folder(place, {})
+        folder = find_model(place, {})
         model = Rationalizer.from_pretrained(folder, device=device)
         maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
         served[name] = Served(name, folder, maker, Batcher(name, model, measures, limits))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from fresh.audit.certificates.certify import certificates_of
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
-from fresh.selection.curve import Curve
+from fresh.selection.extractors import Curve
 from fresh.serving.batcher import ENDING, ClosedError, OverloadedError
 from fresh.serving.models import Models
 from fresh.serving.question import Question
@@ -62,7 +62,7 @@ def explaining(models: Models, seconds: float) -> APIRouter:
         question = await _beside(asked, asked.one, served)
         if served.model.ratios is None:
             raise Problem(422, f"Model {served.name!r} was trained for one length, so that there is no curve.")
-        question = Question(question.document, every_length=True)
+        question = Question(question.document, curve=True)
         [points] = await _got(
             request, _put(partial(served.batcher.ask, [question])), seconds, served.batcher.seconds_left
         )

@@ -91,7 +91,7 @@ class Asked(BaseModel):
             raise Problem(422, f"words holds {len(words):,} words; at most {MOST_WORDS:,} are taken.")
         _check_text(" ".join(words), "text of all words")
         query = words_at(self.query, split_words(self.query)) if self.query else ()
-        return Question(Document.from_words(words, query, "text"), held=Mask(np.array(kept, dtype=np.bool_)))
+        return Question(Document.from_words(words, query, "text"), mask=Mask(np.array(kept, dtype=np.bool_)))
 
 
 def _check_text(text: str, id: str) -> None:
@@ -111,16 +111,16 @@ def _check_query(served: Served, query: str | None) -> None:
     if query is not None:
         _check_text(query, "query")
     asked = bool(query and split_words(query))
-    if served.model.asks and not asked:
+    if served.model.needs_query and not asked:
         raise Problem(422, f"Model {served.name!r} was trained with queries: give one as query beside the text.")
-    if query and not served.model.asks:
+    if query and not served.model.needs_query:
         raise Problem(422, f"Model {served.name!r} was trained without queries: leave query out.")
 
 
 def check_ratio(served: Served, ratio: float) -> None:
     """Refuse a ratio that a model was not trained for."""
     try:
-        served.model.served(ratio)
+        served.model.check_ratio(ratio)
     except ValueError as error:
         raise Problem(422, str(error)) from error
 

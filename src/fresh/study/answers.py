@@ -43,7 +43,9 @@ class Answer:
     def _time_problem(self) -> str | None:
         if type(self.milliseconds) is int and 0 <= self.milliseconds <= MAX_MILLISECONDS:
             return None
-        return f"milliseconds must be a whole number from 0 to {MAX_MILLISECONDS:,} (a week), got {self.milliseconds!r}."
+        return (
+            f"milliseconds must be a whole number from 0 to {MAX_MILLISECONDS:,} (a week), got {self.milliseconds!r}."
+        )
 
 
 def median_seconds(milliseconds: Iterable[int]) -> float | None:

@@ -1,21 +1,20 @@
 """Settings of a study (STUDY.toml): which documents are shown to how many people, and who selects the words."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fresh.config import (
     check_min,
-    describe,
+    describe_type,
     flatten,
     from_mapping,
-    kinds_of,
+    list_settings,
     raise_all,
     read_toml,
-    settings_of,
     suggest,
-    to_mapping,
+    union_types,
 )
 from fresh.data.config import DataConfig
 from fresh.data.corpora import CORPORA
@@ -115,7 +114,9 @@ class StudyConfig:
 
     def __post_init__(self) -> None:
         positive = {"sample": self.sample, "per_item": self.per_item}
-        others = {name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "examples", "checks")}
+        others = {
+            name: getattr(self, name) for name in ("seed", "annotators", "most", "practice", "examples", "checks")
+        }
         bounds = {name: (value, MAX_NUMBERS.get(name, MAX_NUMBER)) for name, value in (positive | others).items()}
         raise_all(
             *check_min(1, **positive),
@@ -133,7 +134,7 @@ class StudyConfig:
             return suggest(self.corpus, "a corpus", CORPORA) + " For your own file, leave data_dir out."
         if self.corpus in CORPORA and not self.data_dir:
             return f"{self.corpus} is a corpus of the paper. Set data_dir to the folder that holds its files."
-        data, defaults = to_mapping(self.data), to_mapping(DataConfig())
+        data, defaults = asdict(self.data), asdict(DataConfig())
         unused = [name for name in data if data[name] != defaults[name]]
         if self.corpus in CORPORA and unused:
             return f"{', '.join(unused)} has no effect on {self.corpus}, which has its own format. Leave [data] out."
@@ -211,14 +212,14 @@ def _is_table(value: Any) -> bool:
 def _check_types(settings: Mapping[str, Any], problems: list[str]) -> Iterator[tuple[str, Any]]:
     """Pass settings on, except numbers in quotation marks and fractions where a whole number is needed."""
     # The settings reader converts text, for the command line; in a TOML file, the type is a statement.
-    known = {setting.path: setting for setting in settings_of(StudyConfig)}
+    known = {setting.path: setting for setting in list_settings(StudyConfig)}
     for name, value in flatten(settings):
         setting = next((known[path] for path in known if f".{path}".endswith(f".{name}")), None)
-        kinds = () if setting is None else kinds_of(setting.kind)
+        kinds = () if setting is None else union_types(setting.kind)
         wanted = next((kind for kind in kinds if kind in (int, float, bool)), None)
         if wanted is not None and isinstance(value, str):
             way_out = "Write it without quotation marks."
-            problems.append(f"{name} must be {describe(wanted)}, got the text {value!r:.60}. {way_out}")
+            problems.append(f"{name} must be {describe_type(wanted)}, got the text {value!r:.60}. {way_out}")
         elif wanted is int and isinstance(value, float):
             problems.append(f"{name} must be a whole number, got {value}. Write it without a decimal point.")
         else:
@@ -240,7 +241,7 @@ def _read_conditions(tables: Mapping[str, Any], folder: Path, problems: list[str
         elif bad_name := list(check_name("A condition's name", name)):
             problems += bad_name
         elif (kind := table.get("kind", "model")) not in get_args(Kind):
-            problems.append(f"conditions.{name}: kind must be {describe(Kind)}, got {kind!r}.")
+            problems.append(f"conditions.{name}: kind must be {describe_type(Kind)}, got {kind!r}.")
         else:
             try:
                 conditions[name] = from_mapping(Condition, {**_resolve_paths(table, folder, ("model",)), "name": name})

@@ -163,7 +163,10 @@ def escape_mturk(text: str) -> str:
 
 def _mturk_batch(store: Store) -> str:
     rows = [
-        {"item": item.ticket, **{name: escape_mturk(text) for name, text in {"text": item.text, **item.query_field}.items()}}
+        {
+            "item": item.ticket,
+            **{name: escape_mturk(text) for name, text in {"text": item.text, **item.query_field}.items()},
+        }
         for item in _list_items(store)
     ]
     return format_csv(rows, ("item", "text", "query") if any("query" in row for row in rows) else ("item", "text"))

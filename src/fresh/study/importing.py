@@ -26,15 +26,7 @@ from fresh.study.annotators import (
 from fresh.study.answers import MAX_MILLISECONDS, QUESTIONS, Answer
 from fresh.study.display import format_query, plural
 from fresh.study.export import database_name, escape_mturk, list_questions, list_tickets, study_name
-from fresh.study.raw_answers import (
-    KINDS,
-    MAX_TIMESTAMP,
-    READERS,
-    RawAnswer,
-    annotator_name,
-    read_raw_answers,
-    unguard,
-)
+from fresh.study.raw_answers import KINDS, MAX_TIMESTAMP, READERS, RawAnswer, annotator_name, read_raw_answers, unguard
 from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow
 from fresh.study.service import answer_columns
 from fresh.study.store import Store, now_ms
@@ -259,7 +251,8 @@ def _name_problems(name: str) -> Iterator[str]:
 def _time_problems(at: Any) -> Iterator[str]:
     number = _whole(at)
     if at not in (None, "") and not (type(number) is int and 0 <= number <= MAX_TIMESTAMP):
-        yield f"at must be a whole number of milliseconds from 0 (1970) to {MAX_TIMESTAMP} (the year 9999), got {at!r:.60}."
+        limits = f"from 0 (1970) to {MAX_TIMESTAMP} (the year 9999)"
+        yield f"at must be a whole number of milliseconds {limits}, got {at!r:.60}."
 
 
 def _whole(value: Any) -> Any:

@@ -38,7 +38,7 @@ class StudyModel(Protocol):
         ...
 
     @property
-    def asks(self) -> bool:
+    def needs_query(self) -> bool:
         """Whether each document needs a query."""
         ...
 
@@ -48,7 +48,7 @@ class StudyModel(Protocol):
         ...
 
     @property
-    def seen(self) -> TrainingFingerprints | None:
+    def fingerprints(self) -> TrainingFingerprints | None:
         """Return fingerprints of the texts it was trained on."""
         ...
 
@@ -197,8 +197,8 @@ def _load_models(
                 f"conditions.{condition.name}: the model knows the labels {', '.join(sorted(model.labels))}, but the "
                 f"documents have {', '.join(sorted(labels))}. Train a model on these labels."
             )
-        if examples and model.asks != have_queries:
-            trained, have = ("with", "have none") if model.asks else ("without", "have some")
+        if examples and model.needs_query != have_queries:
+            trained, have = ("with", "have none") if model.needs_query else ("without", "have some")
             problems.append(
                 f"conditions.{condition.name}: the model was trained {trained} queries, but the documents {have}. "
                 f"Choose a model trained {'with' if have_queries else 'without'} queries."
@@ -223,7 +223,9 @@ def _build_plan(
         rationale = shown[place].cut(masks[conditions[condition].name][place])
         return Item(kind, rationale, label, place if kind == "real" else -1, condition)
 
-    real = [item("real", place, number, e.label) for place, e in enumerate(sampled) for number in range(len(conditions))]
+    real = [
+        item("real", place, number, e.label) for place, e in enumerate(sampled) for number in range(len(conditions))
+    ]
     aside = [
         item("practice" if n < config.practice else "example", len(sampled) + n, n % len(conditions), e.label)
         for n, e in enumerate(others)
@@ -357,7 +359,10 @@ def _make_checks(
         query = _anonymize(unseen[order[number % len(order)]].document, config.casing).query
         label = sorted(labels)[number % len(labels)]
         expected = Answer(label, (1, 4, 2, 3)[number % 4], (5, 1, 4, 2, 3)[number % 5])
-        ratings = {"confidence": CONFIDENCE[expected.confidence - 1], "readability": READABILITY[expected.readability - 1]}
+        ratings = {
+            "confidence": CONFIDENCE[expected.confidence - 1],
+            "readability": READABILITY[expected.readability - 1],
+        }
         words = CHECK.format(label=labels[label].lower(), **ratings).split()
         rationale = Document.from_words(words, query).cut(Mask.full(len(words)))
         yield Item("check", rationale, label, expected=expected)
@@ -370,7 +375,7 @@ def _find_warnings(
         yield f"per_item is {study.config.per_item}, an even number: votes can be tied. Choose an odd number."
     n_documents = plural(len(sampled), "document")
     for name, model in models.items():
-        n_known = 0 if model.seen is None else model.seen.count(example.document for example in sampled)
+        n_known = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in sampled)
         if n_known:
             yield f"{name} was trained on {n_known} of {n_documents}: its rationales may look too good."
     n_conditions = len(study.conditions)

@@ -10,15 +10,7 @@ from sqlalchemy import Select, select
 from fresh.study.answers import Response, group_by_item, median_seconds
 from fresh.study.assignment import count_due_checks, count_missing_annotators
 from fresh.study.results import Agreement, Results, make_results, measure_agreement
-from fresh.study.schema import (
-    AnnotatorRow,
-    AnswerRow,
-    AssignmentRow,
-    DocumentRow,
-    ItemRow,
-    PracticeAnswerRow,
-    StudyRow,
-)
+from fresh.study.schema import AnnotatorRow, AnswerRow, AssignmentRow, DocumentRow, ItemRow, PracticeAnswerRow, StudyRow
 from fresh.study.store import Store
 
 ANSWER_COLUMNS = ("label", "confidence", "readability", "milliseconds", "at")

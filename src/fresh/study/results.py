@@ -92,18 +92,18 @@ class Results:
         """Explain how to read the tables, and what is missing."""
         n_answers = sum(row.n_answers for row in self.rows)
         missing = f" Still missing: {self.n_planned - n_answers:,}." if n_answers < self.n_planned else ""
-        ties = sum(row.n_ties for row in self.rows)
+        people, ties = plural(self.n_annotators, "annotator"), sum(row.n_ties for row in self.rows)
         even = self.rows[0].agreement.even_chance
         return (
-            f"{n_answers:,} of {plural(self.n_planned, 'answer')} by {plural(self.n_annotators, 'annotator')}.{missing}",
+            f"{n_answers:,} of {plural(self.n_planned, 'answer')} by {people}.{missing}",
             "Accuracy: majority votes. A tied vote counts as the average over the tied labels. "
             f"Tied votes: {ties}. Confidence and readability: mean and sample standard deviation of item means. "
             "Ranges contain 95 % of bootstrap resamples of texts.",
             "Raw agreement: mean share of the most frequent label. By chance: the same for people who choose labels at "
             f"random, as often as here; with equally frequent labels it would be {short(even)}. "
             "Alpha: Krippendorff's, nominal for labels and ordinal for ratings. Kappa: Fleiss'.",
-            "Tests swap two conditions within texts, and within people. The larger p counts, with Holm's correction for "
-            "all tests in the table.",
+            "Tests swap two conditions within texts, and within people. The larger p counts, with Holm's correction "
+            "for all tests in the table.",
         )
 
     def table(self) -> Table:
@@ -228,7 +228,10 @@ def measure_agreement(groups: Sequence[Sequence[Response]], labels: Sequence[str
         by_chance([1 / len(labels)] * len(labels)),
         fleiss_kappa(votes, per_item),
         krippendorff_alpha(votes),
-        *(krippendorff_alpha([[getattr(r, name) for r in group] for group in groups], "ordinal") for name in MEASURES[1:]),
+        *(
+            krippendorff_alpha([[getattr(r, name) for r in group] for group in groups], "ordinal")
+            for name in MEASURES[1:]
+        ),
     )
 
 

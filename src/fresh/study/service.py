@@ -71,7 +71,9 @@ def next_item(store: Store, annotator: int) -> Task | None:
         _check_active(person)
         if session.scalar(select(StudyRow.paused)):
             raise StudyPausedError(PAUSED)
-        item = _next_practice(session, annotator) or _held_item(session, annotator) or _due_check(store, session, person)
+        item = (
+            _next_practice(session, annotator) or _held_item(session, annotator) or _due_check(store, session, person)
+        )
         item = item or _reassign(session, annotator) or _assign(store, session, person)
         return None if item is None else Task(item.id, item.kind, _rationale_of(item))
 
@@ -177,9 +179,7 @@ def save_answer(store: Store, annotator: int, item: int, answer: Answer) -> Save
         return _save_practice(store, session, person, shown, answer)
 
 
-def _save_practice(
-    store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer
-) -> SavedAnswer:
+def _save_practice(store: Store, session: Session, person: AnnotatorRow, item: ItemRow, answer: Answer) -> SavedAnswer:
     """Save an answer to a practice item or an attention check, if it is the next one."""
     label = item.label if item.kind == "practice" else None
     theirs = (PracticeAnswerRow.annotator == person.id, PracticeAnswerRow.item == item.id)
@@ -275,5 +275,7 @@ def get_feedback(store: Store, annotator: int, item: int) -> SolvedItem:
         row = session.scalar(select(PracticeAnswerRow).where(*theirs))
         shown = session.get(ItemRow, item)
         if row is None or shown is None or shown.kind != "practice":
-            raise NotAssignedError("Feedback is for practice texts that you have answered. Continue with the next text.")
+            raise NotAssignedError(
+                "You get feedback on practice texts, after your answer. Continue with the next text."
+            )
         return SolvedItem(_rationale_of(shown), shown.label, _answer_of(row))

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from typing import Literal
 
 import krippendorff
 import numpy as np
@@ -19,11 +20,12 @@ from fresh.study.answers import MEASURES, Response, measure_items
 Floats = NDArray[np.float64]
 Ratings = Sequence[Sequence[int]]
 """The answers to each item, as one number an answer, in any order."""
+Metric = Literal["nominal", "ordinal", "interval"]
 MAX_EXACT = 14
 """Up to this many texts or people, the swap test tries all swaps."""
 
 
-def krippendorff_alpha(ratings: Ratings, metric: str = "nominal") -> float | None:
+def krippendorff_alpha(ratings: Ratings, metric: Metric = "nominal") -> float | None:
     """Compute Krippendorff's alpha: 1 for full agreement, 0 for agreement by chance.
 
     Items may have any number of answers; those with a single one do not count (Krippendorff, 2011).

@@ -4,7 +4,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -18,7 +18,6 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
 from fresh._optional import optional_import
-from fresh.config import to_mapping
 from fresh.errors import StudyError
 from fresh.study.assignment import Design
 from fresh.study.items import Item, Plan
@@ -254,7 +253,7 @@ def _about_of(plan: Plan) -> dict[str, Any]:
     """Record what does not change any more."""
     config = plan.study.config
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
-    texts = {"texts": to_mapping(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
+    texts = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
     sizes = {"n_documents": len(plan.documents), "n_practice": len(plan.practice), "n_checks": len(plan.checks)}
     return {**settings, **texts, **sizes, "conditions": list(plan.conditions), "own_orders": True}
 

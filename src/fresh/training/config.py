@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from fresh.config import check_above, check_min, raise_all
-from fresh.nn.config import NetworkConfig
+from fresh.nn.config import AttentionDropout, NetworkConfig
 
 if TYPE_CHECKING:
     from fresh.training.feature_store import FeatureStore
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
 """Settings that say where and how fast a training is done, not what comes out."""
 
-LATER = {"train.schedule": "constant"}
+LATER = {"train.schedule": "constant", "train.attention_dropout": "encoder"}
 """Settings that came later, as they were before: a training that leaves them so is the one that it was."""
 RateSchedule = Literal["constant", "linear"]
 WARM_UP = 0.1
@@ -64,6 +64,8 @@ class TrainConfig:
     """Learning rate of AdamW."""
     schedule: RateSchedule = "constant"
     """How the learning rate goes: constant; or linear, up over the first tenth of all steps, then down to nothing."""
+    attention_dropout: AttentionDropout = "off"
+    """Dropout of attention weights: off, or encoder (the rate that the encoder was trained with)."""
     weight_decay: float = 0.01
     """Weight decay of AdamW, decoupled."""
     max_grad_norm: float = 5.0
@@ -84,6 +86,9 @@ class TrainConfig:
             *check_min(0, weight_decay=self.weight_decay, seed=self.seed),
             f"schedule must be constant or linear, got {self.schedule}."
             if self.schedule not in get_args(RateSchedule)
+            else None,
+            f"attention_dropout must be off or encoder, got {self.attention_dropout}."
+            if self.attention_dropout not in get_args(AttentionDropout)
             else None,
         )
 

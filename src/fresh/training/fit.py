@@ -68,7 +68,7 @@ def train_classifiers(lessons: Sequence[FitRequest]) -> list[_FitResult]:
 def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
     """Make a network that has learnt nothing yet but what its encoder knows."""
     with fixed_seed(config.train.seed):  # also for the weights of a pooler that an encoder comes without
-        encoder = load_encoder(config.network.encoder, config.network.pooling)
+        encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
         classifier = Classifier(encoder, labels, config.network)
     if classifier.has_random_pooler:
         warnings.warn(RANDOM_POOLER.format(name=encoder.name), stacklevel=2)

@@ -16,6 +16,7 @@ from torch import nn
 from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
 from fresh.nn.memory import without_cudnn_attention
+from fresh.nn.varlen_attention import without_padding
 from fresh.progress import SILENT, Advance, Progress
 from fresh.training.checkpoint import BestState, Over, best_state, keeping, restore
 from fresh.training.config import TrainConfig
@@ -23,7 +24,6 @@ from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
 from fresh.training.feature_store import FeatureStore
 from fresh.training.step import Loss, TrainStep
-from fresh.training.varlen_attention import without_padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,6 @@ def _training(job: TrainingJob) -> Generator[tuple[int, str], None, tuple[float,
     rates = config.learning_rate, config.weight_decay, config.max_grad_norm
     device = next(job.model.parameters()).device
     half = uses_bf16(config, device)
-    own_attention = half or device.type == "cpu"  # there for the sake of its dropout
     kind, rounds, paced = (
         GraphedTrainStep if job.recorded else TrainStep,
         half and job.roundable,
@@ -170,7 +169,7 @@ def _training(job: TrainingJob) -> Generator[tuple[int, str], None, tuple[float,
         while not best.finished(config.epochs, config.patience):
             job.model.train()
             epoch = len(best.scores)
-            with without_padding(job.model, own_attention):
+            with without_padding(job.model, half):
                 for _ in run_epoch(update, job.deal(epoch), config, epoch, job.on):
                     yield 1, ""
             job.model.eval()

@@ -73,7 +73,7 @@ def wrong_host(name: str) -> str | None:
     if HOST.fullmatch(name):
         return None
     return (
-        f"--allow-host takes the name of a server alone, such as texts.example.org, got {name!r:.60}. Leave out what "
+        f"`allow_hosts` takes the name of a server alone, such as texts.example.org, got {name!r:.60}. Leave out what "
         "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
     )
 
@@ -83,7 +83,7 @@ def wrong_proxy(address: str) -> str | None:
     try:
         ipaddress.ip_network(address)
     except ValueError as error:
-        return f"--trusted-proxy takes an IP address or a network, such as 127.0.0.1 or 10.0.0.0/24: {error}."
+        return f"`trusted_proxies` takes an IP address or a network, such as 127.0.0.1 or 10.0.0.0/24: {error}."
     return None
 
 

@@ -75,12 +75,12 @@ def bind(host: str, port: int) -> socket.socket:
 def _unbound(host: str, port: int, error: OSError) -> str:
     """Say why a port could not be taken."""
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is in use. Choose another with --port, or let one be found with --port 0."
+        return f"Port {port} of {host} is in use. Choose another with `port`, or let one be found with port=0."
     if error.errno == errno.EACCES:
-        return f"Port {port} of {host} is for administrators only. Choose one from 1024 on with --port."
+        return f"Port {port} of {host} is for administrators only. Choose one from 1024 on with `port`."
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them."
-    return f"Port {port} of {host} cannot be used ({error.strerror}). Choose another with --port."
+    return f"Port {port} of {host} cannot be used ({error.strerror}). Choose another with `port`."
 
 
 def address_of(taken: socket.socket) -> str:

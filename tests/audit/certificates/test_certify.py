@@ -18,7 +18,7 @@ from fresh.document import Document
 from fresh.errors import CertificateError, ModelError
 from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
-from fresh.rationalizer import AT_ONCE, Rationalizer
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText, SaliencyExtractor
 from shared_model_folder import LongWords
@@ -110,12 +110,12 @@ def test_memory_does_not_grow_with_the_number_of_documents(predictor: Predictor,
     with certifying(tmp_path / "model", tmp_path / "out.jsonl", device="cpu") as certifier:
         for number, explanation in enumerate(certifier.explain(endless())):
             assert explanation.document.id == str(number)
-            assert taken <= number + AT_ONCE
-            if number == 2 * AT_ONCE:
+            assert taken <= number + BATCH_SIZE
+            if number == 2 * BATCH_SIZE:
                 break
     certificates, faults = read((tmp_path / "out.jsonl").read_bytes())
     assert faults == []
-    assert [item.group for item in certificates] == [number // AT_ONCE for number in range(2 * AT_ONCE + 1)]
+    assert [item.group for item in certificates] == [number // BATCH_SIZE for number in range(2 * BATCH_SIZE + 1)]
 
 
 def test_documents_that_are_explained_apart_are_groups_apart(folder: Path, tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_a_run_that_is_broken_off_leaves_no_file(folder: Path, tmp_path: Path, r
     certify(folder, DOCUMENTS[:1], target, device="cpu")
 
     def broken_off() -> Iterator[Document]:
-        for number in range(AT_ONCE + 1):
-            if number == AT_ONCE:
+        for number in range(BATCH_SIZE + 1):
+            if number == BATCH_SIZE:
                 raise reason
             yield replace(DOCUMENTS[0], id=str(number))
 
@@ -168,7 +168,7 @@ def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Pa
     target.write_bytes(b"mine")
     nowhere = tmp_path / "nowhere"
     refused = {
-        target: f"{target} is there already. Choose another file, or replace it: --overwrite.",
+        target: f"{target} is there already. Choose another file, or replace it: overwrite=True.",
         tmp_path: f"{tmp_path} is a folder. Choose a file for the certificates.",
         nowhere / "out.jsonl": f"There is no folder {nowhere} to write to. Make it first.",
     }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import certified
 from certified import MAKER, Record, changed, file_of, made_up, read, resealed, sealed
-from fresh._canonical_json import digested_line
+from fresh._io import hashed_line
 from fresh.audit.certificates.file import SHOWN, Fault
 from fresh.audit.certificates.format import Certificate
 from fresh.errors import CertificateError
@@ -156,7 +156,7 @@ def test_the_lines_that_fail_are_named(name: str) -> None:
 
 
 def test_a_header_that_follows_something_is_refused() -> None:
-    line, _ = digested_line(MAKER.record("header"), "1" * 64)
+    line, _ = hashed_line(MAKER.record("header"), "1" * 64)
     assert read(line)[1] == [Fault(1, GONE)]
 
 

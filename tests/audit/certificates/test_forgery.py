@@ -117,7 +117,7 @@ def test_a_forger_with_the_tokenizer_is_found_out(
 ) -> None:
     def turn(records: list[Record]) -> None:
         words = ["awful" if records[1]["label"] == "pos" else "great"]
-        [pieces] = predictor.pieces([Document.from_words(words).cut(fresh.Mask.full(1))])
+        [pieces] = predictor.token_ids([Document.from_words(words).cut(fresh.Mask.full(1))])
         records[1]["input"] |= {"words": words, "pieces": list(pieces)}
 
     [fault] = faults_in(resealed(content, turn))

@@ -72,6 +72,6 @@ def test_certificates_of_long_texts_hold(
     predictor = Predictor(Classifier(load_encoder(network.encoder, "start"), ("neg", "pos"), network))
     words = [*["the", "film", "was", "a", "good", "story", "of", "two", "old", "men"], "Unknown", "中文", "\ud800"]
     documents = [Document.from_words((words * 40)[:n_words], id=str(n_words)) for n_words in (1, 7, 60, 90, 300, 301)]
-    longest = predictor.pieces([Rationale(documents[-1].words)])[0]
+    longest = predictor.token_ids([Rationale(documents[-1].words)])[0]
     assert len(longest) > 4 * N_POSITIONS
     certificates_hold(Rationalizer(FullText(), predictor), documents, tmp_path)

@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given
 
 import annotated
-from fresh.data.annotation.aggregate import MEND
-from fresh.data.annotation.potato_answers import read as read_lines
+from fresh.data.annotation.potato import format_choices, format_project, read
 from fresh.data.readers import Row
 from fresh.data.splits import DataConfig
 from fresh.document import Document, Mask
-from fresh.errors import DataError
 from strategies import documents
 
 TEXT = "A 😀 lovely film"
@@ -18,47 +16,28 @@ LOVELY = {"start": 4, "end": 10, "span": "lovely", "annotation": "RATIONALE"}
 FILM = {"start": 11, "end": 15, "span": "film", "annotation": "TOPIC"}
 
 
-def line(spans: Any = (LOVELY,), labels: Any = None, **more: Any) -> dict[str, Any]:
-    """A line of annotated_instances.jsonl."""
+def line(spans: Any = (LOVELY,), labels: Any = None, **fields: Any) -> dict[str, Any]:
+    """A line of annotated_instances.jsonl of Potato 1."""
     return {
         "id": "d1",
         "displayed_text": TEXT,
         "label_annotations": {"label": {"good": "true"}} if labels is None else labels,
         "span_annotations": list(spans),
         "behavioral_data": {"time_string": "12"},
-        **more,
+        **fields,
     }
 
 
-def exported(user: str = "ann", label: str = "good", spans: Any = (), **more: Any) -> dict[str, Any]:
-    """A line of Potato 2's annotations.jsonl."""
+def exported(user: str = "ann", spans: Any = (), **fields: Any) -> dict[str, Any]:
+    """A line of annotations.jsonl of Potato 2."""
     marked = [{"start": s["start"], "end": s["end"], "label": s["annotation"], "text": s["span"]} for s in spans]
-    labels = {"label": {label: label}}
-    return {
-        "instance_id": "d1",
-        "user_id": user,
-        "labels": labels,
-        "spans": {"rationale": marked},
-        "links": {},
-        **more,
-    }
+    own = {"labels": {"label": {"good": "good"}}, "spans": {"rationale": marked}, "links": {}}
+    return {"instance_id": "d1", "user_id": user, **own, **fields}
 
 
-def words(tmp_path: Path, *lines: Any, **settings: Any) -> list[tuple[str, str, tuple[str, ...] | None]]:
-    found = annotated.read(annotated.write_lines(tmp_path / "out.jsonl", lines), **settings)
-    cut = [None if example.human is None else example.document.cut(example.human).words for example in found]
-    return [(item.document.id, item.label, kept) for item, kept in zip(found, cut, strict=True)]
-
-
-def fails(tmp_path: Path, *lines: Any, **settings: Any) -> str:
-    with pytest.raises(DataError) as caught:
-        words(tmp_path, *lines, **settings)
-    return str(caught.value)
-
-
-def test_both_versions_are_read(tmp_path: Path) -> None:
-    assert words(tmp_path, line()) == [("d1", "good", ("lovely",))]
-    assert words(tmp_path, exported(spans=[LOVELY], text=TEXT)) == [("d1", "good", ("lovely",))]
+def test_annotations_of_both_versions_are_read(kept: Any) -> None:
+    assert kept(line()) == [("good", ("lovely",))]
+    assert kept(exported(spans=[LOVELY], text=TEXT)) == [("good", ("lovely",))]
 
 
 @pytest.mark.parametrize(
@@ -72,83 +51,98 @@ def test_both_versions_are_read(tmp_path: Path) -> None:
         {"sentiment": {"good": "on"}},
     ],
 )
-def test_every_way_to_give_a_class_is_read(tmp_path: Path, labels: Any) -> None:
-    assert words(tmp_path, line(labels=labels)) == [("d1", "good", ("lovely",))]
+def test_every_way_to_give_a_class_is_read(kept: Any, labels: Any) -> None:
+    assert kept(line(labels=labels)) == [("good", ("lovely",))]
 
 
-def test_one_of_several_questions_is_the_label(tmp_path: Path) -> None:
+def test_a_class_may_be_named_false(kept: Any) -> None:
+    assert kept(line(labels={"label": {"false": "false", "true": "false"}})) == [("false", ("lovely",))]
+
+
+def test_one_of_several_questions_is_the_label(kept: Any, refusal: Any) -> None:
     labels = {"sentiment": {"good": "true"}, "length": {"short": "true"}}
-    assert words(tmp_path, line(labels=labels), label="length") == [("d1", "short", ("lovely",))]
-    assert fails(tmp_path, line(labels=labels)) == (
-        "out.jsonl, line 1: it has the questions length, sentiment. Name the one that is the label with --label."
-    )
+    assert kept(line(labels=labels), label="length") == [("short", ("lovely",))]
+    assert "line 1: it has the questions length, sentiment. Name the one" in refusal(line(labels=labels))
 
 
-def test_spans_are_chosen_by_label_or_scheme(tmp_path: Path) -> None:
+def test_spans_are_chosen_by_label_or_scheme(kept: Any) -> None:
     both = line(spans=[LOVELY, FILM])
-    assert words(tmp_path, both) == [("d1", "good", ("lovely", "film"))]
-    assert words(tmp_path, both, rationale="TOPIC") == [("d1", "good", ("film",))]
+    assert kept(both) == [("good", ("lovely", "film"))]
+    assert kept(both, rationale="TOPIC") == [("good", ("film",))]
     scheme = exported(spans=[LOVELY], text=TEXT)
     scheme["spans"]["other"] = [{"start": 11, "end": 15, "name": "X"}]
-    assert words(tmp_path, scheme, rationale="other") == [("d1", "good", ("film",))]
+    assert kept(scheme, rationale="other") == [("good", ("film",))]
 
 
-def test_several_annotators_of_one_text_vote(tmp_path: Path) -> None:
+def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
     lines = [line([LOVELY, FILM]), line([LOVELY]), line([]), line([LOVELY], id="d2")]
-    assert words(tmp_path, *lines, agreement=0.6) == [("d1", "good", ("lovely",)), ("d2", "good", ("lovely",))]
-    assert words(tmp_path, *lines, agreement=0) == [("d1", "good", ("lovely", "film")), ("d2", "good", ("lovely",))]
-    second = [exported("ann", "good", [LOVELY], text=TEXT), exported("bob", "good", [FILM])]
-    assert words(tmp_path, *second, agreement=0) == [("d1", "good", ("lovely", "film"))]
-    assert "its annotators disagree on the label: good or bad." in fails(
-        tmp_path, line(), line(labels={"label": {"bad": "true"}})
-    )
+    assert kept(*lines, agreement=0.6) == [("good", ("lovely",))] * 2
+    assert kept(*lines, agreement=0) == [("good", ("lovely", "film")), ("good", ("lovely",))]
+    second = [exported("ann", [LOVELY], text=TEXT), exported("bob", [FILM])]
+    assert kept(*second, agreement=0) == [("good", ("lovely", "film"))]
+    other = line(labels={"label": {"bad": "true"}})
+    assert "its annotators disagree on the label: good or bad." in refusal(line(), other)
 
 
-def test_white_space_before_the_text_is_not_counted(tmp_path: Path) -> None:
-    assert words(tmp_path, line(displayed_text=f" \n{TEXT}")) == [("d1", "good", ("lovely",))]
+def test_white_space_before_the_text_is_not_counted(kept: Any) -> None:
+    assert kept(line(displayed_text=f" \n{TEXT}")) == [("good", ("lovely",))]
 
 
-def test_a_query_may_stand_beside(tmp_path: Path) -> None:
+def test_ids_and_queries_are_read(tmp_path: Path) -> None:
     path = annotated.write_lines(tmp_path / "out.jsonl", [exported(text=TEXT, query="Is it?")])
-    [found] = annotated.read(path)
-    assert (found.document.query, found.human) == (("Is", "it", "?"), None)
+    [example] = annotated.read(path)
+    assert (example.document.id, example.document.query, example.human) == ("d1", ("Is", "it", "?"), None)
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "problem"),
     [
-        (
-            exported(),
-            "it holds no text: Potato 2 leaves the texts in the file of the tasks. Add to each line the text of its "
-            "instance_id, under the name text.",
-        ),
-        (line([{"start": "4", "end": 10}]), f"a span needs start and end, got {{'start': '4', 'end': 10}}. {MEND}"),
-        (
-            line([{**LOVELY, "span": "dull"}]),
-            f"the span (4, 10) should hold 'dull', but the text there is 'lovely'. {MEND}",
-        ),
-        (line([{"start": 11, "end": 99}]), f"the span (11, 99) does not fit a text of 15 characters. {MEND}"),
-        (
-            line(labels=[]),
-            f"it is not as Potato writes it (AttributeError(\"'list' object has no attribute 'items'\")). {MEND}",
-        ),
-        (line(labels={"label": {}}), "there is no label."),
+        (exported(), "line 1: it holds no text: Potato 2 leaves the texts in the file of the tasks."),
+        (line([{"start": "4", "end": 10}]), "a span needs start and end, got {'start': '4', 'end': 10}"),
+        (line([{**LOVELY, "span": "dull"}]), "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
+        (line([{"start": 11, "end": 99}]), "the span (11, 99) does not fit a text of 15 characters"),
+        (line(labels=[]), "not the format that Potato writes (AttributeError(\"'list' object has no attribute 'items'"),
+        (line(labels={"label": {}}), "there is no label"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path: Path, record: Any, told: str) -> None:
-    assert fails(tmp_path, record).startswith(f"out.jsonl, line 1: {told}")
+def test_lines_that_cannot_be_used_are_refused(refusal: Any, record: Any, problem: str) -> None:
+    assert problem in refusal(record)
 
 
 @given(documents())
-def test_places_are_exact_after_a_round_trip(document: Document) -> None:
+def test_spans_are_exact(document: Document) -> None:
     mask = Mask.from_spans([(len(document.words) - 1, len(document.words))], len(document.words))
     explanation = annotated.explanation(document, mask)
     spans = [
         {"start": start, "end": end, "span": document.text[start:end], "annotation": "RATIONALE"}
         for start, end in explanation.spans
     ]
-    rows = [Row(line(spans, displayed_text=document.text), "out.jsonl", "line 1", 1)]
-    [found] = read_lines(rows, DataConfig())
-    assert found.error is None
-    [marked] = found.values["rationale"].annotators
-    assert marked == explanation.spans
+    [row] = read([Row(line(spans, displayed_text=document.text), "out.jsonl", "line 1", 1)], DataConfig())
+    assert row.error is None
+    assert row.values["rationale"].annotators == (explanation.spans,)
+
+
+def test_the_configuration_of_a_project() -> None:
+    schemes = [format_choices("label", 'Is it "good"?', ["Yes: it is", "no"], required=True)]
+    settings = "max_annotations_per_item: 3\nassignment_strategy: batch"
+    assert format_project("items.jsonl", "A: study", schemes, has_query=True, settings=settings) == (
+        "# Potato 2:  potato start items.config.yaml -p 8000\n"
+        'annotation_task_name: "A: study"\n'
+        "task_dir: .\n"
+        'output_annotation_dir: "items-annotated"\n'
+        'data_files: ["items.jsonl"]\n'
+        "item_properties: {id_key: id, text_key: text}\n"
+        "user_config: {allow_all_users: true, users: []}\n"
+        "max_annotations_per_item: 3\n"
+        "assignment_strategy: batch\n"
+        "annotation_schemes:\n"
+        "  - annotation_type: radio\n"
+        "    name: label\n"
+        '    description: "Is it \\"good\\"?"\n'
+        '    labels: ["Yes: it is", "no"]\n'
+        "    label_requirement: {required: true}\n"
+        "instance_display:\n"
+        "  fields:\n"
+        "    - {key: query, type: text}\n"
+        "    - {key: text, type: text}\n"
+    )

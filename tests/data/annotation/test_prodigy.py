@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import annotated
-from fresh.data.annotation.aggregate import MEND
-from fresh.data.annotation.prodigy import read as read_lines
+from fresh.data.annotation.prodigy import read
 from fresh.data.readers import Row
 from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document, Mask
-from fresh.errors import DataError
 from strategies import flags, texts
 
 TEXT = "A 😀 lovely film"
@@ -22,25 +20,15 @@ TOKENS = [
     for i, (text, start) in enumerate((("A", 0), ("😀", 2), ("lovely", 4), ("film", 11)))
 ]
 LOVELY = {"start": 4, "end": 10, "token_start": 2, "token_end": 2, "label": "RATIONALE"}
+FILM = {"start": 11, "end": 15, "label": "RATIONALE"}
 
 
-def line(number: int = 1, answer: str = "accept", **more: Any) -> dict[str, Any]:
-    return {"text": TEXT, "_input_hash": number, "_task_hash": -number, "answer": answer, **more}
-
-
-def words(tmp_path: Path, *lines: Any, **settings: Any) -> list[tuple[str, tuple[str, ...] | None]]:
-    found = annotated.read(annotated.write_lines(tmp_path / "out.jsonl", lines), **settings)
-    return [(e.label, None if e.human is None else e.document.cut(e.human).words) for e in found]
-
-
-def fails(tmp_path: Path, *lines: Any, **settings: Any) -> str:
-    with pytest.raises(DataError) as caught:
-        words(tmp_path, *lines, **settings)
-    return str(caught.value)
+def line(number: int = 1, answer: str = "accept", **fields: Any) -> dict[str, Any]:
+    return {"text": TEXT, "_input_hash": number, "_task_hash": -number, "answer": answer, **fields}
 
 
 @pytest.mark.parametrize(
-    "chosen",
+    "fields",
     [
         {"label": "good"},
         {"options": [{"id": "good", "text": "Good"}, {"id": "bad", "text": "Bad"}], "accept": ["good"]},
@@ -48,62 +36,54 @@ def fails(tmp_path: Path, *lines: Any, **settings: Any) -> str:
         {"cats": {"good": True, "bad": False}},
     ],
 )
-def test_every_way_to_give_a_class_is_read(tmp_path: Path, chosen: dict[str, Any]) -> None:
-    assert words(tmp_path, line(tokens=TOKENS, spans=[LOVELY], **chosen)) == [("good", ("lovely",))]
+def test_every_way_to_give_a_class_is_read(kept: Any, fields: dict[str, Any]) -> None:
+    assert kept(line(tokens=TOKENS, spans=[LOVELY], **fields)) == [("good", ("lovely",))]
 
 
-def test_a_class_query_and_id_may_stand_in_meta(tmp_path: Path) -> None:
-    given = line(spans=[LOVELY], meta={"sentiment": "good", "query": "Is it?", "id": "d1"})
-    path = annotated.write_lines(tmp_path / "out.jsonl", [given])
-    [found] = annotated.read(path, label="sentiment")
-    assert (found.label, found.document.query, found.document.id) == ("good", ("Is", "it", "?"), "d1")
+def test_class_query_and_id_may_be_in_meta(tmp_path: Path) -> None:
+    record = line(spans=[LOVELY], meta={"sentiment": "good", "query": "Is it?", "id": "d1"})
+    [example] = annotated.read(annotated.write_lines(tmp_path / "out.jsonl", [record]), label="sentiment")
+    assert (example.label, example.document.query, example.document.id) == ("good", ("Is", "it", "?"), "d1")
 
 
 def test_rejected_and_ignored_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     lines = [line(1, label="good"), line(2, "reject", label="good"), line(3, "ignore", label="good")]
     bad = BadRows()
     assert len(annotated.read(annotated.write_lines(tmp_path / "out.jsonl", lines), bad)) == 1
-    assert bad.summary() == (
-        "Left out 2 of 3 rows: out.jsonl, line 2: it was rejected. out.jsonl, line 3: it was ignored."
-    )
+    assert "Left out 2 of 3 rows" in bad.summary()
+    assert "line 2: it was rejected. out.jsonl, line 3: it was ignored." in bad.summary()
 
 
-def test_several_annotators_of_one_text_are_one_row(tmp_path: Path) -> None:
-    film = {"start": 11, "end": 15, "label": "RATIONALE"}
-    marked = [[LOVELY], [LOVELY, film], [LOVELY]]
+def test_several_annotators_of_one_text_vote(kept: Any, refusal: Any) -> None:
+    marked = [[LOVELY], [LOVELY, FILM], [LOVELY]]
     lines = [line(spans=spans, label="good", _session_id=f"s-{i}") for i, spans in enumerate(marked)]
-    assert words(tmp_path, *lines) == [("good", ("lovely",))]
-    assert words(tmp_path, *lines, agreement=0.0) == [("good", ("lovely", "film"))]
-    assert words(tmp_path, *lines[:2], line(answer="reject", spans=[])) == [("good", ("lovely", "film"))]
-
-
-def test_spans_and_classes_of_one_text_may_come_from_two_recipes(tmp_path: Path) -> None:
-    given = [line(spans=[LOVELY]), line(accept=["good"], options=[])]
-    assert words(tmp_path, *given) == [("good", ("lovely",))]
-    assert words(tmp_path, *given, agreement=1.0) == [("good", ("lovely",))]
-
-
-def test_annotators_who_disagree_are_refused(tmp_path: Path) -> None:
-    assert fails(tmp_path, line(accept=["good"]), line(accept=["bad"])) == (
-        f"out.jsonl, line 1: its annotators disagree on the label: good or bad. {MEND}"
+    assert kept(*lines) == [("good", ("lovely",))]
+    assert kept(*lines, agreement=0.0) == [("good", ("lovely", "film"))]
+    assert kept(*lines[:2], line(answer="reject", spans=[])) == [("good", ("lovely", "film"))]
+    assert "line 1: its annotators disagree on the label: good or bad." in refusal(
+        line(accept=["good"]), line(accept=["bad"])
     )
+
+
+def test_spans_and_classes_of_one_text_may_come_from_two_recipes(kept: Any) -> None:
+    lines = [line(spans=[LOVELY]), line(accept=["good"], options=[])]
+    assert kept(*lines) == kept(*lines, agreement=1.0) == [("good", ("lovely",))]
 
 
 @pytest.mark.parametrize(
     ("span", "problem"),
     [
-        (LOVELY | {"end": 15}, "the span (4, 15) is not where its tokens 2 to 2 are."),
-        (LOVELY | {"token_end": 9}, "the tokens 2 to 9 of the span (4, 10) are not among 4 tokens."),
-        (LOVELY | {"text": "dull"}, "the span (4, 10) should hold 'dull', but the text there is 'lovely'."),
-        ({"start": 3, "end": 4}, "the span (3, 4) holds no word, only ' '."),
-        ({"start": 3, "end": 40}, "the span (3, 40) does not fit a text of 15 characters."),
-        ({"start": 3}, "a span needs start and end, got {'start': 3}."),
-        ("lovely", "it is not as Prodigy writes it (AttributeError(\"'str' object has no attribute 'get'\"))."),
+        (LOVELY | {"end": 15}, "the span (4, 15) is not where its tokens 2 to 2 are"),
+        (LOVELY | {"token_end": 9}, "the tokens 2 to 9 of the span (4, 10) are not among 4 tokens"),
+        (LOVELY | {"text": "dull"}, "the span (4, 10) should hold 'dull', but the text there is 'lovely'"),
+        ({"start": 3, "end": 4}, "the span (3, 4) holds no word, only ' '"),
+        ({"start": 3, "end": 40}, "the span (3, 40) does not fit a text of 15 characters"),
+        ({"start": 3}, "a span needs start and end, got {'start': 3}"),
+        ("lovely", "not the format that Prodigy writes (AttributeError(\"'str' object has no attribute 'get'\"))"),
     ],
 )
-def test_bad_spans_are_refused(tmp_path: Path, span: Any, problem: str) -> None:
-    given = line(tokens=TOKENS, spans=[span], label="good")
-    assert fails(tmp_path, given) == f"out.jsonl, line 1: {problem} {MEND}"
+def test_bad_spans_are_refused(refusal: Any, span: Any, problem: str) -> None:
+    assert problem in refusal(line(tokens=TOKENS, spans=[span], label="good"))
 
 
 @given(texts(min_size=1).map(lambda text: text.encode("utf-8", "ignore").decode()), st.data())
@@ -118,10 +98,10 @@ def test_marked_tokens_are_kept_words(text: str, data: st.DataObject) -> None:
         {"start": tokens[a]["start"], "end": tokens[b - 1]["end"], "token_start": a, "token_end": b - 1}
         for a, b in mask.spans
     ]
-    given = {"text": text, "tokens": tokens, "spans": spans, "label": "good", "answer": "accept"}
+    record = {"text": text, "tokens": tokens, "spans": spans, "label": "good", "answer": "accept"}
     with tempfile.TemporaryDirectory() as folder:
-        [found] = annotated.read(annotated.write_lines(Path(folder) / "out.jsonl", [given]))
-    assert found.human == (mask if mask.kept.any() else None)
+        [example] = annotated.read(annotated.write_lines(Path(folder) / "out.jsonl", [record]))
+    assert example.human == (mask if mask.kept.any() else None)
 
 
 ANY = st.recursive(
@@ -134,6 +114,6 @@ ANY = st.recursive(
 
 
 @given(ANY, ANY, ANY, ANY)
-def test_whatever_is_not_as_it_should_be_is_an_error_of_its_row(a: Any, b: Any, c: Any, d: Any) -> None:
+def test_an_unexpected_value_is_an_error_of_its_row(a: Any, b: Any, c: Any, d: Any) -> None:
     row = Row(line(spans=a, tokens=b, accept=c, cats=d), "out.jsonl", "line 1", 1)
-    assert len(list(read_lines([row], DataConfig()))) == 1
+    assert len(list(read([row], DataConfig()))) == 1

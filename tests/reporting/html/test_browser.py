@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from fresh.document import Document, Mask
-from fresh.highlight import ON_A_PAGE
+from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.reporting.html import View, render
 from pages import HOSTILE, document_view, hostile_view, movies_page, small_view
 
@@ -192,8 +192,8 @@ def test_documents_without_gold_label_or_rationale_are_shown(page: Page, tmp_pat
 
 def test_hostile_text_is_shown_and_does_nothing(page: Page, tmp_path: Path) -> None:
     page.goto(written(hostile_view(), tmp_path))
-    assert page.locator("#text").text_content() == f"x {HOSTILE}".translate(ON_A_PAGE)
-    assert page.locator("#detail-id").text_content() == HOSTILE.translate(ON_A_PAGE)
+    assert page.locator("#text").text_content() == f"x {HOSTILE}".translate(HTML_CONTROL_PICTURES)
+    assert page.locator("#detail-id").text_content() == HOSTILE.translate(HTML_CONTROL_PICTURES)
     assert page.locator("img, #text script").count() == 0
     page.get_by_label("Search").fill("onerror")
     expect(page.locator("#list li")).to_have_count(1)

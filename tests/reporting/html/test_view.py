@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fresh.document import Document
-from fresh.highlight import ON_A_PAGE
+from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.metrics.estimate import Estimate
 from fresh.reporting.html import AgreementRow, Confusion, DocumentView, LengthCurve, View
 from fresh.reporting.html.drawing import _Axis, _ticks, bounds
@@ -121,8 +121,8 @@ def test_packed_words_are_the_words_of_the_rationale(text: str, data: st.DataObj
     mask, people = data.draw(masks(document)), data.draw(masks(document))
     one = DocumentView("d", document.text, document.spans, mask.spans, "pos", {"pos": 1.0}, None, people.spans)
     [record] = json.loads(pack([one]))["documents"]
-    shown = document.text.translate(ON_A_PAGE)
-    words = [word.translate(ON_A_PAGE) for word in document.cut(mask).words]
+    shown = document.text.translate(HTML_CONTROL_PICTURES)
+    words = [word.translate(HTML_CONTROL_PICTURES) for word in document.cut(mask).words]
     assert record["text"] == shown
     assert [word for run in unpacked(record["kept"], shown) for word in run] == words
     assert [len(run) // 2 for run in record["kept"]] == [end - start for start, end in mask.spans]
@@ -138,7 +138,7 @@ def test_nothing_in_a_text_can_end_the_script_it_stands_in(text: str) -> None:
     packed = pack([one])
     assert not set("<>&\u2028\u2029") & set(packed)
     packed.encode("utf-8")
-    assert json.loads(packed)["documents"][0]["text"] == f"x {text}".translate(ON_A_PAGE)
+    assert json.loads(packed)["documents"][0]["text"] == f"x {text}".translate(HTML_CONTROL_PICTURES)
 
 
 # Drawings

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import fresh
-from fresh._canonical_json import FIRST_DIGEST, digested_line
-from fresh._io import atomic_write
+from fresh._io import FIRST_DIGEST, atomic_write, hashed_line
 from fresh.attribution.registry import ScorerFactory
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.document import Document, Explanation
 from fresh.errors import CertificateError
 from fresh.persistence import find_predictor, predictor_digest
 from fresh.progress import SILENT, Progress
-from fresh.rationalizer import AT_ONCE, Rationalizer, find_folder
+from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class _Certifier:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write a line."""
-        line, self.digest = digested_line(record, self.digest)
+        line, self.digest = hashed_line(record, self.digest)
         self.file.write(line)
 
     def explain(self, documents: Iterable[Document], ratio: float | None = None) -> Iterator[Explanation]:
@@ -56,12 +55,12 @@ class _Certifier:
         :param ratio: Share of the words to read, if the model was trained for a range of them.
         """
         first = self.n_groups
-        explanations = self.model.explain_stream(iter(documents), AT_ONCE, ratio)
+        explanations = self.model.explain_stream(iter(documents), BATCH_SIZE, ratio)
         for number, explanation in enumerate(explanations):
             if self.count == 0:  # else a run that is broken off would leave the file of another
                 self.target.unlink(missing_ok=True)
-            rationale, group = explanation.rationale, first + number // AT_ONCE
-            [pieces] = self.model.predictor.pieces([rationale])
+            rationale, group = explanation.rationale, first + number // BATCH_SIZE
+            [pieces] = self.model.predictor.token_ids([rationale])
             certificate = Certificate(rationale, pieces, explanation.prediction, group)
             self.write(certificate.record(self.maker))
             self.count, self.n_groups = self.count + 1, group + 1
@@ -91,7 +90,7 @@ def certifying(
     """
     target = Path(path)
     _check_target(target, overwrite)
-    folder = find_folder(model, {})
+    folder = find_model(model, {})
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
     maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
     with atomic_write(target) as place, place.open("wb") as file:
@@ -106,7 +105,7 @@ def certificates_of(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
     closing = maker.record("closing") | {"count": len(certificates)}
     written, digest = b"", FIRST_DIGEST
     for record in (maker.record("header"), *records, closing):
-        line, digest = digested_line(record, digest)
+        line, digest = hashed_line(record, digest)
         written += line
     return written
 
@@ -118,7 +117,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
     if target.is_dir():
         raise CertificateError(f"{target} is a folder. Choose a file for the certificates.")
     if target.exists() and not overwrite:
-        raise CertificateError(f"{target} is there already. Choose another file, or replace it: --overwrite.")
+        raise CertificateError(f"{target} is there already. Choose another file, or replace it: overwrite=True.")
 
 
 def certify(

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fresh._canonical_json import (
+from fresh._io import (
     DIGEST,
     FIRST_DIGEST,
     PREVIOUS_DIGEST,
     RecordError,
     canonical_json,
-    parse_digested_line,
+    parse_hashed_line,
 )
 from fresh.audit.certificates.format import FORMAT, Certificate, Maker, is_count, is_text
 
@@ -69,7 +69,7 @@ class Reader:
             self.faults.add(1, "the file is empty.")
             return None
         try:
-            self.maker = self.header_of(parse_digested_line(line))
+            self.maker = self.header_of(parse_hashed_line(line))
         except RecordError as error:
             self.faults.add(1, str(error))
             return None
@@ -113,7 +113,7 @@ class Reader:
         if self.digest is not None:
             raise RecordError("it stands after the closing line: something was added to the file.")
         before, self.before = self.before, None
-        record = parse_digested_line(line)
+        record = parse_hashed_line(line)
         self.before, kind = record[DIGEST], str(record.get("kind"))
         if kind == "header":
             raise RecordError("it is a second header: files were put together.")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fresh._canonical_json import RecordError, sha256
+from fresh._io import RecordError, canonical_sha256
 from fresh.errors import CertificateError
 from fresh.rationale import Prediction, Rationale
 
@@ -51,7 +51,7 @@ class Certificate:
             "id": rationale.id,
             "group": self.group,
             "input": given,
-            "input_sha256": sha256(given),
+            "input_sha256": canonical_sha256(given),
             "label": self.prediction.label,
             "probabilities": [[label, repr(value)] for label, value in probabilities.items()],
         }
@@ -75,7 +75,7 @@ class Certificate:
         for name, is_sound in sound.items():
             if not is_sound:
                 raise RecordError(f"its {name} cannot be read.")
-        if sha256(given) != record["input_sha256"]:
+        if canonical_sha256(given) != record["input_sha256"]:
             raise RecordError("input_sha256 is not the digest of its input.")
         rationale = Rationale(tuple(given["words"]), tuple(given["query"]), record["id"])
         prediction = Prediction(record["label"], {label: float(value) for label, value in table})

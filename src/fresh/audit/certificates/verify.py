@@ -9,11 +9,11 @@ from fresh.audit.certificates.file import Fault, Faults, Reader
 from fresh.audit.certificates.format import Certificate
 from fresh.errors import CertificateError
 from fresh.nn.encoder import digest_of
-from fresh.persistence import digest_of_digests, files_shown, find_predictor, predictor_digest, read_predictor
-from fresh.predictor import Predictor, text_of
+from fresh.persistence import digest_of_digests, find_predictor, load_predictor, predictor_digest, visible_files
+from fresh.predictor import Predictor, rationale_text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
-from fresh.rationalizer import find_folder
+from fresh.rationalizer import find_model
 
 TOLERANCE = 1e-5
 """How far a probability may be from the certified one, since other machines add up in another order."""
@@ -107,13 +107,13 @@ def verify(
     _check_source(source)
     if digest is not None and re.fullmatch(r"[0-9a-fA-F]{64}", digest) is None:
         raise CertificateError(f"A digest is 64 hexadecimal digits, got {digest!r}. Take that of the predictor.")
-    place = find_predictor(find_folder(model, {}))
+    place = find_predictor(find_model(model, {}))
     own = predictor_digest(place)
     if digest is not None and digest.lower() != own:
         tally = _Tally()
         tally.faults.add(1, f"the model is not the expected one: the digest of its predictor is {own}.")
         return tally.verdict(None)
-    found = _check(source, own, lambda: read_predictor(place, device), progress, place)
+    found = _check(source, own, lambda: load_predictor(place, device), progress, place)
     if found.holds and not found.count:
         raise CertificateError(f"{source} holds no certificate, so that there is nothing to check.")
     return found
@@ -164,7 +164,7 @@ def _check(
 
 def _other_predictor(certified: str, own: str, place: Path | None) -> str:
     """Say that a predictor is not the certified one, or which file makes it another."""
-    digests = {} if place is None else {name: digest_of(place / name) for name in files_shown(place)}
+    digests = {} if place is None else {name: digest_of(place / name) for name in visible_files(place)}
     for stray in digests:
         if digest_of_digests({name: digest for name, digest in digests.items() if name != stray}) == certified:
             return f"the predictor is the certified one but for a file that was not there: {stray}. Take it out."
@@ -191,12 +191,14 @@ def _grouped(certificates: Iterable[Numbered]) -> Iterator[list[Numbered]]:
 
 def _recompute(group: Sequence[Numbered], predictor: Predictor, tally: _Tally) -> None:
     """Have the predictor answer again, and compare."""
-    _, too_long = predictor.classifier.words.measure([text_of(certificate.rationale) for _, certificate in group])
+    _, too_long = predictor.classifier.words.measure(
+        [rationale_text(certificate.rationale) for _, certificate in group]
+    )
     for number, problem in too_long.items():
         tally.faults.add(group[number][0], f"the predictor cannot read it. {problem}")
     readable = [item for number, item in enumerate(group) if number not in too_long]
     rationales = [certificate.rationale for _, certificate in readable]
-    answers = zip(readable, predictor.pieces(rationales), predictor.predict(rationales), strict=True)
+    answers = zip(readable, predictor.token_ids(rationales), predictor.predict(rationales), strict=True)
     for (line, certificate), pieces, prediction in answers:
         reason = _fault_of(certificate, pieces, prediction)
         if reason is not None:

@@ -1,6 +1,5 @@
-"""To annotation tools and back, one file a tool."""
+"""Annotation tools: write tasks with the model's rationales for people to correct, and read what they marked."""
 
-from fresh.data.annotation.export import TOOLS, Exported, export, files_of
-from fresh.data.annotation.records import explained
+from fresh.data.annotation.tools import TOOLS, ExportResult, export, export_paths, read_explanations
 
-__all__ = ["TOOLS", "Exported", "explained", "export", "files_of"]
+__all__ = ["TOOLS", "ExportResult", "export", "export_paths", "read_explanations"]

@@ -1,8 +1,8 @@
-"""Label Studio: tasks with the model's answer and spans as predictions, and people's annotations back.
+"""Label Studio: tasks with the model's label and spans as predictions, and people's annotations back.
 
-The formats of Label Studio 1.x: tasks as JSON (data, predictions, annotations) and JSON_MIN, one flat object for each
-annotation. Its places are code points; versions of before 2022 wrote UTF-16 code units, which is found out from the
-text that stands beside each span.
+Formats of Label Studio 1.x: tasks as JSON (data, predictions, annotations) and JSON_MIN, one flat object for each
+annotation. Spans count code points; versions before 2022 counted UTF-16 code units, which shows in the text next to
+each span.
 """
 
 import itertools
@@ -12,21 +12,29 @@ from functools import partial
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from fresh.data.annotation.aggregate import Answer, Unanswered, check_texts, guarded, joined, one_of, same, wants
+from fresh.data.annotation.aggregate import (
+    Annotation,
+    NoLabel,
+    check_span_texts,
+    is_rationale_label,
+    matches_text,
+    merge_annotations,
+    parse_row,
+    single_choice,
+)
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 from fresh.document import Explanation
 from fresh.errors import RowError
-from fresh.offsets import from_utf16
-from fresh.text import Spans
+from fresh.text import Spans, from_utf16
 
 ENDING = ".json"
-SETTINGS_ENDING = ".config.xml"
-MARK = "RATIONALE"
-SETTINGS = """\
+CONFIG_ENDING = ".config.xml"
+RATIONALE_LABEL = "RATIONALE"
+CONFIG = """\
 <View>
 {query}  <Labels name="rationale" toName="text">
-    <Label value="{mark}" background="#ffc069"/>
+    <Label value="{label}" background="#ffc069"/>
   </Labels>
   <Text name="text" value="$text" granularity="word"/>
   <Choices name="label" toName="text" choice="single" showInLine="true">
@@ -34,133 +42,123 @@ SETTINGS = """\
   </Choices>
 </View>
 """
+QUERY = '  <Header value="$query"/>\n'
 
 
-def looks_like(values: Mapping[str, Any]) -> bool:
-    """Recognise a task, or a flat annotation of JSON_MIN."""
-    if isinstance(values.get("data"), Mapping):
+def is_label_studio(values: Mapping[str, Any]) -> bool:
+    """Recognize a task, or a flat annotation of JSON_MIN."""
+    if is_task(values):
         return any(isinstance(values.get(name), list) for name in ("annotations", "completions", "predictions"))
     return "annotation_id" in values and "lead_time" in values
 
 
+def is_task(values: Mapping[str, Any]) -> bool:
+    """Tell a task from a flat annotation of JSON_MIN."""
+    return isinstance(values.get("data"), Mapping)
+
+
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Turn tasks, or all flat annotations of a task, into rows of a table."""
-    for _, group in itertools.groupby(rows, _task_of):
+    """Convert tasks, or all flat annotations of a task, to rows of a table."""
+    for _, group in itertools.groupby(rows, _task_id):
         row, *more = group
-        make = partial(_read_task, row, config) if _is_task(row) else partial(_read_flat, [row, *more], config)
-        yield guarded(row, "Label Studio", make)
+        parse = partial(_parse_task, row, config) if is_task(row.values) else partial(_parse_flat, [row, *more], config)
+        yield parse_row(row, "Label Studio", parse)
 
 
-def _task_of(row: Row) -> tuple[str, Any]:
-    """Name the task that a row belongs to; those of JSON_MIN stand one after the other."""
-    flat = not row.error and not _is_task(row) and row.values.get("id") is not None
+def _task_id(row: Row) -> tuple[str, Any]:
+    """Identify the task of a row; JSON_MIN keeps the annotations of a task next to each other."""
+    flat = not row.error and not is_task(row.values) and row.values.get("id") is not None
     return ("task", row.values["id"]) if flat else ("row", row.number)
 
 
-def _is_task(row: Row) -> bool:
-    """Tell a task from a flat annotation."""
-    return isinstance(row.values.get("data"), Mapping)
-
-
-def _read_task(row: Row, config: DataConfig) -> Row:
-    """Read a task with all its annotations; if some are the ground truth, no others count."""
+def _parse_task(row: Row, config: DataConfig) -> Row:
+    """Parse a task with all its annotations; if some are the ground truth, no others count."""
     fields = dict(row.values["data"])
     if config.id and config.id not in fields:
         fields[config.id] = row.values.get("id")
-    given = row.values.get("annotations") or row.values.get("completions") or []
-    done = [item for item in given if not item.get("was_cancelled") and not item.get("skipped")]
-    done = [item for item in done if item.get("ground_truth")] or done
-    if not done and fields.get(config.label) is None:
-        fields[config.label] = Unanswered("it was skipped." if given else "nobody has annotated it.")
-    answers = [_answer_of(row, item.get("result") or (), fields, config) for item in done]
-    questions = {name for answer in answers for name in answer.choices}
-    if questions and config.label == DataConfig().label and config.label not in {*questions, *fields}:
-        answers = [_renamed(row, answer, questions, config) for answer in answers]
-    return joined(row, fields, answers, config)
+    all_items = row.values.get("annotations") or row.values.get("completions") or []
+    items = [item for item in all_items if not item.get("was_cancelled") and not item.get("skipped")]
+    items = [item for item in items if item.get("ground_truth")] or items
+    if not items and fields.get(config.label) is None:
+        fields[config.label] = NoLabel("it was skipped." if all_items else "nobody has annotated it.")
+    annotations = [_parse_annotation(row, item.get("result") or (), fields, config) for item in items]
+    return merge_annotations(row, fields, annotations, config)
 
 
-def _renamed(row: Row, answer: Answer, questions: set[str], config: DataConfig) -> Answer:
-    """Let the only question be the label."""
-    question, *others = sorted(questions)
-    if others:
-        problem = f"it has the choices {', '.join(sorted(questions))}."
-        raise RowError(row.place, problem, "Name the one that is the label with --label.")
-    return Answer(answer.spans, {config.label: answer.choices.get(question)})
-
-
-def _answer_of(row: Row, result: Iterable[Mapping[str, Any]], fields: Mapping[str, Any], config: DataConfig) -> Answer:
-    """Read one annotation; what is neither a class of the text nor a span is passed over."""
+def _parse_annotation(
+    row: Row, result: Iterable[Mapping[str, Any]], fields: Mapping[str, Any], config: DataConfig
+) -> Annotation:
+    """Parse one annotation; results that are neither a class of the text nor a span are ignored."""
     regions: list[Mapping[str, Any]] = []
     choices: dict[str, Any] = {}
     for item in result:
         kind, name, value = str(item.get("type")), str(item.get("from_name")), item.get("value") or {}
         if kind == "choices" and "start" not in value:
-            choices[name] = _single(value.get("choices"))
-        elif kind.endswith("labels") and wants(config, name, *(value.get(kind) or ())):
+            choices[name] = parse_choice(value)
+        elif kind.endswith("labels") and is_rationale_label(config, name, *(value.get(kind) or ())):
             regions.append(value)
-    return Answer(_spans_of(row, regions, fields.get(config.text)), choices)
+    return Annotation(_parse_spans(row, regions, fields.get(config.text)), choices)
 
 
-def _read_flat(rows: Sequence[Row], config: DataConfig) -> Row:
-    """Read all flat annotations of one task."""
-    answers = []
+def _parse_flat(rows: Sequence[Row], config: DataConfig) -> Row:
+    """Parse all flat annotations of one task."""
+    annotations = []
     for row in rows:
-        found = [(name, region) for name, regions in row.values.items() if _marks(regions) for region in regions]
-        regions = [region for name, region in found if wants(config, name, *region["labels"])]
+        named = [(name, region) for name, value in row.values.items() if _holds_spans(value) for region in value]
+        regions = [region for name, region in named if is_rationale_label(config, name, *region["labels"])]
         chosen = row.values.get(config.label)
-        choices = {} if _marks(chosen) or config.label not in row.values else {config.label: _single(chosen)}
-        answers.append(Answer(_spans_of(row, regions, row.values.get(config.text)), choices))
-    fields = {name: value for name, value in rows[0].values.items() if not _marks(value)}
-    return joined(rows[0], fields, answers, config)
+        has_label = config.label in row.values and not _holds_spans(chosen)
+        choices = {config.label: parse_choice(chosen)} if has_label else {}
+        annotations.append(Annotation(_parse_spans(row, regions, row.values.get(config.text)), choices))
+    fields = {name: value for name, value in rows[0].values.items() if not _holds_spans(value)}
+    return merge_annotations(rows[0], fields, annotations, config)
 
 
-def _marks(value: Any) -> bool:
-    """Tell whether a flat value is a list of spans."""
+def _holds_spans(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
-def _single(chosen: Any) -> Any:
-    """Take the class out of its list, which may stand in an object."""
-    listed = chosen.get("choices") if isinstance(chosen, Mapping) else chosen
-    return one_of(listed) if isinstance(listed, list) else listed
+def parse_choice(value: Any) -> Any:
+    """Unwrap a choice or a number of stars: the only one as it is, several as a tuple, none as None."""
+    choices = value.get("choices", value.get("rating")) if isinstance(value, Mapping) else value
+    return single_choice(choices) if isinstance(choices, list) else choices
 
 
-def _spans_of(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Spans:
-    """Read places in a text; if they fit the text beside them only as UTF-16 code units, they are such."""
-    spans = [(region.get("start"), region.get("end")) for region in regions]
-    numbers = tuple((start, end) for start, end in spans if type(start) is int and type(end) is int)
-    if len(numbers) < len(spans):
-        problem = "its spans are places in HTML or in paragraphs, not in a text."
-        raise RowError(row.place, problem, "Use the tag Text in the labelling configuration.")
+def _parse_spans(row: Row, regions: Sequence[Mapping[str, Any]], text: object) -> Spans:
+    """Read spans; those that fit the text next to them only as UTF-16 code units are converted."""
+    pairs = [(region.get("start"), region.get("end")) for region in regions]
+    spans = tuple((start, end) for start, end in pairs if type(start) is int and type(end) is int)
+    if len(spans) < len(pairs):
+        problem = "its spans are positions in HTML or in paragraphs, not in a text."
+        raise RowError(row.place, problem, "Use the tag Text in the labeling configuration.")
     if not isinstance(text, str):
-        return ()  # the missing text is told where texts are read
-    given = [region.get("text") for region in regions]
-    older = tuple(span for span in from_utf16(text, numbers) if span is not None)
-    if not _fit(text, numbers, given) and len(older) == len(numbers) and _fit(text, older, given):
-        return older
-    check_texts(row, text, numbers, given)
-    return numbers
+        return ()  # the missing text is reported where texts are read
+    expected = [region.get("text") for region in regions]
+    converted = tuple(span for span in from_utf16(text, spans) if span is not None)
+    if not _all_match(text, spans, expected) and len(converted) == len(spans) and _all_match(text, converted, expected):
+        return converted
+    check_span_texts(row, text, spans, expected)
+    return spans
 
 
-def _fit(text: str, spans: Spans, given: Sequence[str | None]) -> bool:
-    """Tell whether all spans hold the text beside them."""
-    return all(same(text, start, end, words) for (start, end), words in zip(spans, given, strict=True))
+def _all_match(text: str, spans: Spans, expected: Sequence[str | None]) -> bool:
+    return all(matches_text(text, start, end, words) for (start, end), words in zip(spans, expected, strict=True))
 
 
-def write(explanation: Explanation) -> str:
-    """Write an explanation as a task with a prediction: the spans, the class and how probable it is."""
+def format_task(explanation: Explanation) -> str:
+    """Format an explanation as a task with a prediction: the spans, the class and its probability."""
     document, prediction = explanation.document, explanation.prediction
-    about = {"to_name": "text", "origin": "prediction"}
+    target = {"to_name": "text", "origin": "prediction"}
     regions = [
-        {"start": start, "end": end, "text": document.text[start:end], "labels": [MARK]}
+        {"start": start, "end": end, "text": document.text[start:end], "labels": [RATIONALE_LABEL]}
         for start, end in explanation.spans
     ]
     result: list[dict[str, Any]] = [
-        {"id": f"span-{number}", "from_name": "rationale", "type": "labels", "value": region, **about}
+        {"id": f"span-{number}", "from_name": "rationale", "type": "labels", "value": region, **target}
         for number, region in enumerate(regions, start=1)
     ]
     value = {"choices": [prediction.label]}
-    result.append({"id": "class", "from_name": "label", "type": "choices", "value": value, **about})
+    result.append({"id": "class", "from_name": "label", "type": "choices", "value": value, **target})
     data = {"id": document.id, "text": document.text}
     if document.query:
         data["query"] = " ".join(document.query)
@@ -168,10 +166,10 @@ def write(explanation: Explanation) -> str:
     return json.dumps({"data": data, "predictions": [model]}, ensure_ascii=False)
 
 
-def settings(_data: str, labels: Sequence[str], asks: bool) -> str:
-    """Write the labelling configuration.
+def format_config(_data: str, labels: Sequence[str], has_query: bool) -> str:
+    """Format the labeling configuration.
 
-    :param asks: The texts have queries, which are shown above them.
+    :param has_query: Whether to show queries above the texts.
     """
     choices = "\n".join(f"    <Choice value={quoteattr(label)}/>" for label in labels)
-    return SETTINGS.format(query='  <Header value="$query"/>\n' if asks else "", mark=MARK, choices=choices)
+    return CONFIG.format(query=QUERY if has_query else "", label=RATIONALE_LABEL, choices=choices)

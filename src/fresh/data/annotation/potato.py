@@ -1,53 +1,153 @@
-"""Potato: JSON lines with the model's answer and spans already filled in, and the settings of the task.
+"""Potato: tasks with the model's label and spans filled in, the project's configuration, and people's annotations back.
 
-The formats of Potato 2: a data file with id and text, pre-annotation in the field predictions, by the name of the
-annotation scheme; its places are code points. The settings file must lie in the folder of the task, beside the data.
+Tasks are JSON lines for Potato 2: id, text, and pre-annotation in the field predictions, by the name of the annotation
+scheme. The configuration must lie in the folder of the task, next to the data.
+
+Annotations are the annotated_instances.jsonl of Potato 1 (id, displayed_text, label_annotations, span_annotations), and
+the annotations.jsonl of Potato 2's export (instance_id, user_id, labels, spans), which holds no texts: each line needs
+its text added. Spans count code points; Potato 1 counts them without the white space before the text.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from fresh.data.annotation.aggregate import (
+    Annotation,
+    check_span_texts,
+    is_rationale_label,
+    matches_text,
+    merge_annotations,
+    parse_row,
+    parse_span,
+    single_choice,
+)
+from fresh.data.config import DataConfig
+from fresh.data.readers import Row
 from fresh.document import Explanation
+from fresh.errors import RowError
 
 ENDING = ".jsonl"
-SETTINGS_ENDING = ".config.yaml"
-MARK = "RATIONALE"
-
-SETTINGS = """\
-# Potato:  potato start {settings} -p 8000
-annotation_task_name: Rationales
+CONFIG_ENDING = ".config.yaml"
+RATIONALE_LABEL = "RATIONALE"
+CONFIG = """\
+# Potato 2:  potato start {config} -p 8000
+annotation_task_name: {title}
 task_dir: .
 output_annotation_dir: {output}
 data_files: [{data}]
 item_properties: {{id_key: id, text_key: text}}
 user_config: {{allow_all_users: true, users: []}}
-pre_annotation: {{enabled: true, field: predictions, allow_modification: true, show_confidence: true}}
+{settings}
 annotation_schemes:
-  - annotation_type: radio
-    name: label
-    description: Which class is it?
-    labels: [{labels}]
+{schemes}
+instance_display:
+  fields:
+{query}    - {{key: text, type: text{text_options}}}
+"""
+QUERY = "    - {key: query, type: text}\n"
+PRE_ANNOTATION = "pre_annotation: {enabled: true, field: predictions, allow_modification: true, show_confidence: true}"
+SPAN_SCHEME = f"""\
   - annotation_type: span
     name: rationale
     description: Mark the words that show it.
-    labels: [{mark}]
-instance_display:
-  fields:
-    - {{key: text, type: text, span_target: true, display_options: {{preserve_whitespace: true}}}}
-"""
-QUERY_FIELD = "    - {key: query, type: text}\n"
-TEXT_FIELD = "    - {key: text,"
+    labels: [{RATIONALE_LABEL}]"""
+SPAN_TARGET = ", span_target: true, display_options: {preserve_whitespace: true}"
+
+FIRST_VERSION = ("label_annotations", "span_annotations")
+SECOND_VERSION = ("labels", "spans")
+TEXT_BOX = "text_box"
+"""Stands in the place of a class where the answer was typed, not chosen."""
+NOT_CHOSEN = (None, False, "", "false")
+"""Values of a choice that was not made, or was taken back."""
 
 
-def write(explanation: Explanation) -> str:
-    """Write an explanation as a line with the model's answer and spans."""
+def is_potato(values: Mapping[str, Any]) -> bool:
+    """Recognize an annotation of either version."""
+    first = "id" in values and all(name in values for name in FIRST_VERSION)
+    return first or ({"instance_id", "user_id"} <= values.keys() and all(name in values for name in SECOND_VERSION))
+
+
+def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
+    """Convert annotations to rows of a table; all annotations of a text become one row."""
+    texts: dict[object, list[Row]] = {}
+    for row in rows:
+        name = row.values.get("id", row.values.get("instance_id"))
+        texts.setdefault(("row", row.number) if row.error else ("text", str(name)), []).append(row)
+    for lines in texts.values():
+        yield parse_row(lines[0], "Potato", partial(_parse_lines, lines, config))
+
+
+def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
+    """Parse all annotations of one text."""
+    row = next((row for row in lines if config.text in row.values), lines[0])
+    own = {*FIRST_VERSION, *SECOND_VERSION, "instance_id", "user_id", "displayed_text", "links", "behavioral_data"}
+    fields = {name: value for name, value in row.values.items() if name not in own}
+    if config.text not in fields:
+        fields[config.text] = _displayed_text(row)
+    if config.id and config.id not in fields:
+        fields[config.id] = row.values.get("instance_id")
+    annotations = [_parse_annotation(line, fields[config.text], config) for line in lines]
+    return merge_annotations(row, fields, annotations, config)
+
+
+def _displayed_text(row: Row) -> str:
+    if isinstance(row.values.get("displayed_text"), str):
+        return str(row.values["displayed_text"])
+    problem = "it holds no text: Potato 2 leaves the texts in the file of the tasks."
+    raise RowError(row.place, problem, "Add to each line the text of its instance_id, under the name text.")
+
+
+def _parse_annotation(row: Row, text: Any, config: DataConfig) -> Annotation:
+    labels, spans = (row.values[name] for name in (FIRST_VERSION if FIRST_VERSION[0] in row.values else SECOND_VERSION))
+    choices = {question: single_choice(parse_choices(answer)) for question, answer in labels.items()}
+    by_scheme = spans.items() if isinstance(spans, Mapping) else [("", spans)]
+    marked = [
+        span for scheme, items in by_scheme for span in items if is_rationale_label(config, scheme, _span_label(span))
+    ]
+    return Annotation(_parse_spans(row, marked, text), choices)
+
+
+def parse_choices(answer: Any) -> list[Any]:
+    """List the classes that were chosen for one question, or what was typed."""
+    if not isinstance(answer, Mapping):
+        return [] if answer in NOT_CHOSEN else [answer]
+    choices = answer["labels"] if isinstance(answer.get("labels"), Mapping) else answer
+    return [
+        value if name == TEXT_BOX else name
+        for name, value in choices.items()
+        if value == name or value not in NOT_CHOSEN  # a class may be named "false"
+    ]
+
+
+def _span_label(span: Mapping[str, Any]) -> str:
+    return str(next((span[name] for name in ("annotation", "label", "name") if name in span), ""))
+
+
+def _parse_spans(row: Row, items: Sequence[Mapping[str, Any]], text: Any) -> tuple[tuple[int, int], ...]:
+    """Read spans, in characters of the text, and check that they hold the words written next to them."""
+    spans = tuple(parse_span(row, item) for item in items)
+    if not isinstance(text, str):
+        return spans
+    expected = [item.get("span", item.get("text")) for item in items]
+    n_leading = len(text) - len(text.lstrip())
+    moved = tuple((start + n_leading, end + n_leading) for start, end in spans)
+    if any(expected) and all(matches_text(text, *span, words) for span, words in zip(moved, expected, strict=True)):
+        return moved
+    check_span_texts(row, text, spans, expected)
+    return spans
+
+
+def format_task(explanation: Explanation) -> str:
+    """Format an explanation as a line with the model's label and spans."""
     document, prediction = explanation.document, explanation.prediction
     record = {
         "id": document.id,
         "text": document.text,
         "predictions": {
             "label": prediction.label,
-            "rationale": [{"start": start, "end": end, "label": MARK} for start, end in explanation.spans],
+            "rationale": [{"start": start, "end": end, "label": RATIONALE_LABEL} for start, end in explanation.spans],
             "confidence": prediction.probability,
         },
     }
@@ -56,23 +156,54 @@ def write(explanation: Explanation) -> str:
     return json.dumps(record, ensure_ascii=False)
 
 
-def settings(data: str, labels: Sequence[str], asks: bool) -> str:
-    """Write the settings of a task.
+def format_config(data: str, labels: Sequence[str], has_query: bool) -> str:
+    """Format the configuration of a project that corrects labels and spans.
 
-    :param data: Name of the data file, beside which the settings lie.
-    :param asks: The texts have queries, which are shown above them.
+    :param data: Name of the data file, next to which the configuration lies.
+    :param has_query: Whether to show queries above the texts.
+    """
+    schemes = (format_choices("label", "Which class is it?", labels), SPAN_SCHEME)
+    return format_project(data, "Rationales", schemes, has_query, settings=PRE_ANNOTATION, text_options=SPAN_TARGET)
+
+
+def format_project(
+    data: str,
+    title: str,
+    schemes: Iterable[str],
+    has_query: bool,
+    *,
+    settings: str,
+    text_options: str = "",
+) -> str:
+    """Format the configuration of a project.
+
+    :param data: Name of the data file, next to which the configuration lies.
+    :param schemes: What is asked, as YAML.
+    :param has_query: Whether to show queries above the texts.
+    :param settings: Further settings, as YAML.
+    :param text_options: Further properties of the text on the page, as YAML.
     """
     stem = data.removesuffix(ENDING)
-    text = SETTINGS.format(
-        settings=stem + SETTINGS_ENDING,
-        output=quoted(f"{stem}-annotated"),
-        data=quoted(data),
-        labels=", ".join(map(quoted, labels)),
-        mark=MARK,
+    return CONFIG.format(
+        config=stem + CONFIG_ENDING,
+        title=quote(title),
+        output=quote(f"{stem}-annotated"),
+        data=quote(data),
+        settings=settings,
+        schemes="\n".join(schemes),
+        query=QUERY if has_query else "",
+        text_options=text_options,
     )
-    return text.replace(TEXT_FIELD, QUERY_FIELD + TEXT_FIELD) if asks else text
 
 
-def quoted(text: str) -> str:
-    """Write text for YAML, which reads JSON's strings."""
+def format_choices(name: str, question: str, choices: Iterable[str], *, required: bool = False) -> str:
+    """Format a question with one answer as an annotation scheme."""
+    return (
+        f"  - annotation_type: radio\n    name: {name}\n    description: {quote(question)}\n"
+        f"    labels: [{', '.join(map(quote, choices))}]"
+    ) + ("\n    label_requirement: {required: true}" if required else "")
+
+
+def quote(text: str) -> str:
+    """Quote text for YAML, which reads JSON strings."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,7 +1,7 @@
 """Prodigy: the JSON lines of `prodigy db-out`.
 
 The task format of its documentation (Annotation interfaces): text, tokens, spans (start, end, token_start and, the last
-token, token_end), answer; a class as label, as accept among options, or as cats. Its places are Python's: code points.
+token, token_end), answer; a class as label, as accept among options, or as cats. Spans count code points.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,57 +9,57 @@ from functools import partial
 from typing import Any
 
 from fresh.data.annotation.aggregate import (
-    Answer,
-    Unanswered,
-    check_texts,
-    guarded,
-    joined,
-    one_of,
-    place_of,
-    refuse_bad,
-    wants,
+    Annotation,
+    NoLabel,
+    check_span_texts,
+    is_rationale_label,
+    merge_annotations,
+    parse_row,
+    parse_span,
+    raise_span_errors,
+    single_choice,
 )
 from fresh.data.config import DataConfig
 from fresh.data.readers import Row
 
 ANSWERS = {"accept": "accepted", "reject": "rejected", "ignore": "ignored"}
 SIGNS = ("_input_hash", "_task_hash", "_view_id", "spans", "tokens", "options", "accept")
-OWN = ("spans", "tokens", "options", "accept", "cats", "meta", "answer")
+FIELDS = ("spans", "tokens", "options", "accept", "cats", "meta", "answer", "label")
 
 
-def looks_like(values: Mapping[str, Any]) -> bool:
-    """Recognise a line of Prodigy's."""
+def is_prodigy(values: Mapping[str, Any]) -> bool:
+    """Recognize a line of Prodigy."""
     return "text" in values and values.get("answer") in ANSWERS and any(sign in values for sign in SIGNS)
 
 
 def read(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
-    """Turn lines of Prodigy's into rows of a table; what several lines say about one text is one row."""
+    """Convert lines of Prodigy to rows of a table; all lines about one text become one row."""
     texts: dict[object, list[Row]] = {}
     for row in rows:
         texts.setdefault(row.values.get("_input_hash", f"row {row.number}"), []).append(row)
     for lines in texts.values():
-        yield guarded(lines[0], "Prodigy", partial(_read_lines, lines, config))
+        yield parse_row(lines[0], "Prodigy", partial(_parse_lines, lines, config))
 
 
-def _read_lines(lines: Sequence[Row], config: DataConfig) -> Row:
-    """Turn what was said about one text into a row."""
+def _parse_lines(lines: Sequence[Row], config: DataConfig) -> Row:
+    """Parse all annotations of one text."""
     accepted = [row for row in lines if row.values.get("answer") == "accept"]
     fields: dict[str, Any] = {}
     for row in accepted or lines[:1]:
         fields |= dict(row.values["meta"]) if isinstance(row.values.get("meta"), Mapping) else {}
-        fields |= {name: value for name, value in row.values.items() if name not in OWN and name != "label"}
+        fields |= {name: value for name, value in row.values.items() if name not in FIELDS}
     if not accepted:
         verb = ANSWERS.get(str(lines[0].values.get("answer")), "not answered")
-        fields[config.label] = Unanswered(f"it was {verb}.")
-    answers = [Answer(_spans_of(row, config), _choices_of(row, config, fields)) for row in accepted]
-    return joined((accepted or lines)[0], fields, answers, config)
+        fields[config.label] = NoLabel(f"it was {verb}.")
+    has_label = config.label in fields
+    annotations = [
+        Annotation(_parse_spans(row, config), {} if has_label else _parse_label(row.values, config)) for row in accepted
+    ]
+    return merge_annotations((accepted or lines)[0], fields, annotations, config)
 
 
-def _choices_of(row: Row, config: DataConfig, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_label(values: Mapping[str, Any], config: DataConfig) -> dict[str, Any]:
     """Read the class of a text: chosen among options, shown and accepted, or one of cats."""
-    if config.label in fields:
-        return {}
-    values = row.values
     if isinstance(values.get("accept"), list):
         chosen = tuple(values["accept"])
     elif isinstance(values.get("cats"), Mapping):
@@ -68,28 +68,27 @@ def _choices_of(row: Row, config: DataConfig, fields: Mapping[str, Any]) -> dict
         chosen = (values["label"],)
     else:
         return {}
-    return {config.label: one_of(chosen)}
+    return {config.label: single_choice(chosen)}
 
 
-def _spans_of(row: Row, config: DataConfig) -> tuple[tuple[int, int], ...] | None:
-    """Read the spans of a line, and see to it that they agree with their tokens and texts."""
+def _parse_spans(row: Row, config: DataConfig) -> tuple[tuple[int, int], ...] | None:
+    """Read the spans of a line, and check that they match their tokens and texts."""
     if not isinstance(row.values.get("spans"), list):
         return None
-    given = [span for span in row.values["spans"] if wants(config, str(span.get("label")))]
-    spans = [place_of(row, span) for span in given]
-    refuse_bad(row.place, (problem for span in given for problem in _token_problems(row, span)))
+    items = [item for item in row.values["spans"] if is_rationale_label(config, str(item.get("label")))]
+    spans = tuple(parse_span(row, item) for item in items)
+    raise_span_errors(row.place, (problem for item in items for problem in _find_token_errors(row, item)))
     text = row.values.get(config.text)
     if isinstance(text, str):
-        check_texts(row, text, spans, [span.get("text") for span in given])
-    return tuple(spans)
+        check_span_texts(row, text, spans, [item.get("text") for item in items])
+    return spans
 
 
-def _token_problems(row: Row, span: Mapping[str, Any]) -> Iterator[str]:
-    """Say where a span and its tokens do not agree."""
-    tokens, first, last = row.values.get("tokens"), span.get("token_start"), span.get("token_end")
+def _find_token_errors(row: Row, item: Mapping[str, Any]) -> Iterator[str]:
+    tokens, first, last = row.values.get("tokens"), item.get("token_start"), item.get("token_end")
     if not isinstance(tokens, list) or type(first) is not int or type(last) is not int:
         return
-    start, end = span["start"], span["end"]
+    start, end = item["start"], item["end"]
     if not 0 <= first <= last < len(tokens):
         yield f"the tokens {first} to {last} of the span ({start}, {end}) are not among {len(tokens)} tokens."
     elif (tokens[first].get("start"), tokens[last].get("end")) != (start, end):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fresh.highlight import plain
+from fresh.highlight import isolate
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Estimate, Measure
 from fresh.reporting.html.drawing import draw_calibration, draw_curve, filled
@@ -47,7 +47,7 @@ def _calibration_card(bins: Sequence[Bin], measures: Sequence[Measure]) -> str:
         )
         for one, sure, right in filled(bins)
     ]
-    errors = small_print("<br>".join(f"{plain(one.name)} {figure(one.figure)}" for one in measures))
+    errors = small_print("<br>".join(f"{isolate(one.name)} {figure(one.figure)}" for one in measures))
     says = "On the dashed line the model is right as often as it is sure; larger dots are more documents."
     laid = folded(NUMBERS, numbers(("how sure", "how often right", "documents"), rows))
     return card("Calibration", draw_calibration(bins), small_print(says), errors, laid)
@@ -58,9 +58,9 @@ def _confusion_card(matrix: Confusion) -> str:
     n_labels = len(matrix.labels)
     many = n_labels > MANY
     over = f'<tr><td></td><th class="over" scope="colgroup" colspan="{n_labels}">predicted</th></tr>'
-    names = "".join(f'<th scope="col">{plain(label)}</th>' for label in matrix.labels)
+    names = "".join(f'<th scope="col">{isolate(label)}</th>' for label in matrix.labels)
     rows = "".join(
-        f'<tr><th scope="row">{plain(label)}</th>{_confusion_cells(counts, place, many)}</tr>'
+        f'<tr><th scope="row">{isolate(label)}</th>{_confusion_cells(counts, place, many)}</tr>'
         for place, (label, counts) in enumerate(zip(matrix.labels, matrix.counts, strict=True))
     )
     head = f'<thead>{over}<tr><td class="over">gold</td>{names}</tr></thead>'

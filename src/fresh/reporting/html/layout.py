@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fresh.highlight import plain
+from fresh.highlight import isolate
 from fresh.metrics.estimate import Estimate
 from fresh.reporting.html.view import Facts
 
@@ -46,7 +46,7 @@ def row(name: str, cells: Sequence[tuple[str, str]], own: bool = False) -> str:
     """Lay out a row: its name, then cells with the names of their columns."""
     tag = ' <span class="tag">this model</span>' if own else ""
     body = "".join(f'<td data-name="{column}">{cell}</td>' for column, cell in cells)
-    return f'<tr{" class=own" if own else ""}><th scope="row">{plain(name)}{tag}</th>{body}</tr>'
+    return f'<tr{" class=own" if own else ""}><th scope="row">{isolate(name)}{tag}</th>{body}</tr>'
 
 
 def folded(name: str, body: str) -> str:
@@ -66,5 +66,5 @@ def figure(estimate: Estimate | None, form: str = "z.3f") -> str:
 
 def facts(title: str, given: Facts) -> str:
     """List names and values."""
-    laid = "".join(f"<div><dt>{plain(name)}</dt><dd>{plain(value)}</dd></div>" for name, value in given)
+    laid = "".join(f"<div><dt>{isolate(name)}</dt><dd>{isolate(value)}</dd></div>" for name, value in given)
     return f'<h3>{title}</h3><dl class="facts">{laid}</dl>' if laid else ""

@@ -5,10 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from fresh.highlight import ON_A_PAGE
-from fresh.offsets import to_utf16
+from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.reporting.html.view import DocumentView
-from fresh.text import Spans
+from fresh.text import Spans, to_utf16
 
 # What could end a script element, begin a comment in it, or is half a character.
 UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
@@ -19,7 +18,7 @@ def pack(documents: Sequence[DocumentView]) -> str:
     labels = list(dict.fromkeys(label for document in documents for label in _labels_of(document)))
     places = {label: place for place, label in enumerate(labels)}
     record = {
-        "labels": [label.translate(ON_A_PAGE) for label in labels],
+        "labels": [label.translate(HTML_CONTROL_PICTURES) for label in labels],
         "documents": [_pack_document(document, places) for document in documents],
     }
     written = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -33,10 +32,10 @@ def _labels_of(document: DocumentView) -> tuple[str, ...]:
 
 def _pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, Any]:
     """Turn a document into plain values; labels become their places."""
-    text = document.text.translate(ON_A_PAGE)
+    text = document.text.translate(HTML_CONTROL_PICTURES)
     spans = to_utf16(text, document.spans)
     record: dict[str, Any] = {
-        "id": document.id.translate(ON_A_PAGE),
+        "id": document.id.translate(HTML_CONTROL_PICTURES),
         "text": text,
         "words": len(spans),
         "kept": _pack_kept(spans, document.kept),
@@ -48,7 +47,7 @@ def _pack_document(document: DocumentView, places: dict[str, int]) -> dict[str, 
     if document.human is not None:
         record["human"] = _pack_runs(spans, document.human)
     if document.query:
-        record["query"] = document.query.translate(ON_A_PAGE)
+        record["query"] = document.query.translate(HTML_CONTROL_PICTURES)
     return record
 
 

@@ -5,7 +5,7 @@ import hashlib
 from importlib import resources
 from string import Template
 
-from fresh.highlight import escaped, plain
+from fresh.highlight import escape_text, isolate
 from fresh.reporting.html import sections
 from fresh.reporting.html.charts import charts
 from fresh.reporting.html.packed import pack
@@ -40,9 +40,9 @@ def render(view: View) -> str:
         policy=_policy(script, style),
         style=style,
         script=script,
-        title=plain(view.title),
-        name=escaped(view.title),
-        facts=" · ".join(map(plain, _header_facts(view))),
+        title=isolate(view.title),
+        name=escape_text(view.title),
+        facts=" · ".join(map(isolate, _header_facts(view))),
         links=_links(before + after),
         before=before,
         after=after,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import chain
 
-from fresh.highlight import escaped, plain
+from fresh.highlight import escape_text, isolate
 from fresh.reporting.html.drawing import bounds, ends, whisker
 from fresh.reporting.html.layout import facts, figure, folded, row, section, table
 from fresh.reporting.html.view import AgreementRow, HeadlineRow, Pair, View
@@ -40,7 +40,7 @@ def headline(rows: Sequence[HeadlineRow], whiskers: str) -> str:
     ]
     heads = ("what is read", f"macro-F1{_ruler(f1_range)}", f"accuracy{_ruler(accuracy_range)}", "words kept")
     sure = any(one.macro_f1.low is not None for one in rows)
-    says = "The same documents, read in several ways." + (f" {escaped(whiskers)}" if sure else "")
+    says = "The same documents, read in several ways." + (f" {escape_text(whiskers)}" if sure else "")
     return section("results", "Results", table(heads, laid, "How well each way of reading did"), says)
 
 
@@ -64,7 +64,7 @@ def agreement(rows: Sequence[AgreementRow]) -> str:
 def audit(verdicts: Sequence[Verdict], guarantee: str) -> str:
     """Show what the audit found, and what is guaranteed."""
     items = "".join(map(_verdict_item, verdicts))
-    told = "".join(f"<p>{plain(paragraph)}</p>" for paragraph in guarantee.split("\n\n") if paragraph.strip())
+    told = "".join(f"<p>{isolate(paragraph)}</p>" for paragraph in guarantee.split("\n\n") if paragraph.strip())
     covers = f'<div class="guarantee"><h3>What is guaranteed, and what is not</h3>{told}</div>' if told else ""
     return section("audit", "Audit", (f'<ul class="verdicts">{items}</ul>' if items else "") + covers)
 
@@ -72,10 +72,10 @@ def audit(verdicts: Sequence[Verdict], guarantee: str) -> str:
 def _verdict_item(verdict: Verdict) -> str:
     """Show one verdict by sign, word and sentence, with its evidence folded."""
     sign = f'<span class="sign" aria-hidden="true">{SIGNS[verdict.found]}</span>'
-    title = f'<h3>{plain(verdict.name)} <span class="found">{verdict.found}</span></h3>'
-    lines = "".join(f"<li>{plain(line)}</li>" for line in verdict.evidence)
+    title = f'<h3>{isolate(verdict.name)} <span class="found">{verdict.found}</span></h3>'
+    lines = "".join(f"<li>{isolate(line)}</li>" for line in verdict.evidence)
     evidence = folded("Evidence", f"<ul>{lines}</ul>") if lines else ""
-    body = f"<div>{title}<p>{plain(verdict.says)}</p>{evidence}</div>"
+    body = f"<div>{title}<p>{isolate(verdict.says)}</p>{evidence}</div>"
     return f'<li class="verdict {verdict.found.replace(" ", "-")}">{sign}{body}</li>'
 
 
@@ -90,7 +90,7 @@ def comparisons(pairs: Sequence[Pair], tests: str) -> str:
         row(
             f"{one.first} − {one.second}",
             (
-                ("measure", plain(one.measure)),
+                ("measure", isolate(one.measure)),
                 ("difference", figure(one.difference, "+z.3f") + whisker(one.difference, between, 0.0)),
                 ("p", _p_value(p)),
                 ("p, corrected", "–" if one.adjusted is None else _p_value(one.adjusted)),
@@ -99,7 +99,7 @@ def comparisons(pairs: Sequence[Pair], tests: str) -> str:
         for one, p in tested
     ]
     heads = ("first − second", "measure", f"difference{_ruler(between)}", "p", "p, corrected")
-    says = f"{escaped(tests)}; the hairline is no difference."
+    says = f"{escape_text(tests)}; the hairline is no difference."
     return section("comparisons", "Comparisons", table(heads, laid, "Comparisons of models") if tested else "", says)
 
 
@@ -110,6 +110,6 @@ def _p_value(p: float) -> str:
 
 def about(view: View) -> str:
     """Show notes, settings and versions."""
-    notes = "".join(f"<li>{plain(note)}</li>" for note in view.notes)
+    notes = "".join(f"<li>{isolate(note)}</li>" for note in view.notes)
     listed = f'<ul class="notes">{notes}</ul>' if notes else ""
     return section("about", "About", listed + facts("Settings", view.settings) + facts("Versions", view.versions))

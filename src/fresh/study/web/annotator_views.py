@@ -182,9 +182,9 @@ def _parse_answer(chosen: dict[str, str], milliseconds: str) -> Answer:
     missing = [message for name, message in MISSING.items() if not chosen[name]]
     if missing:
         raise ValueError("\n".join(missing))
-    # Without scripts, the page sends no time.
-    ratings = (_parse_number(chosen[name]) for name in SCALES)
-    return Answer(chosen["label"], *ratings, _parse_number(milliseconds or "0"))
+    confidence, readability = (_parse_number(chosen[name]) for name in SCALES)
+    time = _parse_number(milliseconds or "0")  # without scripts, the page sends none
+    return Answer(chosen["label"], confidence, readability, time)
 
 
 def _parse_number(text: str) -> Any:

@@ -31,7 +31,9 @@ TOKEN = re.compile(
     r"(?P<payload>(?P<role>[a-z]+)\.(?P<who>[0-9]{1,9})\.(?P<at>[0-9]{1,15})\.(?P<nonce>[0-9a-f]+))\.(?P<signature>[0-9a-f]{64})"
 )
 NOT_SIGNED_IN = "You are not signed in. Sign in first."
-SESSION_ENDED = "Your session ended after {hours:g} hours without activity. Sign in again to continue where you stopped."
+SESSION_ENDED = (
+    "Your session ended after {hours:g} hours without activity. Sign in again to continue where you stopped."
+)
 NOT_SAVED = " What you just sent was not saved."
 FOREIGN_FORM = (
     "This form belongs to another visit, or your browser does not keep cookies. Reload the page and try again."

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from fresh.errors import InactiveAnnotatorError, NotAssignedError, RepeatedRequestError, StudyError, StudyPausedError
-from fresh.highlight import ON_A_PAGE
+from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.study.annotators import is_admin, sign_in
 from fresh.study.display import cannot_complete, plural, split_query
 from fresh.study.service import INACTIVE, PAUSED
@@ -82,7 +82,7 @@ def make_assets() -> Assets:
 def make_templates(assets: Assets) -> Environment:
     """Load the templates; text in them cannot change the reading direction of the page."""
     templates = templates_of(PACKAGE, "pages", assets)
-    templates.finalize = lambda value: value.translate(ON_A_PAGE) if type(value) is str else value
+    templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"figure": _format_figure, "plural": plural, "parts": split_query}
     templates.globals["cannot_complete"] = cannot_complete
     return templates
@@ -112,9 +112,7 @@ class Site:
         """Return what reports errors: to browsers as pages, to programs as problem details."""
         return Teller(self.error_page, NO_PAGE)
 
-    def error_page(
-        self, scope: Scope, status: int, message: str, headers: Mapping[str, str] | None = None
-    ) -> Response:
+    def error_page(self, scope: Scope, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
         """Report an error."""
         request = Request(scope)
         if not wants_page(request):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
+from fresh.nn import varlen_attention as ragged
 from fresh.nn.encoder import load_encoder
-from fresh.training import varlen_attention as ragged
-from fresh.training.varlen_attention import KNOWN, NAME, _attend, _ends, _mask_of, without_padding
+from fresh.nn.varlen_attention import KNOWN, NAME, _attend, _ends, _mask_of, without_padding
 from shared_ragged import filled_up
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=6)

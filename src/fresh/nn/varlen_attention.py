@@ -10,9 +10,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
-from fresh.nn import attention_dropout as dropped
 from fresh.nn.memory import is_out_of_memory, without_cudnn_attention
-from fresh.nn.mpnet_distances import give_back, take_over
 
 NAME = "fresh_ragged"
 PROVEN: dict[tuple[torch.device, torch.dtype, int], bool] = {}
@@ -55,7 +53,8 @@ def _masked(
 ) -> Tensor:
     """Attend with a mask."""
     there = None if borders is None else _mask_of(borders, query.shape[2])[:, None, None]
-    return dropped.attend(query, key, value, there, dropout, scaling).transpose(1, 2).contiguous()
+    out = functional.scaled_dot_product_attention(query, key, value, there, dropout, scale=scaling)
+    return out.transpose(1, 2).contiguous()
 
 
 def _can_flash(query: Tensor) -> bool:
@@ -114,23 +113,16 @@ def _mask_of(borders: Tensor, width: int) -> Tensor:
 
 @contextmanager
 def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Have the encoders of a network attend in this way, those that can, for as long as the block lasts.
-
-    Those of MPNet, which add something for distances, cannot, but attend in one kernel; on a GPU they do so
-    anyhow, since what they do otherwise cannot be recorded. On a CPU there are no such kernels; what is gained there is
-    that training drops weights of long texts in less time, or for MPNet in less memory.
-    """
+    """Have the encoders of a network attend in this way, those that can, for as long as the block lasts."""
     bodies = [body for body in network.modules() if wanted and isinstance(body, PreTrainedModel)]
     usual = [body for body in bodies if _looks_around(body) and body.config._attn_implementation == "sdpa"]
     for body in usual:
         _prove(body)
     for body in usual:
         body.config._attn_implementation = NAME
-    taken = take_over(network) if wanted or _is_on_gpu(network) else []
     try:
         yield
     finally:
-        give_back(taken)
         for body in usual:
             body.config._attn_implementation = "sdpa"
 
@@ -138,11 +130,6 @@ def without_padding(network: nn.Module, wanted: bool = True) -> Iterator[None]:
 def _looks_around(body: PreTrainedModel) -> bool:
     """Say whether an encoder is known to look at whole texts, not only at what came before."""
     return body.config.model_type in KNOWN and not getattr(body.config, "is_decoder", False)
-
-
-def _is_on_gpu(network: nn.Module) -> bool:
-    """Say whether a network is on a GPU."""
-    return any(weight.is_cuda for weight in network.parameters())
 
 
 def _prove(body: PreTrainedModel) -> None:

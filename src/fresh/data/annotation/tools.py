@@ -1,0 +1,208 @@
+"""All annotation tools: recognize and read their files, and write explanations as tasks for them."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fresh._io import atomic_write
+from fresh.config import suggest
+from fresh.data.annotation import doccano, label_studio, potato, prodigy
+from fresh.data.annotation.aggregate import check_span_texts, to_word_spans
+from fresh.data.config import DataConfig
+from fresh.data.readers import Row
+from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError, RowError
+from fresh.rationale import Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A kind of file, recognized by its first object."""
+
+    title: str
+    """What errors call it."""
+    matches: Callable[[Mapping[str, Any]], bool] = lambda _values: False
+    read: Callable[[Iterable[Row], DataConfig], Iterator[Row]] = lambda rows, _config: iter(rows)
+    """Converts its rows to rows of a table."""
+
+
+FORMATS = {
+    "label_studio": _Format("Label Studio's JSON", label_studio.is_label_studio, label_studio.read),
+    "prodigy": _Format("Prodigy's JSON lines", prodigy.is_prodigy, prodigy.read),
+    "doccano": _Format("doccano's JSON lines", doccano.is_doccano, doccano.read),
+    "potato": _Format("Potato's annotations", potato.is_potato, potato.read),
+    "tasks": _Format(
+        "tasks for Potato", lambda values: "text" in values and isinstance(values.get("predictions"), Mapping)
+    ),
+    "explained": _Format(
+        "output of fresh explain", lambda values: {"rationale", "probabilities", "ratio"} <= values.keys()
+    ),
+    "annotations": _Format(
+        "the annotations of an ERASER corpus", lambda values: {"annotation_id", "evidences"} <= values.keys()
+    ),
+    "eraser": _Format("an ERASER corpus"),
+    "table": _Format("a table of texts and labels"),
+}
+
+
+def to_table(rows: Iterable[Row], config: DataConfig) -> Iterator[Row]:
+    """Convert the rows of an annotation tool to rows of a table; the first row that can be read decides the format."""
+    rest = iter(rows)
+    for row in rest:
+        if row.error:
+            yield row
+            continue
+        name = _recognize(row.values)
+        check_format(row.name, name, config)
+        yield from FORMATS[name].read(itertools.chain([row], rest), config)
+
+
+def _recognize(values: Mapping[str, Any]) -> str:
+    return next((name for name, kind in FORMATS.items() if kind.matches(values)), "table")
+
+
+def check_format(name: str, actual: str, config: DataConfig) -> None:
+    """Refuse a file whose format is not the one that was set."""
+    if config.format in ("auto", actual):
+        return
+    if actual == "annotations":
+        fix = "Give the folder or tar that it is in, with its documents."
+    elif actual in ("tasks", "explained"):
+        fix = "Give the file that the annotation tool exported."
+    else:
+        fix = f"Set format={actual}, or leave `format` out."
+    raise DataError(f"{name} looks like {FORMATS[actual].title}, not {FORMATS[config.format].title}. {fix}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Exporter:
+    """How a tool reads its tasks."""
+
+    title: str
+    ending: str
+    format_task: Callable[[Explanation], str]
+    brackets: tuple[str, str, str] = ("", "\n", "\n")
+    """Text before, between and after the tasks."""
+    config_ending: str = ""
+    format_config: Callable[[str, Sequence[str], bool], str] | None = None
+    """Formats the tool's configuration for a file of tasks, its labels, and whether there are queries."""
+
+
+TOOLS = {
+    "label_studio": _Exporter(
+        "Label Studio",
+        label_studio.ENDING,
+        label_studio.format_task,
+        ("[\n", ",\n", "\n]\n"),
+        label_studio.CONFIG_ENDING,
+        label_studio.format_config,
+    ),
+    "doccano": _Exporter("doccano", doccano.ENDING, doccano.format_task),
+    "potato": _Exporter(
+        "Potato",
+        potato.ENDING,
+        potato.format_task,
+        config_ending=potato.CONFIG_ENDING,
+        format_config=potato.format_config,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """The files of an export."""
+
+    count: int
+    """Number of tasks."""
+    files: tuple[Path, ...]
+    """The tasks and, for some tools, the configuration."""
+
+
+def export(explanations: Iterable[Explanation], path: str | Path, tool: str) -> ExportResult:
+    """Write explanations as tasks for a tool, one at a time; the files appear when all tasks are written.
+
+    :param tool: Name of the tool: label_studio, doccano or potato.
+    """
+    target, *configs = export_paths(path, tool)
+    exporter, labels, has_query, count = TOOLS[tool], set[str](), False, 0
+    before, between, after = exporter.brackets
+    with atomic_write(target) as partial:
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(before)
+            for count, explanation in enumerate(explanations, start=1):
+                document = explanation.document
+                _check_encodable(document)
+                labels |= explanation.prediction.probabilities.keys()
+                has_query |= bool(document.query)
+                numbered = document if document.id else replace(document, id=f"document-{count}")
+                named = explanation if document.id else replace(explanation, document=numbered)
+                file.write(f"{between if count > 1 else ''}{exporter.format_task(named)}")
+            file.write(after)
+        if not count:
+            raise DataError("There is nothing to export: no text was explained.")
+        for place in configs:  # before the tasks appear: once they are there, the export is complete
+            assert exporter.format_config is not None
+            with atomic_write(place) as config:
+                text = exporter.format_config(target.name, sorted(labels), has_query)
+                config.write_text(text, encoding="utf-8", newline="\n")
+    return ExportResult(count, (target, *configs))
+
+
+def _check_encodable(document: Document) -> None:
+    try:
+        document.text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"The text of document {document.id!r} holds half a character ({error.reason}). Fix it, or leave it out."
+        ) from error
+
+
+def export_paths(path: str | Path, tool: str) -> tuple[Path, ...]:
+    """List the files that an export writes, and refuse a path that it cannot write to."""
+    if tool not in TOOLS:
+        raise DataError(suggest(tool, "a tool that can be exported to", TOOLS))
+    exporter, target = TOOLS[tool], Path(path)
+    if not target.name.endswith(exporter.ending):
+        raise DataError(
+            f"{exporter.title} reads {exporter.ending} files, but the output is {target.name}. "
+            f"Give it the ending {exporter.ending}."
+        )
+    if not target.parent.is_dir():
+        raise DataError(f"There is no folder {target.parent} to write to. Make it first.")
+    if not exporter.config_ending:
+        return (target,)
+    return target, target.with_name(target.name.removesuffix(exporter.ending) + exporter.config_ending)
+
+
+def read_explanations(rows: Iterable[Row], documents: Iterable[Document]) -> Iterator[Explanation]:
+    """Join the records of `fresh explain`, which hold no texts, with the documents that were explained.
+
+    :param rows: The records.
+    :param documents: The documents, in the same order; further documents are skipped.
+    """
+    rest = iter(documents)
+    for row in rows:
+        if row.error:
+            raise row.error
+        document = next((document for document in rest if document.id == row.values.get("id")), None)
+        if document is None:
+            problem = f"there is no document {row.values.get('id')!r} in the input, or not in this order."
+            raise RowError(row.place, problem, "Give the file that was explained, with the same `text` and `id`.")
+        yield _parse_explanation(row, document)
+
+
+def _parse_explanation(row: Row, document: Document) -> Explanation:
+    values = row.values
+    try:
+        spans = [(int(item["start"]), int(item["end"])) for item in values["rationale"]]
+        prediction = Prediction(str(values["label"]), {str(k): float(v) for k, v in values["probabilities"].items()})
+        expected = [str(item["text"]) for item in values["rationale"]]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{row.place}: this is not a record of an explanation. Give a file that fresh explain wrote."
+        ) from error
+    check_span_texts(row, document.text, spans, expected)
+    mask = Mask.from_spans(to_word_spans(spans, document), len(document.words))
+    return Explanation(document, mask, document.cut(mask), prediction)

@@ -1,0 +1,40 @@
+"""Reading what an annotation tool exported."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+import annotated
+from fresh.errors import DataError
+
+Kept = list[tuple[str, tuple[str, ...] | None]]
+
+
+class ReadKept(Protocol):
+    def __call__(self, *records: Any, **settings: Any) -> Kept:
+        """Read records: the label of each text, and the words that people marked."""
+
+
+class Refusal(Protocol):
+    def __call__(self, *records: Any, **settings: Any) -> str:
+        """Return the message with which records are refused."""
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> ReadKept:
+    def read(*records: Any, **settings: Any) -> Kept:
+        examples = annotated.read(annotated.write_lines(tmp_path / "out.jsonl", records), **settings)
+        return [(e.label, None if e.human is None else e.document.cut(e.human).words) for e in examples]
+
+    return read
+
+
+@pytest.fixture
+def refusal(kept: ReadKept) -> Refusal:
+    def refuse(*records: Any, **settings: Any) -> str:
+        with pytest.raises(DataError) as caught:
+            kept(*records, **settings)
+        return str(caught.value)
+
+    return refuse

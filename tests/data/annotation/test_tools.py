@@ -1,0 +1,477 @@
+import gzip
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import annotated
+import small
+from annotated import Record, explanation
+from fresh.cli.main import main
+from fresh.data.annotation import TOOLS, ExportResult, export, read_explanations
+from fresh.data.annotation.tools import FORMATS, _recognize, to_table
+from fresh.data.corpora import find_corpus
+from fresh.data.readers import Row, read_rows
+from fresh.data.splits import DataConfig, Splits, load_splits
+from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError, RowError
+from fresh.rationale import Prediction
+from fresh.reporting.console import to_record
+from fresh.text import split_words
+from strategies import documents, flags, masks, texts
+
+DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[4] / "shared" / "data")
+TASK = {"id": 1, "data": {"text": "Good film"}, "annotations": [], "predictions": []}
+FLAT = {"id": 1, "text": "Good film", "label": "good", "annotator": 1, "annotation_id": 2, "lead_time": 3.5}
+CATS = {"id": 1, "text": "Good film", "cats": ["good"], "entities": [[0, 4, "RATIONALE"]], "Comments": []}
+TEXTCAT = {"text": "Good film", "label": "good", "_input_hash": 1, "_task_hash": 2, "answer": "accept"}
+SAMPLES: dict[str, list[dict[str, Any]]] = {
+    "label_studio": [TASK, FLAT, {"data": {"text": "a"}, "predictions": []}, {"data": {}, "completions": []}],
+    "doccano": [
+        CATS,
+        {**CATS, "label": "x"},
+        {"text": "a", "cats": []},
+        {"text": "a", "label": []},
+        {"text": "a", "label": ["x"]},
+        {"text": "a", "label": [[0, 1, "X"]]},
+    ],
+    "prodigy": [TEXTCAT, {"text": "a", "spans": [], "answer": "ignore"}],
+    "potato": [
+        {"id": "1", "displayed_text": "a", "label_annotations": {}, "span_annotations": [], "behavioral_data": {}},
+        {"instance_id": "1", "user_id": "u", "labels": {}, "spans": {}, "links": {}},
+    ],
+    "tasks": [{"id": "1", "text": "a", "predictions": {"label": "x"}}],
+    "explained": [{"id": "1", "label": "x", "probabilities": {"x": 1.0}, "rationale": [], "ratio": 0.0}],
+    "annotations": [{"annotation_id": "1", "evidences": [], "classification": "x"}],
+    "table": [
+        {"text": "a", "label": "x", "entities": ["b"], "cats": []},
+        {"text": "a", "label": "x"},
+        {"text": "a", "label": 1, "answer": "accept"},
+        {},
+        {"text": "a", "data": 3},
+    ],
+}
+
+
+def film(text: str = "A lovely film", query: str = "", id: str = "r-1") -> Explanation:
+    return explanation(Document.from_text(text, query, id), Mask(np.array([False, True, False])))
+
+
+@pytest.mark.parametrize(
+    ("kind", "record"), [(kind, record) for kind, records in SAMPLES.items() for record in records]
+)
+def test_a_file_is_recognized_by_its_content(kind: str, record: dict[str, Any]) -> None:
+    assert _recognize(record) == kind
+
+
+def test_every_format_has_a_sample() -> None:
+    assert set(SAMPLES) | {"eraser"} == set(FORMATS)
+
+
+@pytest.mark.parametrize(("tool", "kind"), [("label_studio",) * 2, ("doccano",) * 2, ("potato", "tasks")])
+def test_exported_tasks_are_recognized(tmp_path: Path, tool: str, kind: str) -> None:
+    assert _recognize(annotated.exported([film()], tmp_path, tool)[0]) == kind
+
+
+@pytest.mark.parametrize(
+    ("actual", "wanted", "message"),
+    [
+        ("doccano", "label_studio", r"doccano's JSON lines, not Label Studio's JSON\. Set format=doccano"),
+        ("label_studio", "doccano", r"Label Studio's JSON, not doccano's JSON lines\. Set format=label_studio"),
+        ("prodigy", "doccano", r"Prodigy's JSON lines, not doccano's JSON lines\. Set format=prodigy"),
+        ("table", "prodigy", r"a table of texts and labels, not Prodigy's JSON lines\. Set format=table"),
+        ("doccano", "table", r"doccano's JSON lines, not a table of texts and labels\. Set format=doccano"),
+        ("tasks", "doccano", r"tasks for Potato, not doccano's JSON lines\. Give the file that the annotation tool"),
+        ("explained", "label_studio", r"output of fresh explain, not Label Studio's JSON\. Give the file that"),
+        (
+            "annotations",
+            "eraser",
+            r"the annotations of an ERASER corpus, not an ERASER corpus\. Give the folder",
+        ),
+    ],
+)
+def test_another_format_than_the_one_that_was_set_is_refused(
+    tmp_path: Path, actual: str, wanted: Any, message: str
+) -> None:
+    for write in (annotated.write_list, annotated.write_lines):
+        path = write(tmp_path / "reviews.json", [SAMPLES[actual][0]])
+        with pytest.raises(DataError, match=rf"^reviews\.json looks like {message}"):
+            load_splits(path, DataConfig(format=wanted), seed=0)
+
+
+def test_an_eraser_folder_is_refused_where_another_format_was_set(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "train.jsonl").touch()
+    with pytest.raises(DataError, match=r"looks like an ERASER corpus, not doccano's .* Set format=eraser"):
+        load_splits(tmp_path, DataConfig(format="doccano"), seed=0)
+
+
+def test_the_first_row_that_can_be_read_decides_the_format(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    path.write_text("{\n" + json.dumps(CATS) + "\n", encoding="utf-8")
+    [example] = annotated.read(path, skip_bad=True)
+    assert (example.label, example.human) == ("good", Mask(np.array([True, False])))
+    path.write_text("{\n{\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"^all\.jsonl, line 1: broken JSON"):
+        load_splits(path, DataConfig(format="doccano"), seed=0)
+
+
+def test_rows_that_cannot_be_read_are_passed_on_at_once() -> None:
+    n_read = 0
+
+    def broken() -> Iterator[Row]:
+        nonlocal n_read
+        for n_read in range(1, 1001):
+            yield Row({}, "r.jsonl", f"line {n_read}", n_read, RowError("r.jsonl", "broken.", "Fix it."))
+
+    rows = to_table(broken(), DataConfig())
+    assert [next(rows).number for _ in range(3)] == [1, 2, 3]
+    assert n_read == 3
+
+
+@pytest.mark.parametrize("ending", ["json", "json.gz"])
+def test_training_data_may_be_the_export_of_a_tool(tmp_path: Path, ending: str) -> None:
+    def choice(label: str) -> dict[str, Any]:
+        return {"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
+
+    items = [
+        {"id": i, "data": {"text": f"{label} film {i}"}, "annotations": [{"result": [choice(label)]}]}
+        for i, label in enumerate(["good", "bad"] * 10)
+    ]
+    content = json.dumps(items).encode()
+    path = tmp_path / f"export.{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    splits = load_splits(path, DataConfig(), seed=0)
+    assert (len(splits.train), splits.labels) == (16, ("bad", "good"))
+
+
+def test_a_task_of_label_studio(tmp_path: Path) -> None:
+    [task] = annotated.exported([film()], tmp_path, "label_studio")
+    target = {"to_name": "text", "origin": "prediction"}
+    span = {"start": 2, "end": 8, "text": "lovely", "labels": ["RATIONALE"]}
+    result = [
+        {"id": "span-1", "from_name": "rationale", "type": "labels", "value": span, **target},
+        {"id": "class", "from_name": "label", "type": "choices", "value": {"choices": ["good"]}, **target},
+    ]
+    prediction = {"model_version": "fresh", "score": 0.875, "result": result}
+    assert task == {"data": {"id": "r-1", "text": "A lovely film"}, "predictions": [prediction]}
+
+
+def test_the_configuration_of_label_studio(tmp_path: Path) -> None:
+    prediction = Prediction('so "so" & <so>', {'so "so" & <so>': 0.5, "good": 0.5})
+    document, mask = Document.from_text("A film", "Is it?"), Mask.full(2)
+    export([Explanation(document, mask, document.cut(mask), prediction)], tmp_path / "tasks.json", "label_studio")
+    content = (tmp_path / "tasks.config.xml").read_text(encoding="utf-8")
+    assert content == (
+        "<View>\n"
+        '  <Header value="$query"/>\n'
+        '  <Labels name="rationale" toName="text">\n'
+        '    <Label value="RATIONALE" background="#ffc069"/>\n'
+        "  </Labels>\n"
+        '  <Text name="text" value="$text" granularity="word"/>\n'
+        '  <Choices name="label" toName="text" choice="single" showInLine="true">\n'
+        '    <Choice value="good"/>\n'
+        "    <Choice value='so \"so\" &amp; &lt;so&gt;'/>\n"
+        "  </Choices>\n"
+        "</View>\n"
+    )
+    choices = ElementTree.fromstring(content).iter("Choice")  # noqa: S314
+    assert [choice.get("value") for choice in choices] == ["good", 'so "so" & <so>']
+
+
+def test_a_line_of_doccano(tmp_path: Path) -> None:
+    [line] = annotated.exported([film(query="Is it good?")], tmp_path, "doccano")
+    assert line == {
+        "id": "r-1",
+        "text": "A lovely film",
+        "cats": ["good"],
+        "entities": [[2, 8, "RATIONALE"]],
+        "probability": 0.875,
+        "query": "Is it good ?",
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["tasks.jsonl"]
+
+
+def test_a_line_of_potato(tmp_path: Path) -> None:
+    [line] = annotated.exported([film(query="Is it?")], tmp_path, "potato")
+    spans = [{"start": 2, "end": 8, "label": "RATIONALE"}]
+    predictions = {"label": "good", "rationale": spans, "confidence": 0.875}
+    assert line == {"id": "r-1", "text": "A lovely film", "predictions": predictions, "query": "Is it ?"}
+    config = (tmp_path / "tasks.config.yaml").read_text(encoding="utf-8")
+    assert "  fields:\n    - {key: query, type: text}\n    - {key: text, type: text," in config
+
+
+def test_the_configuration_of_potato(tmp_path: Path) -> None:
+    annotated.exported([film()], tmp_path, "potato")
+    content = (tmp_path / "tasks.config.yaml").read_text(encoding="utf-8")
+    assert content == (
+        "# Potato 2:  potato start tasks.config.yaml -p 8000\n"
+        'annotation_task_name: "Rationales"\n'
+        "task_dir: .\n"
+        'output_annotation_dir: "tasks-annotated"\n'
+        'data_files: ["tasks.jsonl"]\n'
+        "item_properties: {id_key: id, text_key: text}\n"
+        "user_config: {allow_all_users: true, users: []}\n"
+        "pre_annotation: {enabled: true, field: predictions, allow_modification: true, show_confidence: true}\n"
+        "annotation_schemes:\n"
+        "  - annotation_type: radio\n"
+        "    name: label\n"
+        '    description: "Which class is it?"\n'
+        '    labels: ["bad", "good"]\n'
+        "  - annotation_type: span\n"
+        "    name: rationale\n"
+        "    description: Mark the words that show it.\n"
+        "    labels: [RATIONALE]\n"
+        "instance_display:\n"
+        "  fields:\n"
+        "    - {key: text, type: text, span_target: true, display_options: {preserve_whitespace: true}}\n"
+    )
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_files_of_an_export_are_returned(tmp_path: Path, tool: str) -> None:
+    path = tmp_path / f"tasks{TOOLS[tool].ending}"
+    result = export((film(id=str(i)) for i in range(3)), str(path), tool)
+    configs = [tmp_path / f"tasks{TOOLS[tool].config_ending}"] if TOOLS[tool].config_ending else []
+    assert result == ExportResult(3, (path, *configs))
+    assert sorted(tmp_path.iterdir()) == sorted(result.files)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_interrupted_export_changes_nothing(tmp_path: Path, tool: str) -> None:
+    path = tmp_path / f"tasks{TOOLS[tool].ending}"
+    path.write_text("before")
+
+    def interrupted() -> Iterator[Explanation]:
+        yield film()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export(interrupted(), path, tool)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_explanations_are_written_one_at_a_time(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    def watched() -> Iterator[Explanation]:
+        for number in range(3000):
+            sizes.append((tmp_path / "tasks.jsonl.partial").stat().st_size if number > 1 else 0)
+            yield film(id=str(number))
+
+    export(watched(), tmp_path / "tasks.jsonl", "doccano")
+    assert 0 < sizes[1500] < sizes[-1]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_documents_without_an_id_are_numbered(tmp_path: Path, tool: str) -> None:
+    lines = annotated.exported([film(id=""), film(id="x"), film("A 😀 film", id="")], tmp_path, tool)
+    names = [line["data"]["id"] if tool == "label_studio" else line["id"] for line in lines]
+    assert names == ["document-1", "x", "document-3"]
+    assert "A 😀 film" in (tmp_path / f"tasks{TOOLS[tool].ending}").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "explanations", "message"),
+    [
+        ("tasks.json", "label_studio", [], "nothing to export"),
+        ("tasks.json", "doccano", [film()], r"doccano reads \.jsonl files, but the output is tasks\.json"),
+        ("tasks.json", "labelstudio", [film()], "labelstudio is not a tool .* Did you mean label_studio"),
+        ("none/tasks.json", "label_studio", [film()], r"no folder .*none to write to"),
+        ("tasks.json", "label_studio", [film("A \ud800 film", id="h")], "document 'h' holds half a character"),
+    ],
+)
+def test_an_export_that_cannot_be_done_is_refused(
+    tmp_path: Path, name: str, tool: str, explanations: Sequence[Explanation], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        export(explanations, tmp_path / name, tool)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_list_of_tasks_is_json_on_lines(tmp_path: Path) -> None:
+    annotated.exported([film(), film(id="r-2")], tmp_path, "label_studio")
+    first, one, two, last = (tmp_path / "tasks.json").read_text(encoding="utf-8").splitlines()
+    assert (first, last) == ("[", "]")
+    assert re.fullmatch(r"\{.*\},", one)
+    assert json.loads(two)["data"]["id"] == "r-2"
+
+
+ROUND_TRIPS: dict[str, tuple[str, Callable[[Sequence[Record]], list[Record]], str]] = {
+    "label_studio": ("label_studio", annotated.label_studio, "export.json"),
+    "json_min": ("label_studio", annotated.json_min, "export.json"),
+    "doccano": ("doccano", annotated.doccano, "export.jsonl"),
+    "doccano_sequences": ("doccano", annotated.doccano_sequences, "export.jsonl"),
+}
+
+
+@st.composite
+def explanations(draw: st.DrawFn, tokenised: bool = False) -> list[Explanation]:
+    """Explanations of a few texts with words and without half characters: emoji, marks, line breaks, every script."""
+    split = Document.from_tokenized if tokenised else Document.from_text
+    raw = texts(min_size=1).map(lambda text: text.encode("utf-8", "ignore").decode()).filter(split_words)
+    items = []
+    for number, text in enumerate(draw(st.lists(raw, min_size=1, max_size=3))):
+        document = split(text, None, f"d{number}")
+        label = draw(st.sampled_from(("good", "bad")))
+        items.append(explanation(document, Mask(np.array(draw(flags(len(document.words))))), label))
+    return items
+
+
+def check_round_trip(name: str, items: Sequence[Explanation], tokenised: bool) -> None:
+    tool, annotate, file = ROUND_TRIPS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        tasks = annotated.exported(items, Path(folder), tool)
+        write = annotated.write_list if file.endswith(".json") else annotated.write_lines
+        examples = annotated.read(write(Path(folder) / file, annotate(tasks)), tokenised=tokenised)
+    for before, after in zip(items, examples, strict=True):
+        assert after.document.text == before.document.text
+        assert after.document.words == before.document.words
+        assert after.label == before.prediction.label
+        assert after.human == (before.mask if before.mask.kept.any() else None)
+        assert name == "json_min" or after.document.id == before.document.id
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+@given(items=explanations())
+def test_masks_of_raw_text_survive_a_round_trip(name: str, items: list[Explanation]) -> None:
+    check_round_trip(name, items, tokenised=False)
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+@given(items=explanations(tokenised=True))
+def test_masks_of_tokenised_text_survive_a_round_trip(name: str, items: list[Explanation]) -> None:
+    check_round_trip(name, items, tokenised=True)
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+def test_queries_survive_a_round_trip(name: str, tmp_path: Path) -> None:
+    tool, annotate, _ = ROUND_TRIPS[name]
+    tasks = annotated.exported([film("A 😀 film", "Is it good?")], tmp_path, tool)
+    [example] = annotated.read(annotated.write_list(tmp_path / "answers.json", annotate(tasks)))
+    assert example.document.query == ("Is", "it", "good", "?")
+
+
+@pytest.mark.parametrize("tool", ["label_studio", "doccano"])
+def test_predictions_are_not_read_as_annotations(tool: str, tmp_path: Path) -> None:
+    path = annotated.write_list(tmp_path / "tasks.json", annotated.exported([film()], tmp_path, tool))
+    with pytest.raises(DataError, match=r"^No row can be used\. .*row 1: nobody has annotated it"):
+        annotated.read(path)
+
+
+EMOJI = "👩\u200d🚀 loves 𝒻𝒾𝓁𝓂𝓈\r\n\tand\u0301 𠮷野家."
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_spans_count_what_the_tool_counts(tool: str, tmp_path: Path) -> None:
+    document = Document.from_text(EMOJI, id="e-1")
+    marked = ("𝒻𝒾𝓁𝓂𝓈", "and\u0301", "家")
+    mask = Mask(np.array([word in marked for word in document.words]))
+    [task] = annotated.exported([explanation(document, mask)], tmp_path, tool)
+    units = EMOJI.encode("utf-16-le")
+    if tool == "label_studio":
+        values = [item["value"] for item in task["predictions"][0]["result"][:-1]]
+        assert [(value["start"], value["end"]) for value in values] == [(10, 22), (25, 26)]
+        spans = [value["text"] for value in values]
+        assert [EMOJI[value["start"] : value["end"]] for value in values] == spans
+    elif tool == "doccano":
+        assert task["entities"] == [[12, 29, "RATIONALE"], [33, 34, "RATIONALE"]]
+        spans = [units[2 * start : 2 * end].decode("utf-16-le") for start, end, _ in task["entities"]]
+    else:
+        spans = [EMOJI[span["start"] : span["end"]] for span in task["predictions"]["rationale"]]
+    assert spans == ["𝒻𝒾𝓁𝓂𝓈\r\n\tand\u0301", "家"]
+
+
+@pytest.fixture(scope="module")
+def reviews() -> Splits:
+    if not DATA.is_dir() and os.environ.get("CI") == "true":
+        pytest.fail(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
+    if not DATA.is_dir():
+        pytest.skip(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
+    return find_corpus("movies").read(DATA / "movies")
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+def test_human_rationales_of_movies_survive_a_round_trip(name: str, reviews: Splits, tmp_path: Path) -> None:
+    labels = {"NEG": "bad", "POS": "good"}
+    items = [
+        explanation(example.document, example.human, labels[example.label])
+        for example in reviews.test
+        if example.human is not None
+    ]
+    assert len(items) == 199
+    tool, annotate, _ = ROUND_TRIPS[name]
+    path = annotated.write_list(tmp_path / "export.json", annotate(annotated.exported(items, tmp_path, tool)))
+    examples = annotated.read(path, tokenised=True)
+    assert [(e.document.text, e.label, e.human) for e in examples] == [
+        (item.document.text, item.prediction.label, item.mask) for item in items
+    ]
+
+
+def test_a_tagger_is_trained_on_the_export_of_a_tool(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [
+        explanation(example.document, Mask.from_spans([(0, 1)], len(example.document.words)), label)
+        for example, label in zip(small.some(toy).train, ["good", "bad"] * 24, strict=True)
+    ]
+    tasks = annotated.label_studio(annotated.exported(items, tmp_path, "label_studio"))
+    first = tasks[0]["annotations"][0]["result"][0]["value"]
+    first |= {"end": first["end"] - 1, "text": first["text"][:-1]}
+    tasks[1]["annotations"] = []
+    path = annotated.write_list(tmp_path / "export.json", tasks)
+    options = [*small.options(encoders["bert"], epochs=1), "--human=1", "--tagger", "--no-baseline"]
+    assert main(["train", str(path), "--out", str(tmp_path / "model"), *options]) == 0
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "Left out 1 of 48 rows: export.json, row 2: nobody has annotated it. 1 span cut a word" in printed
+
+
+def rows(*records: dict[str, Any]) -> list[Row]:
+    return [Row(record, "explained.jsonl", f"line {i}", i) for i, record in enumerate(records, start=1)]
+
+
+@given(documents(), st.data())
+def test_explanations_survive_a_round_trip(document: Document, data: st.DataObject) -> None:
+    before = explanation(document, data.draw(masks(document)))
+    [after] = read_explanations(rows(json.loads(json.dumps(to_record(before)))), [document])
+    assert after == before
+
+
+def test_records_are_joined_with_their_documents(tmp_path: Path) -> None:
+    path = tmp_path / "explained.jsonl"
+    path.write_text("".join(json.dumps(to_record(film(id=id))) + "\n" for id in "ac"), encoding="utf-8")
+    joined = read_explanations(read_rows(path), (film(id=id).document for id in "abcd"))
+    assert [(e.document.id, e.rationale.words) for e in joined] == [("a", ("lovely",)), ("c", ("lovely",))]
+
+
+@pytest.mark.parametrize(
+    ("change", "document", "message"),
+    [
+        ({"id": "b"}, film(id="a").document, r"line 1: there is no document 'b' in the input, or not in this order"),
+        ({}, Document.from_text("Another film", id="r-1"), r"the span \(2, 8\) should hold 'lovely'.* is 'other '"),
+        ({"rationale": 3}, film().document, "this is not a record of an explanation"),
+        ({"probabilities": None}, film().document, "this is not a record of an explanation"),
+        ({"label": "new"}, film().document, "this is not a record of an explanation"),
+        ({"rationale": [{}]}, film().document, "this is not a record of an explanation"),
+    ],
+)
+def test_records_that_do_not_fit_are_refused(change: dict[str, Any], document: Document, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        list(read_explanations(rows(to_record(film()) | change), [document]))
+
+
+def test_a_broken_record_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "explained.jsonl"
+    path.write_text("{\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"^explained\.jsonl, line 1: broken JSON"):
+        list(read_explanations(read_rows(path), [film().document]))
