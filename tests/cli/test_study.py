@@ -13,7 +13,7 @@ from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.selection.discretizers import TopK
-from fresh.study import source
+from fresh.study import items
 from fresh.study.annotators import record_consent, sign_in
 from fresh.study.answers import Answer
 from fresh.study.items import read_documents
@@ -71,14 +71,14 @@ def test_a_study_from_file_to_results(folder: Path, capsys: pytest.CaptureFixtur
     assert shown[1] == (
         "4 sign-in codes are in a-study/codes.csv: they are kept nowhere else. Give each annotator one."
     )
-    assert shown[2] == ("per_item is 2, an even number: votes may be tied, half against half. Choose an odd one.")
+    assert shown[2] == "per_item is 2, an even number: votes can be tied. Choose an odd number."
     codes = folder / "a-study" / "codes.csv"
     assert stat.S_IMODE(codes.stat().st_mode) == 0o600
     answer_all("a-study", codes)
     assert main(["study", "status", "a-study"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "16 of 16 answers, by 4 of 4 annotators."
-    assert shown[1] == "  annotator 1: finished, 4 answers, 2.0 s an answer, 1 of 1 check failed - look here"
+    assert shown[1] == "  annotator 1: finished, 4 answers, 2.0 s an answer, 1 of 1 check failed - review"
     outputs = ("--json", "r.json", "--markdown", "r.md", "--csv", "r.csv", "--figure", "r.png")
     assert main(["study", "results", "a-study", *outputs]) == 0
     shown_text = capsys.readouterr().out
@@ -101,7 +101,7 @@ def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.Ca
     before = sorted(folder.iterdir())
     assert main(["study", "new", "study.toml", "--out", "a-study"]) == 1
     told = capsys.readouterr().err
-    assert "No words are marked in any of the" in told
+    assert "has marked words, so there are no human rationales" in told
     assert "conditions.FRESH: There is no folder modle. Near it are: model." in told
     assert sorted(folder.iterdir()) == before
 
@@ -120,9 +120,9 @@ def test_a_folder_that_somebody_makes_meanwhile_is_left_alone(
         (folder / "a-study" / "theirs").touch()
         return read_documents(*given)
 
-    monkeypatch.setattr(source, "read_documents", meanwhile)
+    monkeypatch.setattr(items, "read_documents", meanwhile)
     assert main(["study", "new", "study.toml", "--out", "a-study", "--device", "cpu"]) == 1
-    assert capsys.readouterr().err == "fresh study: a-study is there already. Choose another folder.\n"
+    assert capsys.readouterr().err == "fresh study: a-study already exists. Choose another folder.\n"
     assert [path.name for path in (folder / "a-study").iterdir()] == ["theirs"]
 
 

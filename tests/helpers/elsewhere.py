@@ -1,4 +1,4 @@
-"""A study whose items went elsewhere, and what came back."""
+"""A study whose items went to other tools, and what came back."""
 
 import json
 from pathlib import Path
@@ -15,6 +15,7 @@ from fresh.study.store import Store, create_study
 from studies import corpus, load, study, two_ways
 
 SHOWN = {"neg": "Bad & dull", "pos": "Good"}
+FLAT = {"label": "pos", "confidence": "3", "readability": "4"}
 
 
 def asked(folder: Path, shown: dict[str, str] = SHOWN) -> Store:
@@ -42,14 +43,12 @@ def text_of(store: Store, item: int) -> str:
 
 def answers(store: Store) -> list[tuple[int, Answer]]:
     """All answers that count."""
-    return [
-        (one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds))
-        for one in read_responses(store)
-    ]
+    found = read_responses(store)
+    return [(one.item, Answer(one.label, one.confidence, one.readability, one.milliseconds)) for one in found]
 
 
-def told(done: ImportSummary) -> tuple[int, int, list[str]]:
-    """New, there already, left out."""
+def outcome(done: ImportSummary) -> tuple[int, int, list[str]]:
+    """New, there already, skipped."""
     return done.n_new, done.n_existing, done.skipped
 
 
@@ -58,3 +57,21 @@ def write(path: Path, value: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
     return path
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> Path:
+    """Write rows as JSON lines."""
+    return write(path, "".join(json.dumps(one) + "\n" for one in rows))
+
+
+def annotation(number: int, label: str = "pos", by: Any = 7, **others: Any) -> dict[str, Any]:
+    """An annotation of Label Studio, with choices and a number of stars."""
+    values = {"label": {"choices": [label]}, "confidence": {"choices": ["3"]}, "readability": {"rating": 4}}
+    results = [{"id": "Dx", "from_name": name, "to_name": "text", "value": value} for name, value in values.items()]
+    times = {"created_at": f"2026-03-09T22:{number % 60:02}:08.728353Z", "lead_time": 4.288}
+    return {"id": number, "result": results, "was_cancelled": False, "completed_by": by, **times, **others}
+
+
+def task(item: Any, *annotations: dict[str, Any]) -> dict[str, Any]:
+    """A task of Label Studio."""
+    return {"id": 100, "data": {"item": item, "query": "is it good ?"}, "annotations": list(annotations), "drafts": []}

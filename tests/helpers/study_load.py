@@ -32,7 +32,7 @@ class Load:
 def load(place: str, n_people: int, n_servers: int = 2, each_posts: int = 2) -> Load:
     """Let people answer all that is there, each answer posted twice, over several servers."""
     stores = [open_study(place) for _ in range(n_servers)]
-    people = [enroll(stores[0], f"person {number}").id for number in range(n_people)]
+    people = [enroll(stores[0], f"person {number}") for number in range(n_people)]
     for who in people:
         record_consent(stores[0], who)
     said: Counter[tuple[int, int]] = Counter()
@@ -73,7 +73,7 @@ def answer_until_killed(place: str) -> None:
     """Answer, and tell each answer that was acknowledged."""
     store = open_study(place)
     for number in range(1000):
-        who = enroll(store, f"victim {number}").id
+        who = enroll(store, f"victim {number}")
         record_consent(store, who)
         while (task := next_item(store, who)) is not None:
             save_answer(store, who, task.item, Answer("pos", 1, 1))

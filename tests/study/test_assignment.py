@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from fresh.study.annotators import record_consent
-from fresh.study.answers import Answer
 from fresh.study.assignment import (
     Design,
     OpenItem,
@@ -22,9 +20,8 @@ from fresh.study.assignment import (
     reading_order,
 )
 from fresh.study.schema import AssignmentRow
-from fresh.study.service import next_item, save_answer
-from fresh.study.store import Store, create_study, open_study
-from studies import as_earlier, enroll, plan, two_ways
+from fresh.study.store import Store, open_study
+from studies import MakeStore, as_earlier, join, work
 
 
 @pytest.mark.parametrize("n", range(1, 9))
@@ -79,6 +76,20 @@ class Simulated:
             self.taken[pair] -= 1
         self.kept[who] = set()
 
+    def go_through(self, events: list[tuple[int, int]]) -> set[int]:
+        """Let people arrive (0), leave (1) or answer, and say who has left."""
+        gone: set[int] = set()
+        for kind, number in events:
+            if kind == 0 or not self.seen:
+                self.arrive()
+            elif kind == 1:
+                gone.add(number % len(self.seen))
+                self.leave(number % len(self.seen))
+            elif number % len(self.seen) not in gone:
+                self.step(number % len(self.seen))
+            self.check()
+        return gone
+
     def check(self) -> None:
         assert all(count <= self.design.per_item for count in self.taken.values())
         for seen in self.seen:
@@ -97,7 +108,7 @@ SHAPES = st.builds(
 @given(SHAPES, st.randoms(use_true_random=False))
 def test_just_enough_annotators_complete_it_in_the_order_of_the_square(shape: Design, random: object) -> None:
     study = Simulated(shape)
-    people = [study.arrive() for _ in range(shape.needed)]
+    people = [study.arrive() for _ in range(shape.min_annotators)]
     left = [who for who in people for _ in range(shape.n_documents)]
     random.shuffle(left)  # type: ignore[attr-defined]
     assert all(study.step(who) for who in left)
@@ -113,17 +124,8 @@ def test_just_enough_annotators_complete_it_in_the_order_of_the_square(shape: De
 @settings(max_examples=60)
 def test_people_may_come_and_go(shape: Design, more: int, events: list[tuple[int, int]]) -> None:
     study = Simulated(shape)
-    gone: set[int] = set()
-    for kind, number in events:
-        if kind == 0 or not study.seen:
-            study.arrive()
-        elif kind == 1:
-            gone.add(number % len(study.seen))
-            study.leave(number % len(study.seen))
-        elif number % len(study.seen) not in gone:
-            study.step(number % len(study.seen))
-        study.check()
-    for _ in range(shape.needed + more):  # new people can always complete it
+    study.go_through(events)
+    for _ in range(shape.min_annotators + more):  # new people can always complete it
         who = study.arrive()
         while study.step(who):
             pass
@@ -135,7 +137,7 @@ def test_people_may_come_and_go(shape: Design, more: int, events: list[tuple[int
 def test_nobody_does_more_than_asked(shape: Design, most: int) -> None:
     limited = replace(shape, most=most)
     study = Simulated(limited)
-    for _ in range(2 * limited.needed):
+    for _ in range(2 * limited.min_annotators):
         who = study.arrive()
         while study.step(who):
             pass
@@ -146,7 +148,7 @@ def test_nobody_does_more_than_asked(shape: Design, most: int) -> None:
 @given(SHAPES, st.integers(1, 30))
 def test_everybody_sees_all_conditions_about_equally_often(shape: Design, n_people: int) -> None:
     study = Simulated(shape)
-    people = [study.arrive() for _ in range(min(n_people, shape.needed))]
+    people = [study.arrive() for _ in range(min(n_people, shape.min_annotators))]
     for _ in range(shape.n_documents):
         for who in people:
             study.step(who)
@@ -167,7 +169,11 @@ def test_checks_are_spread(n_documents: int, n_checks: int, arrival: int) -> Non
 
 
 def test_sizes() -> None:
-    assert (Design(100, 7, 3).planned, Design(100, 7, 3).needed, Design(100, 7, 3, 20).needed) == (2100, 21, 105)
+    assert (Design(100, 7, 3).n_planned, Design(100, 7, 3).min_annotators, Design(100, 7, 3, 20).min_annotators) == (
+        2100,
+        21,
+        105,
+    )
 
 
 def test_everybody_has_an_order_of_their_own() -> None:
@@ -191,47 +197,42 @@ def test_a_group_reads_its_documents_in_all_conditions(shape: Design, most: int,
     for arrival in range(group * n, group * n + n):
         order = reading_order(shape, arrival)
         assert sorted(order) == list(range(shape.n_documents))
-        read.update((d, latin_row(n, arrival)[place % n]) for place, d in enumerate(order[: shape.share]))
+        read.update((d, latin_row(n, arrival)[place % n]) for place, d in enumerate(order[: shape.max_items]))
     assert set(read.values()) == {1}
-    assert len(read) == shape.share * n
+    assert len(read) == shape.max_items * n
 
 
 @given(SHAPES, st.integers(1, 7), st.integers(1, 9))
 def test_groups_take_all_documents_equally_often(shape: Design, most: int, n_groups: int) -> None:
     shape = replace(shape, most=most, seed=shape.seed or 0)
-    firsts = [reading_order(shape, group * shape.n_conditions)[: shape.share] for group in range(n_groups)]
+    firsts = [reading_order(shape, group * shape.n_conditions)[: shape.max_items] for group in range(n_groups)]
     counts = Counter(document for first in firsts for document in first)
     assert max(counts.values()) - min(counts[document] for document in range(shape.n_documents)) <= 1
 
 
 def documents_read(store: Store, name: str, n: int) -> list[int]:
     """Let somebody answer so many items, and say which documents they were given."""
-    who = enroll(store, name).id
-    record_consent(store, who)
-    for _ in range(n):
-        task = next_item(store, who)
-        assert task is not None
-        save_answer(store, who, task.item, Answer("pos", 3, 4))
+    [who] = join(store, name)
+    work(store, who, n)
     mine = select(AssignmentRow.document).where(AssignmentRow.annotator == who).order_by(AssignmentRow.id)
     with store.read_session() as session:
         return list(session.scalars(mine))
 
 
-def test_people_read_in_their_order_and_go_on_in_it(tmp_path: Path) -> None:
-    store = create_study(tmp_path, plan(two_ways(), n=30, sample=9, practice=0, checks=0, seed=3))
+def test_people_read_in_their_order_and_go_on_in_it(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store(n=30, sample=9, practice=0, checks=0, seed=3)
     assert store.design == Design(9, 2, 3, seed=3)
     orders = [reading_order(store.design, arrival) for arrival in range(2)]
     assert orders[0] != orders[1]
     assert documents_read(store, "p1", 4) == list(orders[0][:4])
     assert documents_read(store, "p2", 9) == list(orders[1])
-    store.close()
-    with closing(open_study(tmp_path)) as again:
+    with closing(open_study(tmp_path / "s")) as again:
         assert documents_read(again, "p1", 5) == list(orders[0])
 
 
-def test_a_study_of_an_earlier_version_is_read_as_it_was_begun(tmp_path: Path) -> None:
-    as_earlier(create_study(tmp_path, plan(two_ways(), sample=6, practice=0, checks=0))).close()
-    with closing(open_study(tmp_path)) as store:
+def test_a_study_of_an_earlier_version_is_read_as_it_was_begun(make_store: MakeStore, tmp_path: Path) -> None:
+    as_earlier(make_store(sample=6, practice=0, checks=0))
+    with closing(open_study(tmp_path / "s")) as store:
         assert store.design.seed is None
         assert documents_read(store, "p1", 6) == documents_read(store, "p2", 6) == [0, 1, 2, 3, 4, 5]
 
@@ -258,15 +259,8 @@ def test_how_many_more_people_are_needed() -> None:
 def test_with_fewer_people_than_asked_for_it_cannot_be_completed(
     shape: Design, most: int, events: list[tuple[int, int]]
 ) -> None:
-    study, gone = Simulated(replace(shape, most=most)), set[int]()
-    for kind, number in events:
-        if kind == 0 or not study.seen:
-            study.arrive()
-        elif kind == 1:
-            gone.add(number % len(study.seen))
-            study.leave(number % len(study.seen))
-        elif number % len(study.seen) not in gone:
-            study.step(number % len(study.seen))
+    study = Simulated(replace(shape, most=most))
+    gone = study.go_through(events)
     missing = Counter(dict.fromkeys(range(shape.n_documents), 0))
     for one in study.free():
         missing[one.document] += shape.per_item - one.taken

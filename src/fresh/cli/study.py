@@ -15,6 +15,7 @@ from fresh.cli.options import check_output, flags_of
 from fresh.cli.study_people import add_people, check_codes, write_codes
 
 if TYPE_CHECKING:
+    from fresh.rationalizer import Rationalizer
     from fresh.study.items import Plan
     from fresh.study.store import Store
 
@@ -159,7 +160,7 @@ def _new(args: argparse.Namespace) -> int:
     """Make a study."""
     from fresh.study.config import read_study
     from fresh.study.display import plural
-    from fresh.study.items import StudyModel, make_plan, read_documents
+    from fresh.study.items import make_plan, read_documents
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} is there already. Choose another folder.")
@@ -168,7 +169,7 @@ def _new(args: argparse.Namespace) -> int:
         check_output(str(codes), str(args.file), args.overwrite)
         check_codes(codes)
 
-    def load(folder: str) -> StudyModel:
+    def load(folder: str) -> "Rationalizer":
         from fresh.rationalizer import Rationalizer
 
         return Rationalizer.from_pretrained(folder, device=args.device)
@@ -176,7 +177,7 @@ def _new(args: argparse.Namespace) -> int:
     study = read_study(args.file)
     plan = make_plan(study, read_documents(study.config, args.file), load)
     store, made = _write_study(args, plan, codes)
-    shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.conditions), 'condition')}"
+    shown = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
     print(f"{shown}, {plural(store.design.n_planned, 'answer')} wanted.")
     are, they_are = ("is", "it is") if len(made) == 1 else ("are", "they are")
     print(

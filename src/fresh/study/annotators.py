@@ -6,6 +6,7 @@ import secrets
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
@@ -39,6 +40,11 @@ class Annotator:
     outside: str | None = None
     """Their name on a crowd platform."""
 
+    @classmethod
+    def of(cls, row: AnnotatorRow) -> Self:
+        """Take what others may know of a row."""
+        return cls(row.id, row.state, row.consented is not None, row.outside)
+
 
 def _make_secret() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(SECRET_LENGTH))  # one of 31^12, about 8e17
@@ -52,12 +58,6 @@ def make_salt_and_code() -> tuple[str, str]:
     """Draw the salt and the hashed code of an annotator who needs no code, or not yet."""
     salt = secrets.token_hex(16)
     return salt, _hash_secret(_make_secret(), salt)
-
-
-def last_annotator(store: Store) -> int:
-    """Return the highest number of an annotator, or 0."""
-    with store.read_session() as session:
-        return session.scalar(select(func.max(AnnotatorRow.id))) or 0
 
 
 def add_annotators(store: Store, n: int, after: int | None = None) -> list[str]:
@@ -96,7 +96,7 @@ def sign_in(store: Store, code: str) -> Annotator | None:
         code_hash = _hash_secret(secret, NO_SALT if row is None else row.salt)
         if row is None or not hmac.compare_digest(code_hash, row.code):
             return None
-        return _annotator_of(row)
+        return Annotator.of(row)
 
 
 def get_or_add_annotator(session: Session, name: str, make_code: Callable[[], tuple[str, str]]) -> AnnotatorRow:
@@ -113,15 +113,11 @@ def get_or_add_annotator(session: Session, name: str, make_code: Callable[[], tu
     return row
 
 
-def _annotator_of(row: AnnotatorRow) -> Annotator:
-    return Annotator(row.id, row.state, row.consented is not None, row.outside)
-
-
 def get_annotator(store: Store, annotator: int) -> Annotator | None:
     """Return an annotator by their number; None if there is none."""
     with store.read_session() as session:
         row = session.get(AnnotatorRow, annotator)
-        return None if row is None else _annotator_of(row)
+        return None if row is None else Annotator.of(row)
 
 
 def find_annotator(store: Store, name: str) -> Annotator:
@@ -135,7 +131,7 @@ def find_annotator(store: Store, name: str) -> Annotator:
                 f"There is no annotator {name!r} in this study. Use the number, or the name in parentheses, that "
                 "`fresh study status` shows."
             )
-        return _annotator_of(row)
+        return Annotator.of(row)
 
 
 def lock_annotator(session: Session, annotator: int) -> AnnotatorRow:

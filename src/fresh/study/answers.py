@@ -1,7 +1,7 @@
 """Answers on the paper's scales, and what the answers to one item amount to."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -30,22 +30,16 @@ class Answer:
     """Reading time; 0 if it was not measured."""
 
     def __post_init__(self) -> None:
-        raise_all(*self._rating_problems(), self._time_problem())
-
-    def _rating_problems(self) -> Iterator[str]:
-        for name, steps in SCALES.items():
-            rating = getattr(self, name)
-            if type(rating) is not int or not 1 <= rating <= len(steps):
-                yield (
-                    f"{name} must be a whole number from 1 ({steps[0]}) to {len(steps)} ({steps[-1]}), got {rating!r}."
-                )
-
-    def _time_problem(self) -> str | None:
-        if type(self.milliseconds) is int and 0 <= self.milliseconds <= MAX_MILLISECONDS:
-            return None
-        return (
-            f"milliseconds must be a whole number from 0 to {MAX_MILLISECONDS:,} (a week), got {self.milliseconds!r}."
-        )
+        ranges = {name: (1, len(steps), steps[0], steps[-1]) for name, steps in SCALES.items()}
+        problems = [
+            f"{name} must be a whole number from {low} ({first}) to {high} ({last}), got {rating!r}."
+            for name, (low, high, first, last) in ranges.items()
+            if type(rating := getattr(self, name)) is not int or not low <= rating <= high
+        ]
+        if type(self.milliseconds) is not int or not 0 <= self.milliseconds <= MAX_MILLISECONDS:
+            limits = f"from 0 to {MAX_MILLISECONDS:,} (a week)"
+            problems.append(f"milliseconds must be a whole number {limits}, got {self.milliseconds!r}.")
+        raise_all(*problems)
 
 
 def median_seconds(milliseconds: Iterable[int]) -> float | None:

@@ -9,7 +9,7 @@ import hmac
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -137,16 +137,8 @@ def format_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str
     return text.getvalue()
 
 
-def _format_jsonl(rows: Sequence[Mapping[str, Any]]) -> str:
+def _format_jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _answers_csv(store: Store) -> str:
-    return format_csv(_list_answers(store), ("study", "database", *COLUMNS))
-
-
-def _answers_jsonl(store: Store) -> str:
-    return _format_jsonl(_list_answers(store))
 
 
 def _list_answers(store: Store) -> list[dict[str, Any]]:
@@ -199,10 +191,6 @@ def _prolific_participants(store: Store) -> str:
     return format_csv(rows, ("Participant id", "answered", "checks failed", "state"))
 
 
-def _potato_items(store: Store) -> str:
-    return _format_jsonl([{"id": item.ticket, "text": item.text, **item.query_field} for item in _list_items(store)])
-
-
 def _potato_config(store: Store, data: str) -> str:
     assignment = POTATO_ASSIGNMENT.format(
         per_item=store.design.per_item, max_items=store.design.max_items, groups="\n".join(_potato_groups(store))
@@ -246,11 +234,13 @@ def _label_studio_config(store: Store, _data: str) -> str:
 
 
 FORMATS: dict[str, Callable[[Store], str]] = {
-    "csv": _answers_csv,
-    "jsonl": _answers_jsonl,
+    "csv": lambda store: format_csv(_list_answers(store), ("study", "database", *COLUMNS)),
+    "jsonl": lambda store: _format_jsonl(_list_answers(store)),
     "mturk": _mturk_batch,
     "prolific": _prolific_participants,
-    "potato": _potato_items,
+    "potato": lambda store: _format_jsonl(
+        {"id": i.ticket, "text": i.text, **i.query_field} for i in _list_items(store)
+    ),
     "label_studio": _label_studio_tasks,
 }
 CONFIG_FORMATS: dict[str, Callable[[Store, str], str]] = {

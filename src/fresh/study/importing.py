@@ -14,15 +14,7 @@ from sqlalchemy.orm import Session
 from fresh.config import suggest
 from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
-from fresh.study.annotators import (
-    end_participation,
-    get_or_add_annotator,
-    lock_annotator,
-    lock_study,
-    make_salt_and_code,
-    release_assignment,
-    take_place,
-)
+from fresh.study import annotators
 from fresh.study.answers import MAX_MILLISECONDS, QUESTIONS, Answer
 from fresh.study.display import format_query, plural
 from fresh.study.export import database_name, escape_mturk, list_questions, list_tickets, study_name
@@ -108,7 +100,7 @@ def import_study(store: Store, format: str, path: Path) -> ImportSummary:
     codes = _make_codes(store, {one.annotator for one in answers if one.number is None})
     summary = ImportSummary()
     with store.write_session() as session:
-        lock_study(session)  # so that two imports do not add one annotator twice
+        annotators.lock_study(session)  # so that two imports do not add one annotator twice
         before = set(session.scalars(select(AnnotatorRow.outside)))
         # Of a document that somebody has seen twice, the first time counts.
         for one in sorted(answers, key=lambda one: MAX_TIMESTAMP if one.at is None else one.at):
@@ -144,8 +136,8 @@ def _index_study(store: Store, format: str) -> _StudyIndex:
     tickets = {ticket: number for number, ticket in list_tickets(store).items()}
     with store.read_session() as session:
         rows = session.execute(select(AnnotatorRow.id, AnnotatorRow.outside)).tuples()
-        annotators = {number: outside or annotator_name(number) for number, outside in rows}
-    return _StudyIndex(_index_items(store), tickets, meanings, database_name(store), annotators)
+        names = {number: outside or annotator_name(number) for number, outside in rows}
+    return _StudyIndex(_index_items(store), tickets, meanings, database_name(store), names)
 
 
 def _index_items(store: Store) -> dict[str, dict[int, dict[str, tuple[str, ...]]]]:
@@ -290,14 +282,15 @@ def _make_codes(store: Store, names: Set[str]) -> dict[str, tuple[str, str]]:
     """Make the codes of new annotators, before the transaction: hashing takes long, and others would wait."""
     with store.read_session() as session:
         new = names - set(session.scalars(select(AnnotatorRow.outside)))
-    return {name: make_salt_and_code() for name in sorted(new)}
+    return {name: annotators.make_salt_and_code() for name in sorted(new)}
 
 
 def _import_answer(
     session: Session, one: _ImportedAnswer, codes: Mapping[str, tuple[str, str]], summary: ImportSummary
 ) -> None:
     person = _owner_of(session, one)
-    person = person or get_or_add_annotator(session, one.annotator, partial(codes.__getitem__, one.annotator))
+    make_code = partial(codes.__getitem__, one.annotator)
+    person = person or annotators.get_or_add_annotator(session, one.annotator, make_code)
     person.consented = person.consented or now_ms()  # whoever answered has agreed in the other tool
     outcome = _save_real(session, person, one) if one.kind == "real" else _save_practice(session, person, one)
     if outcome == NEW:
@@ -312,7 +305,7 @@ def _import_answer(
 def _owner_of(session: Session, one: _ImportedAnswer) -> AnnotatorRow | None:
     """Find whose answer of this study comes back from its own export."""
     if one.number is not None:
-        return lock_annotator(session, one.number)
+        return annotators.lock_annotator(session, one.number)
     if one.at is None or one.answer is None:
         return None
     # Exports of earlier versions do not name the database: recognize an answer by its item and its time.
@@ -345,11 +338,11 @@ def _save_real(session: Session, person: AnnotatorRow, one: _ImportedAnswer) -> 
     if existing is not None:
         return _compare(existing, one, held.state == "answered")
     if not one.counted:
-        release_assignment(session, held.id)
+        annotators.release_assignment(session, held.id)
         held.state = "released"
     elif person.state == "excluded":
         return f"{one.annotator} is excluded."
-    elif held.state != "open" and not take_place(session, one.item):
+    elif held.state != "open" and not annotators.take_place(session, one.item):
         return f"item {one.item_name} has all the answers that it needs."
     else:
         held.state = "answered"
@@ -412,13 +405,13 @@ def _import_prolific(store: Store, path: Path) -> ImportSummary:
         raise StudyError(group_problems(problems))
     codes = _make_codes(store, submissions.keys())
     with store.write_session() as session:
-        lock_study(session)
+        annotators.lock_study(session)
         for participant, statuses in submissions.items():
-            person = get_or_add_annotator(session, participant, partial(codes.__getitem__, participant))
+            person = annotators.get_or_add_annotator(session, participant, partial(codes.__getitem__, participant))
             if "REJECTED" in statuses:
-                end_participation(session, person, "excluded")
+                annotators.end_participation(session, person, "excluded")
             elif statuses <= set(GONE):
-                end_participation(session, person, "left")
+                annotators.end_participation(session, person, "left")
     return ImportSummary(n_new=len(codes), n_existing=len(submissions) - len(codes))
 
 

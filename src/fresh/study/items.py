@@ -29,31 +29,19 @@ class _Extractor(Protocol):
     def extract(self, documents: Sequence[Document]) -> list[Mask]: ...
 
 
-class StudyModel(Protocol):
-    """What a study needs of a saved model."""
-
+class _Model(Protocol):
+    # What a study needs of a saved model; not `Rationalizer`, so that studies without models load none of its code.
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Return the labels it can predict."""
-        ...
-
+    def labels(self) -> tuple[str, ...]: ...
     @property
-    def needs_query(self) -> bool:
-        """Whether each document needs a query."""
-        ...
-
+    def needs_query(self) -> bool: ...
     @property
-    def extractor(self) -> _Extractor:
-        """Return what selects the words."""
-        ...
-
+    def extractor(self) -> _Extractor: ...
     @property
-    def fingerprints(self) -> TrainingFingerprints | None:
-        """Return fingerprints of the texts it was trained on."""
-        ...
+    def fingerprints(self) -> TrainingFingerprints | None: ...
 
 
-LoadModel = Callable[[str], StudyModel]
+LoadModel = Callable[[str], _Model]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +84,6 @@ class Plan:
     warnings: tuple[str, ...] = ()
     """What the researcher should know."""
     examples: tuple[Item, ...] = ()
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Return the names of the conditions."""
-        return tuple(condition.name for condition in self.study.conditions)
 
 
 def read_documents(config: StudyConfig, file: Path) -> list[Example]:
@@ -178,10 +161,8 @@ def _too_few(config: StudyConfig, n_examples: int, n_usable: int, human: bool) -
     )
 
 
-def _load_models(
-    study: Study, examples: Sequence[Example], load: LoadModel, problems: list[str]
-) -> dict[str, StudyModel]:
-    models: dict[str, StudyModel] = {}
+def _load_models(study: Study, examples: Sequence[Example], load: LoadModel, problems: list[str]) -> dict[str, _Model]:
+    models: dict[str, _Model] = {}
     labels = {example.label for example in examples}
     have_queries = any(example.document.query for example in examples)
     for condition in study.conditions:
@@ -207,7 +188,7 @@ def _load_models(
 
 
 def _build_plan(
-    study: Study, usable: Sequence[Example], labels: Mapping[str, str], models: Mapping[str, StudyModel]
+    study: Study, usable: Sequence[Example], labels: Mapping[str, str], models: Mapping[str, _Model]
 ) -> Plan:
     config, conditions = study.config, study.conditions
     generator = np.random.default_rng(config.seed)
@@ -230,10 +211,13 @@ def _build_plan(
         item("practice" if n < config.practice else "example", len(sampled) + n, n % len(conditions), e.label)
         for n, e in enumerate(others)
     ]
+    texts = number_texts(example.document.words for example in sampled)
+    numbers = range(len(sampled)) if texts is None else texts.tolist()
+    documents = (SampledDocument(e.document.id, e.label, text) for e, text in zip(sampled, numbers, strict=True))
     return Plan(
         study,
         labels,
-        _number_documents(sampled),
+        tuple(documents),
         tuple(real),
         tuple(aside[: config.practice]),
         tuple(_make_checks(config, labels, usable, [*sampled, *others], generator)),
@@ -277,14 +261,8 @@ def alternate_labels(examples: Sequence[Example]) -> list[Example]:
     return [example for turn in zip_longest(*by_label.values()) for example in turn if example is not None]
 
 
-def _number_documents(sampled: Sequence[Example]) -> tuple[SampledDocument, ...]:
-    texts = number_texts(example.document.words for example in sampled)
-    numbers = range(len(sampled)) if texts is None else texts.tolist()
-    return tuple(SampledDocument(e.document.id, e.label, number) for e, number in zip(sampled, numbers, strict=True))
-
-
 def _select_words(
-    study: Study, examples: Sequence[Example], models: Mapping[str, StudyModel], generator: np.random.Generator
+    study: Study, examples: Sequence[Example], models: Mapping[str, _Model], generator: np.random.Generator
 ) -> Masks:
     """Select the words of all documents in all conditions; random ones last, since they copy lengths of others."""
     documents = [example.document for example in examples]
@@ -369,7 +347,7 @@ def _make_checks(
 
 
 def _find_warnings(
-    study: Study, items: Sequence[Item], models: Mapping[str, StudyModel], sampled: Sequence[Example]
+    study: Study, items: Sequence[Item], models: Mapping[str, _Model], sampled: Sequence[Example]
 ) -> Iterator[str]:
     if study.config.per_item % 2 == 0:
         yield f"per_item is {study.config.per_item}, an even number: votes can be tied. Choose an odd number."

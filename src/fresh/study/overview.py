@@ -85,24 +85,14 @@ class ConditionStatus:
 
 def read_responses(store: Store) -> list[Response]:
     """Read the answers that count, ordered by document, condition and annotator."""
-    query = (
-        select(
-            AssignmentRow.annotator,
-            ItemRow.id.label("item"),
-            DocumentRow.id.label("document"),
-            DocumentRow.text,
-            ItemRow.condition,
-            DocumentRow.label.label("gold"),
-            *(getattr(AnswerRow, name) for name in ANSWER_COLUMNS if name != "at"),
-        )
-        .join(AssignmentRow, AssignmentRow.id == AnswerRow.assignment)
-        .join(ItemRow, ItemRow.id == AssignmentRow.item)
-        .join(DocumentRow, DocumentRow.id == ItemRow.document)
-        .where(AssignmentRow.state == "answered")
-        .order_by(ItemRow.id, AssignmentRow.annotator)
-    )
+    documents = {
+        name: ids for name, *ids in _read_rows(store, select(DocumentRow.name, DocumentRow.id, DocumentRow.text))
+    }
+    names = ("condition", "gold", "label", "confidence", "readability", "milliseconds")
+    counted = sorted((one["item"], one["annotator"], one) for one in read_answers(store) if one["counted"])
     return [
-        Response(**row._mapping | {"condition": store.conditions[row.condition]}) for row in _read_rows(store, query)
+        Response(annotator, item, *documents[one["document"]], *(one[name] for name in names))
+        for item, annotator, one in counted
     ]
 
 
@@ -209,7 +199,7 @@ class _Places:
     """Answers that count, by annotator."""
 
     def closed_to(self, annotator: int) -> set[int]:
-        """Return the documents that somebody cannot get now: all they have seen, except those they get again."""
+        # All they have seen, except what they gave back and will get again.
         again = {document for item, document in self.given_back.get(annotator, {}).items() if item in self.free}
         return self.seen.get(annotator, set()) - again
 

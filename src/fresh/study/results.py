@@ -16,16 +16,9 @@ from fresh.metrics.bootstrap import mean_interval
 from fresh.metrics.estimate import Interval, short
 from fresh.reporting.figure_style import COLOURS, DATELESS, LOOK, MARKERS, check_places
 from fresh.reporting.tables import Table
+from fresh.study import statistics
 from fresh.study.answers import MEASURES, Response, group_by_item, majority_labels, measure_items, median_seconds
 from fresh.study.display import plural
-from fresh.study.statistics import (
-    Difference,
-    chance_agreement,
-    compare_conditions,
-    fleiss_kappa,
-    krippendorff_alpha,
-    raw_agreement,
-)
 
 MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&#|~]")
 HEADER = ("condition", "items", "accuracy", "confidence (1-4)", "SD", "readability (1-5)", "SD")
@@ -85,7 +78,7 @@ class Results:
     n_planned: int
     per_item: int
     rows: tuple[ConditionResult, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[statistics.Difference, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -183,7 +176,7 @@ def make_results(
         for name in present
     )
     n_annotators = len({response.annotator for response in responses})
-    differences = tuple(compare_conditions(responses, present, seed))
+    differences = tuple(statistics.compare_conditions(responses, present, seed))
     return Results(title, n_annotators, n_planned, per_item, rows, differences)
 
 
@@ -220,16 +213,16 @@ def measure_agreement(groups: Sequence[Sequence[Response]], labels: Sequence[str
     sizes = Counter(len(item) for item in votes if len(item) > 1) or Counter({per_item: 1})
 
     def by_chance(probabilities: Sequence[float]) -> float:
-        return sum(count * chance_agreement(n, probabilities) for n, count in sizes.items()) / sizes.total()
+        return sum(count * statistics.chance_agreement(n, probabilities) for n, count in sizes.items()) / sizes.total()
 
     return Agreement(
-        raw_agreement(votes),
+        statistics.raw_agreement(votes),
         by_chance(frequencies),
         by_chance([1 / len(labels)] * len(labels)),
-        fleiss_kappa(votes, per_item),
-        krippendorff_alpha(votes),
+        statistics.fleiss_kappa(votes, per_item),
+        statistics.krippendorff_alpha(votes),
         *(
-            krippendorff_alpha([[getattr(r, name) for r in group] for group in groups], "ordinal")
+            statistics.krippendorff_alpha([[getattr(r, name) for r in group] for group in groups], "ordinal")
             for name in MEASURES[1:]
         ),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Literal
@@ -135,7 +135,7 @@ def compare_conditions(responses: Sequence[Response], conditions: Sequence[str],
     for measure in MEASURES:
         values = measure_items(responses, measure)
         for one, two in combinations(conditions, 2):
-            first, second = (_values_by_document(values, condition) for condition in (one, two))
+            first, second = ({d: v for (name, d), v in values.items() if name == condition} for condition in (one, two))
             shared = sorted(first.keys() & second.keys())
             if not shared:
                 continue
@@ -149,10 +149,6 @@ def compare_conditions(responses: Sequence[Response], conditions: Sequence[str],
             differences.append(Difference(measure, one, two, len(gaps), interval, p_documents, p_annotators, p))
     adjusted = holm({str(number): item.p for number, item in enumerate(differences)})
     return [replace(item, adjusted=one.adjusted) for item, one in zip(differences, adjusted, strict=True)]
-
-
-def _values_by_document(values: Mapping[tuple[str, int], float], condition: str) -> dict[int, float]:
-    return {document: value for (name, document), value in values.items() if name == condition}
 
 
 def _gaps_by_person(responses: Sequence[Response], measure: str, one: str, two: str) -> list[float]:

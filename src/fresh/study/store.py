@@ -255,7 +255,7 @@ def _about_of(plan: Plan) -> dict[str, Any]:
     settings = {name: getattr(config, name) for name in ("title", "corpus", "seed", "per_item", "most", "hours")}
     texts = {"texts": asdict(config.texts), "question": plan.study.question, "labels": dict(plan.labels)}
     sizes = {"n_documents": len(plan.documents), "n_practice": len(plan.practice), "n_checks": len(plan.checks)}
-    return {**settings, **texts, **sizes, "conditions": list(plan.conditions), "own_orders": True}
+    return {**settings, **texts, **sizes, "conditions": [one.name for one in plan.study.conditions], "own_orders": True}
 
 
 def _row_of(item: Item, plan: Plan) -> ItemRow:

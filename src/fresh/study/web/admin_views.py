@@ -14,18 +14,7 @@ from starlette.responses import Response
 
 from fresh.config import suggest
 from fresh.errors import RepeatedRequestError, StudyError
-from fresh.study.annotators import (
-    CODE_RENEWED,
-    add_annotators,
-    code_version,
-    exclude,
-    get_annotator,
-    last_annotator,
-    leave,
-    readmit,
-    renew_code,
-    set_paused,
-)
+from fresh.study import annotators
 from fresh.study.export import FORMATS, export_study
 from fresh.study.overview import compute_results, get_condition_status, get_overview, read_responses
 from fresh.study.results import Results
@@ -46,7 +35,6 @@ FILES = {
 }
 """Titles and file names of the exports; several files in one archive are named after the first."""
 MEDIA_TYPES = {".csv": "text/csv; charset=utf-8", ".zip": "application/zip"}
-GIVEN_BACK = " Texts that go to others: {number:,}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +59,16 @@ ACTIONS = {
         "Their answers stop counting, their texts go to others, and their code stops working. The answers are kept: if "
         "you readmit the annotator, they count again as far as places are left.",
         "Exclude",
-        exclude,
+        annotators.exclude,
         "excluded",
         "is excluded: none of their answers count.",
-        GIVEN_BACK,
-    ),
-    "leave": _Action(
-        "Remove annotator {number}?",
-        "Their answers count. The text that they are reading goes to others, and their code does not work until you "
-        "readmit them.",
-        "Remove",
-        leave,
-        "left",
-        "has left: their answers count.",
-        GIVEN_BACK,
+        " Texts that go to others: {number:,}.",
     ),
     "readmit": _Action(
         "Readmit annotator {number}?",
         "They can continue with their code. Their answers count again, unless others were given the texts meanwhile.",
         "Readmit",
-        readmit,
+        annotators.readmit,
         "active",
         "takes part again, and their answers count.",
         " Answers that do not count, since others were given the texts: {number:,}.",
@@ -121,19 +99,13 @@ class AdminViews:
         """Show the progress of the study, and what was just done."""
         if self.site.sessions.find(request, ROLE) is None:
             return self.login.show(request)
-        return self._page(
-            request,
-            "admin.html",
-            overview=get_overview(self.site.store),
-            conditions=get_condition_status(self.site.store),
-            exports={format: FILES[format][0] for format in FORMATS},
-            last_annotator=last_annotator(self.site.store),
-            done=self._describe(did, annotator, number),
-        )
+        overview, conditions = get_overview(self.site.store), get_condition_status(self.site.store)
+        exports, done = {format: FILES[format][0] for format in FORMATS}, self._describe(did, annotator, number)
+        return self._page(request, "admin.html", overview=overview, conditions=conditions, exports=exports, done=done)
 
     def _describe(self, did: str, annotator: str, number: str) -> str:
         """Describe what was done, as an address says, unless the state of the annotator contradicts it."""
-        person = get_annotator(self.site.store, int(annotator)) if _is_number(annotator) else None
+        person = annotators.get_annotator(self.site.store, int(annotator)) if _is_number(annotator) else None
         action = ACTIONS.get(did)
         if person is None or action is None or person.state != action.state or not _is_number(number):
             return ""
@@ -151,7 +123,7 @@ class AdminViews:
         self.site.sessions.require_form(request, ROLE, form)
         if paused not in ("yes", "no"):
             raise Problem(422, f"paused must be yes or no, got {paused!r}.")
-        set_paused(self.site.store, paused == "yes")
+        annotators.set_paused(self.site.store, paused == "yes")
         return redirect("/admin")
 
     def confirm(self, request: Request, annotator: str, action: str) -> Response:
@@ -163,7 +135,7 @@ class AdminViews:
 
     def _renewal_token(self, nonce: str, annotator: int) -> str:
         """Make what a form must contain to replace the annotator's current code, and not a later one."""
-        version = code_version(self.site.store, annotator)
+        version = annotators.code_version(self.site.store, annotator)
         return self.site.sessions.signer.sign("renew", nonce, str(annotator), version)
 
     def change(
@@ -179,14 +151,14 @@ class AdminViews:
 
     def _renew(self, request: Request, nonce: str, annotator: int, mark: str) -> Response:
         """Show a new code once; sending the form again does not make another."""
-        version = code_version(self.site.store, annotator)
+        version = annotators.code_version(self.site.store, annotator)
         if not is_equal(mark, self._renewal_token(nonce, annotator)):
-            raise RepeatedRequestError(CODE_RENEWED.format(annotator=annotator))
-        code = renew_code(self.site.store, annotator, version)
+            raise RepeatedRequestError(annotators.CODE_RENEWED.format(annotator=annotator))
+        code = annotators.renew_code(self.site.store, annotator, version)
         return self._page(request, "codes.html", codes=[code], renewed=True)
 
     def _parse_annotator(self, annotator: str) -> int:
-        if not _is_number(annotator) or get_annotator(self.site.store, int(annotator)) is None:
+        if not _is_number(annotator) or annotators.get_annotator(self.site.store, int(annotator)) is None:
             raise StudyError(f"There is no annotator {annotator} in this study.")
         return int(annotator)
 
@@ -195,7 +167,7 @@ class AdminViews:
         self.site.sessions.require_form(request, ROLE, form)
         if not (_is_number(number) and 1 <= int(number) <= MAX_CODES):
             raise Problem(422, f"The number of new codes must be from 1 to {MAX_CODES}, got {number!r}.")
-        codes = add_annotators(self.site.store, int(number), int(after) if _is_number(after) else -1)
+        codes = annotators.add_annotators(self.site.store, int(number), int(after) if _is_number(after) else -1)
         return self._page(request, "codes.html", codes=codes, renewed=False)
 
     def results(self, request: Request) -> Response:

@@ -7,20 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fresh.errors import InactiveAnnotatorError, NotAssignedError
+from fresh.study import service
 from fresh.study.annotators import get_annotator, leave, record_consent, release_expired
 from fresh.study.answers import SCALES, Answer
-from fresh.study.service import (
-    INACTIVE,
-    SavedAnswer,
-    Task,
-    get_feedback,
-    get_progress,
-    list_examples,
-    list_items,
-    may_get_more,
-    next_item,
-    save_answer,
-)
 from fresh.study.web.auth import Session
 from fresh.study.web.site import Field, Login, Site, redirect, wants_page
 from fresh.web.errors import Problem
@@ -53,13 +42,13 @@ class AnnotatorViews:
         if session is None or person is None:
             return self.login.show(request)
         if person.state != "active":
-            raise InactiveAnnotatorError(INACTIVE[person.state])
+            raise InactiveAnnotatorError(service.INACTIVE[person.state])
         if not person.consented:
             return self._page(request, session, "consent.html")
-        progress = get_progress(self.site.store, session.who)
+        progress = service.get_progress(self.site.store, session.who)
         if progress.n_practised or progress.n_answered:
             return redirect("/item")
-        examples = list_examples(self.site.store)
+        examples = service.list_examples(self.site.store)
         return self._page(request, session, "instructions.html", examples=examples, progress=progress)
 
     def _page(self, request: Request, session: Session, name: str, status: int = 200, **values: Any) -> Response:
@@ -79,19 +68,19 @@ class AnnotatorViews:
         person = get_annotator(self.site.store, session.who)
         if person is None or not person.consented:
             return redirect("/")
-        task = next_item(self.site.store, session.who)
+        task = service.next_item(self.site.store, session.who)
         if task is None and release_expired(self.site.store):
-            task = next_item(self.site.store, session.who)
+            task = service.next_item(self.site.store, session.who)
         if task is None:
-            page = "later.html" if may_get_more(self.site.store, session.who) else "thanks.html"
-            return self._page(request, session, page, progress=get_progress(self.site.store, session.who))
+            page = "later.html" if service.may_get_more(self.site.store, session.who) else "thanks.html"
+            return self._page(request, session, page, progress=service.get_progress(self.site.store, session.who))
         return self._item_page(request, session, task, messages=(ANSWERED,) if again else ())
 
     def _item_page(
         self,
         request: Request,
         session: Session,
-        task: Task,
+        task: service.Task,
         messages: tuple[str, ...] = (),
         chosen: dict[str, str] | None = None,
     ) -> Response:
@@ -104,14 +93,14 @@ class AnnotatorViews:
             ticket=self.site.sessions.signer.ticket(session.who, task.item),
             rationale=task.rationale,
             practice=task.kind == "practice",
-            progress=get_progress(self.site.store, session.who),
+            progress=service.get_progress(self.site.store, session.who),
             messages=messages,
             chosen=chosen or {},
         )
 
     def _find_item(self, annotator: int, ticket: str) -> int:
         name = self.site.sessions.signer.ticket
-        items = list_items(self.site.store, annotator)
+        items = service.list_items(self.site.store, annotator)
         item = next((item for item in items if name(annotator, item) == ticket), None)
         if item is None:
             raise NotAssignedError(NOT_YOURS)
@@ -134,7 +123,7 @@ class AnnotatorViews:
         try:
             answer = _parse_answer(chosen, milliseconds)
         except ValueError as error:
-            task = next_item(self.site.store, session.who) if wants_page(request) else None
+            task = service.next_item(self.site.store, session.who) if wants_page(request) else None
             if task is None or task.item != item:
                 raise Problem(422, str(error).replace("\n", " ")) from error
             return self._item_page(request, session, task, tuple(str(error).splitlines()), chosen)
@@ -143,17 +132,17 @@ class AnnotatorViews:
             return redirect(f"/practice/{ticket}")
         return redirect("/item?again=1" if saved.repeated else "/item")
 
-    def _save(self, annotator: int, item: int, answer: Answer) -> SavedAnswer:
+    def _save(self, annotator: int, item: int, answer: Answer) -> service.SavedAnswer:
         try:
-            return save_answer(self.site.store, annotator, item, answer)
+            return service.save_answer(self.site.store, annotator, item, answer)
         except NotAssignedError as error:  # the number of an item would reveal its condition
             raise NotAssignedError(str(error).replace(f"Item {item}", "This text")) from error
 
     def practice(self, request: Request, ticket: str) -> Response:
         """Show the right label of a practice text."""
         session = self.site.sessions.require(request, ROLE)
-        solved = get_feedback(self.site.store, session.who, self._find_item(session.who, ticket))
-        progress = get_progress(self.site.store, session.who)
+        solved = service.get_feedback(self.site.store, session.who, self._find_item(session.who, ticket))
+        progress = service.get_progress(self.site.store, session.who)
         return self._page(request, session, "feedback.html", solved=solved, progress=progress)
 
     def confirm_leave(self, request: Request) -> Response:

@@ -75,10 +75,7 @@ class Signer:
         return Session(role, who, at, secrets.token_hex(16))
 
     def write(self, session: Session, version: str = "") -> str:
-        """Write a session as a token.
-
-        :param version: A string that must be the same when the token is read.
-        """
+        """Write a session as a token that is valid for one version of the code."""
         payload = f"{session.role}.{session.who}.{session.at}.{session.nonce}"
         return f"{payload}.{self.sign('session', payload, version)}"
 
@@ -108,11 +105,6 @@ class Signer:
         """Sign some texts."""
         return hmac.new(self.key, "\0".join(parts).encode(), hashlib.sha256).hexdigest()
 
-    @property
-    def cookie_prefix(self) -> str:
-        """Return a name of the study, so that two studies on one host have separate cookies."""
-        return f"study_{self.sign('name')[:8]}"
-
 
 def is_equal(one: str, other: str) -> bool:
     """Compare two texts in constant time."""
@@ -131,8 +123,8 @@ class Sessions:
     clock: Callable[[], int] = now_ms
 
     def cookie_name(self, role: Role) -> str:
-        """Return the name of the cookie of a role."""
-        return f"{self.signer.cookie_prefix}_{role}"
+        """Return the name of the cookie of a role; two studies on one host have different names."""
+        return f"study_{self.signer.sign('name')[:8]}_{role}"
 
     def version(self, role: Role, who: int) -> str:
         """Return what changes when the sessions of somebody end: by a new code or secret, or by signing out."""
@@ -229,10 +221,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     async def check(self, address: str, find: Callable[[], int | None]) -> int | None:
-        """Find whose code it is.
-
-        :param find: Returns None for a wrong code; runs in a thread.
-        """
+        """Find whose code it is, in a thread; `find` returns None for a wrong code."""
         network = _network_of(address)
         if not self.is_slowed(network):
             return self._record(network, await run_in_threadpool(find))

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
@@ -15,16 +14,16 @@ from fresh.study.store import Store, create_study
 from fresh.study.web.app import create_app
 from running import running
 from studies import plan, two_ways
-from visitors import Person, strip_practice
+from visitors import finish
 
 Open = Callable[..., Page]
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """Twelve documents, all of them in the sample: 0 to 11, the even ones negative."""
+    """Six documents, all of them in the sample: 0 to 5, the even ones negative."""
     full = {"full": {"kind": "full_text"}}
-    return create_study(tmp_path / "s", plan(full, n=12, sample=12, practice=0, checks=1, per_item=3, title="Films"))
+    return create_study(tmp_path / "s", plan(full, n=6, sample=6, practice=0, checks=1, per_item=3, title="Films"))
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def sign_in(page: Page, code: str) -> None:
 def begin(page: Page, code: str) -> None:
     sign_in(page, code)
     page.get_by_role("button", name="I agree").click()
-    page.get_by_role("link", name="Begin").click()
+    page.get_by_role("link", name="Start").click()
 
 
 def answer_of(person: int, text: str) -> tuple[str, int, int]:
@@ -75,16 +74,16 @@ def answer_of(person: int, text: str) -> tuple[str, int, int]:
     number = int(text.removeprefix("word").partition(".")[0])
     right = ("neg", "pos")[number % 2]
     label = "pos" if person == 2 or (person == 1 and number % 4 == 0) else right
-    return label, 1 + person + number % 2, 2 if person == 2 and number < 6 else 5
+    return label, 1 + person + number % 2, 2 if person == 2 and number < 3 else 5
 
 
 def choose(page: Page, person: int) -> None:
     """Answer the text on a page by keyboard, but do not send it yet."""
-    expect(page.locator(".keys-told")).to_be_visible()
+    expect(page.locator(".keys-help")).to_be_visible()
     label, confidence, readability = answer_of(person, page.locator(".shown").inner_text())
     for key in (1 + ("neg", "pos").index(label), confidence, readability):
         page.keyboard.press(str(key))
-    expect(page.get_by_role("button", name="Go on")).to_be_focused()
+    expect(page.get_by_role("button", name="Continue")).to_be_focused()
 
 
 def test_three_people_complete_a_study_and_one_quits_and_returns(store: Store, open_page: Open) -> None:
@@ -93,49 +92,50 @@ def test_three_people_complete_a_study_and_one_quits_and_returns(store: Store, o
         pages = [open_page(address) for _ in codes]
         for page, code in zip(pages, codes, strict=True):
             begin(page, code)
-        for turn in range(13):  # twelve texts and a check
-            here = [person for person in range(3) if person != 1 or turn < 5]
+        for turn in range(7):  # six texts and a check
+            here = [person for person in range(3) if person != 1 or turn < 3]
             for person in here:
                 choose(pages[person], person)
             for person in here:
                 pages[person].keyboard.press("Enter")  # all of them on their way at the same time
             for person in here:
-                number = f"{turn + 2} of 13" if turn < 12 else "13 texts answered. You can close this page."
+                number = f"{turn + 2} of 7" if turn < 6 else "You have answered 7 texts. You can close this page."
                 expect(pages[person].get_by_text(number, exact=True)).to_be_visible()
-            if turn == 4:
+            if turn == 2:
                 pages[1].get_by_role("button", name="Sign out").click()
                 expect(pages[1].get_by_role("heading", name="Sign in")).to_be_visible()
         back = open_page(address)
         sign_in(back, codes[1])
-        expect(back.get_by_text("6 of 13")).to_be_visible()
-        for _ in range(8):
+        expect(back.get_by_text("4 of 7")).to_be_visible()
+        for _ in range(4):
             before = back.locator(".shown").inner_text()
             choose(back, 1)
             back.keyboard.press("Enter")
             expect(back.get_by_text(before, exact=True)).to_have_count(0)
-        expect(back.get_by_text("That was all. Thank you for your help!")).to_be_visible()
+        expect(back.get_by_text("That was the last text. Thank you for your help!")).to_be_visible()
         check_by_hand(store)
 
 
 def check_by_hand(store: Store) -> None:
     """Compare with what follows from the answers on paper.
 
-    Odd documents: all three say pos, rightly. Documents 2, 6 and 10: neg, neg, pos; documents 0, 4 and 8: neg, pos,
-    pos; all six are neg. So 9 of 12 majorities are right and 27 of 36 votes are pos; on odd documents all pairs of
-    people agree, on even ones a third of them.
+    Odd documents: all three say pos, rightly. Document 2: neg, neg, pos; documents 0 and 4: neg, pos, pos; all three
+    are neg. So 4 of 6 majorities are right and 14 of 18 votes are pos; on odd documents all pairs of people agree, on
+    even ones a third of them.
     """
     results = compute_results(store)
     [row] = results.rows
-    assert (row.n_items, row.n_answers, row.n_ties, results.n_annotators) == (12, 36, 0, 3)
-    assert row.accuracy.value == pytest.approx(9 / 12)
+    assert (row.n_items, row.n_answers, row.n_ties, results.n_annotators) == (6, 18, 0, 3)
+    assert row.accuracy.value == pytest.approx(4 / 6)
     assert row.confidence.mean.value == pytest.approx(2.5)  # item means: 2 for even documents, 3 for odd ones
-    assert row.confidence.sd == pytest.approx((3 / 11) ** 0.5)
-    assert row.readability.mean.value == pytest.approx(4.5)  # 4 for the first six, 5 for the others
-    assert row.readability.sd == pytest.approx((3 / 11) ** 0.5)
-    assert row.agreement.raw == pytest.approx((6 * 1 + 6 * 2 / 3) / 12)
-    assert row.agreement.kappa == pytest.approx((2 / 3 - 0.625) / (1 - 0.625))
-    assert row.agreement.alpha == pytest.approx(1 - (12 / 36) / (2 * 27 * 9 / (36 * 35)))
-    assert [(one.n_answered, one.n_failed) for one in get_overview(store).annotators] == [(12, 0)] * 3
+    assert row.confidence.sd == pytest.approx(0.3**0.5)
+    assert row.readability.mean.value == pytest.approx(4.5)  # 4 for the first three, 5 for the others
+    assert row.readability.sd == pytest.approx(0.3**0.5)
+    assert row.agreement.raw == pytest.approx((3 * 1 + 3 * 2 / 3) / 6)
+    by_chance = (14 / 18) ** 2 + (4 / 18) ** 2
+    assert row.agreement.kappa == pytest.approx((4 / 6 - by_chance) / (1 - by_chance))
+    assert row.agreement.alpha == pytest.approx(1 - (6 / 18) / (2 * 14 * 4 / (18 * 17)))
+    assert [(one.n_answered, one.n_failed) for one in get_overview(store).annotators] == [(6, 0)] * 3
     assert all(0 < one["milliseconds"] < 60_000 for one in read_answers(store))
 
 
@@ -154,9 +154,9 @@ def test_one_text_by_keyboard_alone(practised: Store, open_page: Open) -> None:
         expect(page.get_by_role("heading", name="What to do")).to_be_in_viewport()
         for _ in range(5):  # skip link, sign out, two examples that scroll, begin
             press("Tab")
-        expect(page.get_by_role("link", name="Begin with practice")).to_be_focused()
+        expect(page.get_by_role("link", name="Start with practice")).to_be_focused()
         press("Enter")
-        expect(page.locator(".keys-told")).to_be_visible()
+        expect(page.locator(".keys-help")).to_be_visible()
         expect(page.locator("fieldset.now legend")).to_have_text("Which label fits this text?")
         press("2")
         expect(page.locator("fieldset.now legend")).to_have_text("How confident are you?")
@@ -179,11 +179,11 @@ def test_enter_sends_nothing_that_is_incomplete(store: Store, open_page: Open) -
     with running(create_app(store)) as address:
         page = open_page(address)
         begin(page, add_annotators(store, 1)[0])
-        expect(page.locator(".keys-told")).to_be_visible()
+        expect(page.locator(".keys-help")).to_be_visible()
         page.keyboard.press("1")
         page.keyboard.press("Enter")
         assert page.evaluate("document.querySelector('form#answer').checkValidity()") is False
-        expect(page.get_by_text("1 of 13")).to_be_visible()
+        expect(page.get_by_text("1 of 7")).to_be_visible()
     assert read_answers(store) == []
 
 
@@ -193,18 +193,18 @@ def test_only_time_counts_in_which_somebody_is_there(store: Store, open_page: Op
         sign_in(page, add_annotators(store, 1)[0])
         page.get_by_role("button", name="I agree").click()
         page.clock.install()
-        page.get_by_role("link", name="Begin").click()
-        expect(page.locator(".keys-told")).to_be_visible()
+        page.get_by_role("link", name="Start").click()
+        expect(page.locator(".keys-help")).to_be_visible()
         page.clock.run_for(30_000)
         page.reload()  # what was counted stays
-        expect(page.locator(".keys-told")).to_be_visible()
+        expect(page.locator(".keys-help")).to_be_visible()
         page.mouse.move(200, 200)
         page.clock.run_for(600_000)  # away after two minutes
         page.mouse.move(300, 300)
         page.clock.run_for(10_000)
         choose(page, 0)
         page.keyboard.press("Enter")
-        expect(page.get_by_text("2 of 13")).to_be_visible()
+        expect(page.get_by_text("2 of 7")).to_be_visible()
     [kept] = read_answers(store)
     assert 155_000 < kept["milliseconds"] < 170_000
 
@@ -213,10 +213,10 @@ def test_it_works_without_scripts(practised: Store, open_page: Open) -> None:
     with running(create_app(practised)) as address:
         page = open_page(address, scripts=False)
         begin(page, add_annotators(practised, 1)[0])
-        expect(page.locator(".keys-told")).to_be_hidden()
+        expect(page.locator(".keys-help")).to_be_hidden()
         for label in ("neg", "Very confident", "Very easy"):
             page.get_by_role("radio", name=label, exact=True).check()
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         expect(page.get_by_text("You chose neg.")).to_be_visible()
     [kept] = read_answers(practised)
     assert (kept["label"], kept["confidence"], kept["readability"], kept["milliseconds"]) == ("neg", 4, 5, 0)
@@ -229,19 +229,15 @@ def test_the_pages_are_light(practised: Store, open_page: Open) -> None:
         page.on("response", lambda response: sizes.append(len(response.body()) if response.status == 200 else 0))
         page.goto(address)
         begin(page, add_annotators(practised, 1)[0])
-        expect(page.locator(".keys-told")).to_be_visible()
+        expect(page.locator(".keys-help")).to_be_visible()
     assert 15_000 < sum(sizes) < 200_000  # from the door to the first text
 
 
 def test_tables_that_go_on_beyond_a_phone_show_it(practised: Store, open_page: Open) -> None:
     """By a shadow at the edge behind which there is more; names stand to the left, also above a column."""
-    codes, secret = add_annotators(practised, 2), make_admin_secret(practised)
-    with running(create_app(practised)) as address:
-        for code in codes:
-            with httpx.Client(base_url=address, follow_redirects=True) as client:
-                person = strip_practice(Person(client).enter(code))
-                while person.text:
-                    person.give()
+    app, secret = create_app(practised), make_admin_secret(practised)
+    finish(app, practised)
+    with running(app) as address:
         page = open_page(f"{address}admin", width=390)
         page.get_by_label("Secret").fill(secret or "")
         page.get_by_role("button", name="Sign in").click()
