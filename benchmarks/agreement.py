@@ -25,7 +25,7 @@ from fresh.attribution.support_model import SupportModel
 from fresh.config import parse_assignments
 from fresh.data.splits import Splits
 from fresh.document import Example, Explanation, Saliency
-from fresh.evaluation.measures import named, unzipped
+from fresh.evaluation.measures import agreement_figures
 from fresh.methods.config import FreshConfig
 from fresh.methods.rationales import has_rationale, train_tagger
 from fresh.metrics.classification import accuracy
@@ -63,7 +63,7 @@ def agreed(examples: Sequence[Example], saliencies: Sequence[Saliency], cut: Dis
         Explanation(example.document, mask, example.document.cut(mask), nothing, saliency)
         for example, mask, saliency in zip(examples, masks, saliencies, strict=True)
     ]
-    return named(compare(*unzipped(list(zip(examples, explained, strict=True)))))
+    return agreement_figures(compare(examples, explained))
 
 
 class Asked:
@@ -75,7 +75,7 @@ class Asked:
     @functools.cached_property
     def support(self) -> SupportModel:
         """Train the support model."""
-        return SupportModel.train(self.splits.train, self.splits.dev, self.config.classifier)
+        return SupportModel.train(self.splits.train, self.splits.dev, self.config)
 
     @functools.cached_property
     def accuracy(self) -> float:

@@ -4,7 +4,8 @@ import os
 import shutil
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,26 @@ def toy_pairs() -> "Splits":
     from toy import toy_splits
 
     return toy_splits(asks=True)
+
+
+@pytest.fixture(scope="session")
+def corpora_dir() -> Path:
+    """The folder of the published corpora."""
+    folder = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    missing = f"The corpora are not at {folder}. Name their folder in FRESH_DATA."
+    if not folder.is_dir() and os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    if not folder.is_dir():
+        pytest.skip(missing)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def read_corpus() -> "Callable[[str, Path], Splits]":
+    """Read a corpus once."""
+    from fresh.data.corpora import CORPORA
+
+    return cache(lambda name, folder: CORPORA[name].read(folder))
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def test_a_changed_byte_is_found(record: dict[str, Any], data: st.DataObject) ->
 
 LINE, DIGEST = hashed_line({"a": "x", "n": 1}, FIRST_DIGEST)
 REASONS = {
-    "cut": (LINE[:-1], "it has no end: the file was cut short here."),
+    "cut": (LINE[:-1], "it has no line break: the file was cut short here."),
     "other end": (
         LINE[:-1] + b"\r\n",
         "it ends in CR LF, not in LF: an editor or a transfer changed the file.",
@@ -58,31 +58,31 @@ REASONS = {
     "empty": (b"\n", "it is not JSON in plain ASCII."),
     "deep": (b"[" * 100_000 + b"\n", "it is not JSON in plain ASCII."),
     "UTF-8": ('"é"\n'.encode(), "it is not JSON in plain ASCII."),
-    "a list": (b"[1]\n", "it is no object with sha256 and previous_sha256."),
-    "no digest": (b'{"a":"x"}\n', "it is no object with sha256 and previous_sha256."),
+    "a list": (b"[1]\n", "it is not an object with sha256 and previous_sha256."),
+    "no digest": (b'{"a":"x"}\n', "it is not an object with sha256 and previous_sha256."),
     "spaces": (
         LINE.replace(b",", b", "),
-        "it is JSON, but written in another way: other spaces, escapes or order of names.",
+        "it is JSON, but with other spaces, escapes or key order.",
     ),
     "escapes": (
         LINE.replace(b'"x"', b'"\\u0078"'),
-        "it is JSON, but written in another way: other spaces, escapes or order of names.",
+        "it is JSON, but with other spaces, escapes or key order.",
     ),
     "doubled name": (
         LINE.replace(b'"a":"x"', b'"a":"y","a":"x"'),
-        "it is JSON, but written in another way: other spaces, escapes or order of names.",
+        "it is JSON, but with other spaces, escapes or key order.",
     ),
     "no number": (
         LINE.replace(b":1", b":NaN"),
-        "it is JSON, but written in another way: other spaces, escapes or order of names.",
+        "it is JSON, but with other spaces, escapes or key order.",
     ),
     "content": (
         LINE.replace(b'"x"', b'"y"'),
-        "it was changed after it was written: its digest is not that of its content.",
+        "it has changed since it was written: its digest does not match its content.",
     ),
     "digest": (
         LINE.replace(DIGEST.encode(), DIGEST.upper().encode()),
-        "it was changed after it was written: its digest is not that of its content.",
+        "it has changed since it was written: its digest does not match its content.",
     ),
 }
 

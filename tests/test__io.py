@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fresh._io import open_lines
+from fresh._io import atomic_write, open_lines, write_text
 
 
 def test_a_file_that_cannot_be_opened_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +38,18 @@ def test_only_errors_of_the_disk_name_the_file(tmp_path: Path, reason: int | Non
         write()
     assert caught.value.filename == (str(path) if named else None)
     assert path.read_text(encoding="utf-8") == "one\n"
+
+
+def interrupted(path: Path) -> None:
+    with atomic_write(path) as place:
+        place.write_text("half", encoding="utf-8")
+        raise KeyboardInterrupt
+
+
+def test_a_file_is_written_in_one_move(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    write_text(path, "é")
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(path)
+    assert path.read_bytes() == "é".encode()
+    assert list(tmp_path.iterdir()) == [path]

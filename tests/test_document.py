@@ -74,9 +74,9 @@ def test_a_span_outside_the_document_is_refused(span: tuple[int, int]) -> None:
 
 
 def test_flags_that_are_not_true_or_false_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^A mask is one row of true or false, got int64 of shape \(2,\)\.$"):
+    with pytest.raises(ValueError, match=r"^A mask is one row of booleans, got int64 of shape \(2,\)\.$"):
         Mask(np.array([0, 1], dtype=np.int64))
-    with pytest.raises(ValueError, match=r"^A mask is one row of true or false, got bool of shape \(1, 2\)\.$"):
+    with pytest.raises(ValueError, match=r"^A mask is one row of booleans, got bool of shape \(1, 2\)\.$"):
         Mask(np.ones((1, 2), dtype=np.bool_))
 
 
@@ -234,14 +234,14 @@ def test_a_mask_that_does_not_fit_is_refused() -> None:
 def test_a_score_that_is_no_number_names_the_document(bad: float, shown: str) -> None:
     message = (
         rf"^The score of word 1 in document 'd1' is {shown}\. "
-        r"Scores must be finite numbers: mend the scorer, or leave the document out\.$"
+        r"Scores must be finite numbers: fix the scorer, or leave the document out\.$"
     )
     with pytest.raises(ValueError, match=message):
         saliency([0.0, bad, np.nan], "d1")
 
 
 def test_scores_in_a_table_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^The scores of document 'd1' must be one a word, got shape \(1, 2\)\.$"):
+    with pytest.raises(ValueError, match=r"scores of document 'd1' must be one for each word.*\(1, 2\)"):
         Saliency(np.zeros((1, 2)), "pos", "d1")
 
 
@@ -275,7 +275,7 @@ def test_the_shown_characters_hold_the_kept_words_only(document: Document, data:
 # Nothing shown can be changed afterwards, and no look-alike passes
 
 
-@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.from_rows(np.array([[True, False, True]]))])
+@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.from_flags(np.array([True, False, True]), [3])])
 def test_the_flags_of_a_mask_cannot_be_made_writable(flagged: Mask) -> None:
     for copied in (flagged, copy.deepcopy(flagged), pickle.loads(pickle.dumps(flagged))):  # noqa: S301
         array: object = copied.kept
@@ -368,7 +368,7 @@ def test_a_document_and_a_rationale_hold_exact_strings() -> None:
 
 def test_an_explanation_refuses_a_rationale_that_its_mask_does_not_cut() -> None:
     document = Document.from_words(["a", "b"], id="d1")
-    with pytest.raises(ValueError, match=r"^The rationale of document 'd1' has other words than its mask keeps\.$"):
+    with pytest.raises(ValueError, match=r"^The rationale of document 'd1' differs from the words its mask keeps\.$"):
         Explanation(document, mask(1, 0), document.cut(mask(0, 1)), ANSWER)
 
 
@@ -388,3 +388,51 @@ def test_an_explanation_takes_no_look_alikes() -> None:
 def test_words_of_an_array_become_plain_strings() -> None:
     document = Document.from_words(np.array(["good", "film"]), np.array(["praise"]))  # type: ignore[arg-type]
     assert {type(word) for word in (*document.words, *document.query)} == {str}
+
+
+# Evidence: the spans that people marked
+
+
+def test_spans_of_the_mask_replace_unknown_evidence() -> None:
+    document, kept = Document.from_words(["a", "good", "film", "."]), Mask.from_spans([(0, 1), (2, 4)], 4)
+    assert Example(document, "pos", kept).evidence is None
+    assert Example(document, "pos", kept).human_spans == ((0, 1), (2, 4))
+    assert Example(document, "pos", kept, ((2, 3), (3, 4), (0, 1))).human_spans == ((2, 3), (3, 4), (0, 1))
+    assert Example(document, "pos").human_spans is None
+    assert Example(document, "pos", Mask.from_spans([], 4), ()).human_spans == ()
+
+
+@pytest.mark.parametrize(
+    ("human", "evidence", "message"),
+    [
+        *(
+            (Mask.full(4), span, rf"\({span[0]}, {span[1]}\) does not fit document 'd1' of 4 words")
+            for span in ((-1, 1), (3, 5), (3, 2), (4, 4))
+        ),
+        (None, (1, 2), "mark different words"),
+        (Mask.full(4), (1, 2), "mark different words"),
+        (Mask.from_spans([(1, 3)], 4), (1, 2), "mark different words"),
+    ],
+)
+def test_evidence_that_does_not_fit_is_refused(human: Mask | None, evidence: tuple[int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Example(Document.from_words(["a", "good", "film", "."], id="d1"), "pos", human, (evidence,))
+
+
+def test_scores_of_another_document_are_refused() -> None:
+    film = Document.from_words(["a", "good", "film", "."], id="d1")
+    with pytest.raises(ValueError, match="2 scores but document 'd1' has 4 words"):
+        Explanation(film, Mask.full(4), film.cut(Mask.full(4)), ANSWER, Saliency(np.zeros(2), "pos"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "ranges"),
+    [((), ((0, 4),)), ((("x", 4),), ((0, 4),)), ((("x", 1), ("y", 0), ("z", 3)), ((0, 1), (1, 1), (1, 4)))],
+)
+def test_a_document_knows_where_its_texts_are(parts: Any, ranges: Any) -> None:
+    film = Document.from_words(["a", "good", "film", "."])
+    document = Document(film.text, film.words, film.spans, parts=parts)
+    assert document.part_ranges == ranges
+    assert pickle.loads(pickle.dumps(document)) == document  # noqa: S301
+    with pytest.raises(ValueError, match="has 4 words, but its parts have 3"):
+        Document(film.text, film.words, film.spans, parts=(("x", 1), ("y", 2)))

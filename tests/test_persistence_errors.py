@@ -10,7 +10,7 @@ import pytest
 import fresh.rationalizer
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.errors import ModelError
+from fresh.errors import ModelError, OutputError
 from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import digest_of
 from fresh.persistence import NO_DIGEST, _manifest_digest
@@ -67,21 +67,21 @@ def refused(folder: Path, message: str) -> None:
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
     refused(
         tmp_path,
-        f"{tmp_path} is no saved model: it has no config.json. Name the folder that `fresh train` wrote.",
+        f"{tmp_path} is not a saved model: it has no config.json. Give a folder that `fresh train` wrote.",
     )
 
 
 def test_a_model_of_something_else_is_refused(encoders: dict[str, Path]) -> None:
     place = encoders["bert"]
-    refused(place, f"{place} is no model of fresh: its config.json was written by something else.")
+    refused(place, f"{place} is not a model of fresh: another program wrote its config.json.")
 
 
 def test_a_model_of_a_newer_version_is_refused(folder: Path) -> None:
     edit(folder, lambda manifest: manifest.update(format=3))
     refused(
         folder,
-        f"{folder} was written by a newer version of fresh (format 3, this one reads 2). "
-        "Bring it up to date: pip install -U fresh-rationales",
+        f"{folder} was written by a newer version of fresh (format 3, this version reads 2). "
+        "Update it: pip install -U fresh-rationales",
     )
 
 
@@ -89,7 +89,7 @@ def test_a_model_of_an_older_version_is_refused(folder: Path) -> None:
     edit(folder, lambda manifest: manifest.update(format=1))
     refused(
         folder,
-        f"{folder} was written by an older version of fresh (format 1, this one reads 2). Train it again.",
+        f"{folder} was written by an older version of fresh (format 1, this version reads 2). Train the model again.",
     )
 
 
@@ -120,7 +120,7 @@ def test_a_truncated_manifest_is_noticed(folder: Path) -> None:
 
 def test_a_manifest_must_be_an_object(folder: Path) -> None:
     (folder / "config.json").write_text("[]", encoding="utf-8")
-    refused(folder, f"{folder / 'config.json'} is damaged: it holds no object. {WAY_OUT}")
+    refused(folder, f"{folder / 'config.json'} is damaged: it does not hold a JSON object. {WAY_OUT}")
 
 
 @pytest.mark.parametrize(("name", "value"), [("files", [1]), ("chosen_by", None), ("chosen_by", {}), ("format", "x")])
@@ -138,7 +138,7 @@ def test_a_manifest_must_be_complete(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("nothing", [{}, [], None])
 def test_a_manifest_without_a_list_of_files_is_refused(folder: Path, nothing: object) -> None:
     edit(folder, lambda manifest: manifest.update(files=nothing))
-    refused(folder, f"{folder / 'config.json'} is damaged: it lists no files, so that none could be checked. {WAY_OUT}")
+    refused(folder, f"{folder / 'config.json'} is damaged: it lists no files, so none can be checked. {WAY_OUT}")
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_a_file_that_was_not_saved_is_noticed(folder: Path, name: str) -> None:
     Rationalizer.from_pretrained(folder)  # neither is among what is loaded
     (folder / name).write_text("{}", encoding="utf-8")
     refused(
-        folder, f"{folder} holds {name}, which is not part of the model and might be read as if it were. Take it out."
+        folder, f"{folder} holds {name}, which is not part of the model but could be read as if it were. Remove it."
     )
 
 
 def test_a_file_that_is_taken_off_the_list_is_noticed(folder: Path) -> None:
     edit(folder, lambda manifest: manifest["files"].pop("predictor/head.safetensors"))
-    told = "which is not part of the model and might be read as if it were. Take it out."
+    told = "which is not part of the model but could be read as if it were. Remove it."
     refused(folder, f"{folder} holds predictor/head.safetensors, {told}")
 
 
@@ -274,8 +274,7 @@ def test_an_unknown_scorer_is_named(folder: Path) -> None:
 
 def test_a_model_is_replaced_only_when_asked(model: Rationalizer, folder: Path, predictor: Predictor) -> None:
     before = snapshot(folder)
-    message = f"{folder} already holds a model. Choose another folder, or replace it: overwrite=True."
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(OutputError, match=rf"^{re.escape(str(folder))} already holds a model.*overwrite=True"):
         model.save_pretrained(folder)
     assert snapshot(folder) == before
     Rationalizer(model.extractor, predictor, {"ratio": 0.9}).save_pretrained(folder, overwrite=True)
@@ -286,8 +285,7 @@ def test_a_model_is_replaced_only_when_asked(model: Rationalizer, folder: Path, 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_other_files_are_never_touched(model: Rationalizer, tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    message = f"{tmp_path} holds other files, which are not touched. Choose another folder for the model."
-    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(OutputError, match=rf"^{re.escape(str(tmp_path))} holds other files, .* for the model"):
         model.save_pretrained(tmp_path, overwrite=overwrite)
     assert snapshot(tmp_path) == {"notes.txt": b"mine"}
 
@@ -295,7 +293,7 @@ def test_other_files_are_never_touched(model: Rationalizer, tmp_path: Path, over
 def test_a_file_is_no_folder(model: Rationalizer, tmp_path: Path) -> None:
     target = tmp_path / "model"
     target.write_text("mine", encoding="utf-8")
-    with pytest.raises(ModelError, match=f"^{re.escape(str(target))} is a file\\. Choose a folder for the model\\.$"):
+    with pytest.raises(OutputError, match=f"^{re.escape(str(target))} is a file"):
         model.save_pretrained(target, overwrite=True)
     assert target.read_text(encoding="utf-8") == "mine"
 

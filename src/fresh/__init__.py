@@ -1,52 +1,84 @@
-"""Text classification that shows exactly the words an answer was made from."""
+"""Text classification that shows exactly the words each answer was computed from."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fresh._optional import explain_missing_extra
+from fresh._optional import lazy_exports
+from fresh.errors import (
+    CertificateError,
+    ConfigError,
+    DataError,
+    EncoderError,
+    FreshError,
+    MissingExtraError,
+    ModelError,
+    OutputError,
+    StudyError,
+    TooLongError,
+)
 
 if TYPE_CHECKING:
     from fresh.audit.certificates.certify import certify
     from fresh.audit.certificates.verify import verify
-    from fresh.document import Document, Explanation, Mask
+    from fresh.data.splits import Splits, load_splits
+    from fresh.document import Document, Example, Explanation, Mask, Saliency
+    from fresh.evaluation import compare, evaluate
     from fresh.pipeline import train
-    from fresh.progress import SILENT
+    from fresh.progress import SILENT, Progress, Terminal
     from fresh.rationale import Prediction, Rationale
     from fresh.rationalizer import Rationalizer
+    from fresh.reporting.report import Report
+    from fresh.selection.extractors import Curve
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SILENT",
+    "CertificateError",
+    "ConfigError",
+    "Curve",
+    "DataError",
     "Document",
+    "EncoderError",
+    "Example",
     "Explanation",
+    "FreshError",
     "Mask",
+    "MissingExtraError",
+    "ModelError",
+    "OutputError",
     "Prediction",
+    "Progress",
     "Rationale",
     "Rationalizer",
+    "Report",
+    "Saliency",
+    "Splits",
+    "StudyError",
+    "Terminal",
+    "TooLongError",
     "__version__",
     "certify",
+    "compare",
+    "evaluate",
+    "load_splits",
     "train",
     "verify",
 ]
 
-HOMES = {
-    "Document": "document",
-    "Explanation": "document",
-    "Mask": "document",
-    "Prediction": "rationale",
-    "Rationale": "rationale",
-    "Rationalizer": "rationalizer",
-    "SILENT": "progress",
-    "certify": "audit.certificates.certify",
-    "train": "pipeline",
-    "verify": "audit.certificates.verify",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is asked for, so that importing fresh is instant."""
-    if name not in HOMES:
-        raise AttributeError(f"module 'fresh' has no attribute {name!r}")
-    with explain_missing_extra(f"fresh.{name}"):
-        return getattr(importlib.import_module(f"fresh.{HOMES[name]}"), name)
+# torch alone takes seconds to import, so each name is imported on first use.
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "audit.certificates.certify": ("certify",),
+        "audit.certificates.verify": ("verify",),
+        "data.splits": ("Splits", "load_splits"),
+        "document": ("Document", "Example", "Explanation", "Mask", "Saliency"),
+        "evaluation": ("compare", "evaluate"),
+        "pipeline": ("train",),
+        "progress": ("SILENT", "Progress", "Terminal"),
+        "rationale": ("Prediction", "Rationale"),
+        "rationalizer": ("Rationalizer",),
+        "reporting.report": ("Report",),
+        "selection.extractors": ("Curve",),
+    },
+)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what to do where that cannot be."""
+"""Files: where output may go, writing them whole or not at all, and lines of JSON that show every change."""
 
 import errno
 import hashlib
@@ -10,13 +10,45 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from fresh.errors import OutputError
+
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-"""Errors of writing to a file, which do not say to which."""
+"""Errors of writing to a file that do not say to which."""
+
+
+def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
+    """Raise unless a file can be written to a path.
+
+    :param overwrite: Whether an existing file may be replaced.
+    :param source: The input, which is never replaced.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise OutputError(f"There is no folder {path.parent} to write to. Create it first.")
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder. Choose a file for the output.")
+    if not path.exists():
+        return
+    if source is not None and Path(source).exists() and path.samefile(source):
+        raise OutputError(f"{path} is the input. Choose another file for the output.")
+    if not overwrite:
+        raise OutputError(f"{path} already exists. Choose another path, or replace it: overwrite=True.")
+
+
+def check_output_folder(folder: Path, content: str) -> None:
+    """Raise if a folder is a file, or holds files that are not ours.
+
+    :param content: What the folder is for.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file. Choose a folder for {content}.")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise OutputError(f"{folder} holds other files, which stay untouched. Choose another folder for {content}.")
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a place to write to; it becomes the file only when the block ends well."""
+    """Yield a temporary path; it becomes the file only when the block ends without an error."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
@@ -25,60 +57,61 @@ def atomic_write(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
         error.filename = error.filename or str(path)  # a full disk does not say for which file
         raise
-    except BaseException:  # also Ctrl-C: what was begun goes, and the reason on its way
+    except BaseException:  # Ctrl-C too must leave no partial file
         partial.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[IO[str]]:
-    """Open a file for lines; when the disk takes no more, the part of a line at its end is cut off."""
-    file = path.open("w", encoding="utf-8")  # before the block: a file that cannot be opened is not cut
+    """Open a file for lines; if the disk fills up, cut off the incomplete last line."""
+    file = path.open("w", encoding="utf-8")  # outside the block: a file that cannot be opened is not cut
     try:
         with file:
             yield file
     except OSError as error:
         if path.is_file():
             _drop_partial_line(path)
-        if error.errno in DISK_ERRORS:  # any other may be about something else in the block
+        if error.errno in DISK_ERRORS:  # any other error may be about something else in the block
             error.filename = error.filename or str(path)
         raise
 
 
 def _drop_partial_line(path: Path) -> None:
-    """Cut off what follows the last line break of a file."""
     if path.stat().st_size:  # an empty file cannot be mapped
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             end = content.rfind(b"\n") + 1
         os.truncate(path, end)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with atomic_write(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
 def disk_hint(error: Exception) -> str:
-    """Say what to do about a disk that takes nothing more, behind what the error itself says."""
+    """Say what to do about a full or read-only disk, to follow the error's own message."""
     reason = error.errno if isinstance(error, OSError) else None
     if reason in (errno.ENOSPC, errno.EDQUOT):
-        return ". Make room on that disk."
+        return ". Free some space on that disk."
     return ". Choose a place that can be written to." if reason == errno.EROFS else ""
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text."""
-    with atomic_write(path) as place:
-        place.write_text(text, encoding="utf-8")
-
+# Lines of canonical JSON. Each holds its own digest and that of the line before, so that no change goes unnoticed.
 
 FIRST_DIGEST = "0" * 64
-"""What stands for the digest of the line before the first."""
+"""Stands for the digest of the line before the first."""
 DIGEST, PREVIOUS_DIGEST = "sha256", "previous_sha256"
-"""Fields for the digest of a line and for that of the line before it."""
+"""Fields for the digest of a line and for that of the line before."""
 
 
 class RecordError(ValueError):
-    """A line that is not as it was written."""
+    """A line that differs from what was written."""
 
 
 def canonical_json(value: Any) -> bytes:
-    """Write a value of objects, lists, texts and whole numbers in the one way that is digested."""
+    """Write a value of objects, lists, strings and integers in the one form that digests are computed from."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
 
 
@@ -90,8 +123,8 @@ def canonical_sha256(value: Any) -> str:
 def hashed_line(record: Mapping[str, Any], previous: str) -> tuple[bytes, str]:
     """Write a record as a line that is bound to the line before it.
 
-    :param previous: The digest of that line.
-    :return: The line with its end, and its digest.
+    :param previous: The digest of the line before.
+    :return: The line with its line break, and its digest.
     """
     bound = {**record, PREVIOUS_DIGEST: previous}
     digest = canonical_sha256(bound)
@@ -99,9 +132,9 @@ def hashed_line(record: Mapping[str, Any], previous: str) -> tuple[bytes, str]:
 
 
 def parse_hashed_line(line: bytes) -> dict[str, Any]:
-    """Read a line, its end included, and refuse one that is not to the byte as it was written."""
+    """Read a line with its line break; raise unless it is byte for byte as it was written."""
     if not line.endswith(b"\n"):
-        raise RecordError("it has no end: the file was cut short here.")
+        raise RecordError("it has no line break: the file was cut short here.")
     if line.endswith(b"\r\n"):
         raise RecordError("it ends in CR LF, not in LF: an editor or a transfer changed the file.")
     try:
@@ -109,17 +142,13 @@ def parse_hashed_line(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise RecordError("it is not JSON in plain ASCII.") from error
     if not isinstance(record, dict) or not all(type(record.get(name)) is str for name in (DIGEST, PREVIOUS_DIGEST)):
-        raise RecordError(f"it is no object with {DIGEST} and {PREVIOUS_DIGEST}.")
-    if not _is_canonical(record, line):
-        raise RecordError("it is JSON, but written in another way: other spaces, escapes or order of names.")
-    if canonical_sha256({name: value for name, value in record.items() if name != DIGEST}) != record[DIGEST]:
-        raise RecordError("it was changed after it was written: its digest is not that of its content.")
-    return record
-
-
-def _is_canonical(record: dict[str, Any], line: bytes) -> bool:
-    """Say whether a line is a record, written in the one way."""
+        raise RecordError(f"it is not an object with {DIGEST} and {PREVIOUS_DIGEST}.")
     try:
-        return canonical_json(record) + b"\n" == line
-    except ValueError:  # a number that is none
-        return False
+        is_canonical = canonical_json(record) + b"\n" == line
+    except ValueError:  # NaN or Infinity, which Python's parser accepts
+        is_canonical = False
+    if not is_canonical:
+        raise RecordError("it is JSON, but with other spaces, escapes or key order.")
+    if canonical_sha256({name: value for name, value in record.items() if name != DIGEST}) != record[DIGEST]:
+        raise RecordError("it has changed since it was written: its digest does not match its content.")
+    return record

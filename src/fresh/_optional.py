@@ -1,7 +1,7 @@
-"""Optional packages: load one, or say which extra brings it."""
+"""Packages and names that are imported late: optional ones, and those that take long to import."""
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ MODELS = ("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub
 
 
 def optional_import(module: str, extra: str, purpose: str) -> Any:
-    """Import an optional module.
+    """Import an optional module, or say which extra installs it.
 
     :param module: What to import.
     :param extra: The extra of this distribution that installs it.
@@ -20,19 +20,35 @@ def optional_import(module: str, extra: str, purpose: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"{purpose} needs {module.partition('.')[0]}. Install it with: pip install 'fresh-rationales[{extra}]'"
-        ) from error
+        raise _missing_extra(purpose, module.partition(".")[0], extra) from error
 
 
 @contextmanager
 def explain_missing_extra(purpose: str) -> Iterator[None]:
-    """Say which extra is missing when an import inside the block fails for want of one."""
+    """Say which extra is missing if an import inside the block fails for want of one."""
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name not in MODELS:
             raise
-        raise MissingExtraError(
-            f"{purpose} needs {error.name}. Install it with: pip install 'fresh-rationales[models]'"
-        ) from error
+        raise _missing_extra(purpose, str(error.name), "models") from error
+
+
+def _missing_extra(purpose: str, package: str, extra: str) -> MissingExtraError:
+    return MissingExtraError(f"{purpose} needs {package}. Install it with: pip install 'fresh-rationales[{extra}]'")
+
+
+def lazy_exports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Make the `__getattr__` of a package that imports its public names on first use.
+
+    :param names: Public names by the module of the package that defines them.
+    """
+    homes = {name: f"{package}.{module}" for module, group in names.items() for name in group}
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with explain_missing_extra(f"{package}.{name}"):
+            return getattr(importlib.import_module(homes[name]), name)
+
+    return load

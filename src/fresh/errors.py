@@ -1,4 +1,4 @@
-"""Errors that `fresh` raises for what a user can put right; all of them are a `FreshError`."""
+"""Errors that a user can fix; all of them are a `FreshError`."""
 
 
 class FreshError(Exception):
@@ -27,8 +27,12 @@ class TooLongError(FreshError, ValueError):
     """A text that is too long for the encoder."""
 
 
+class OutputError(FreshError, ValueError):
+    """A file or folder that cannot be written, or must not be replaced."""
+
+
 class ModelError(FreshError, ValueError):
-    """A model folder that cannot be read, or must not be written."""
+    """A model folder that cannot be read."""
 
 
 class EncoderError(ModelError):

@@ -6,14 +6,14 @@ import pytest
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.audit import Audit
+from fresh.audit.checks import Audit
 from fresh.cli.main import main
 from fresh.data.config import DataConfig
 from fresh.data.splits import Splits, load_splits, read_examples
 from fresh.document import Example
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Verdict
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import HumanRationales
 
@@ -54,7 +54,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         given.append(arguments)
         return Audit((FINE, LOOK), "It covers this.")
 
-    monkeypatch.setattr("fresh.audit.audit.audit", audit)
+    monkeypatch.setattr("fresh.audit.checks.audit", audit)
     return given
 
 
@@ -76,7 +76,7 @@ def test_a_saved_model_is_audited(saved: str, reviews: str, tmp_path: Path, caps
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "audit.md"]
     shown = capsys.readouterr().out
     assert "holds replay: All 32 predictions" in shown
-    assert "What is not certain: why these words were chosen." in shown
+    assert "What is not certain: why these words were selected." in shown
     assert "\nNothing is broken." in shown
 
 
@@ -158,7 +158,7 @@ def test_documents_that_are_too_long_are_left_out_when_asked(
 def test_something_broken_has_its_own_status(
     saved: str, reviews: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fresh.audit.audit.audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
+    monkeypatch.setattr("fresh.audit.checks.audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
     assert main(["audit", saved, reviews, *COLUMNS, *CPU]) == 3
     shown = capsys.readouterr().out
     assert "broken invariance: In 1 of 2 trials [bold]x␛.\n    document 'x': [a] b\n" in shown
@@ -177,10 +177,10 @@ def test_the_help_names_the_statuses_and_the_columns(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Make it first."),
-        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Make it first."),
+        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Create it first."),
+        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Create it first."),
         (("--trials", "0"), "n_trials must be at least 1, got 0."),
-        (("--test-share", "2"), "test_share must lie between 0 and 1, got 2.0."),
+        (("--test-share", "2"), "--test-share must be in (0, 1), got 2.0."),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -196,7 +196,7 @@ def test_labels_that_were_never_learnt_are_refused(
     table = [{**row, "label": {"pos": "good", "neg": "bad"}[row["label"]]} for row in small.rows(toy.dev)]
     data = str(small.write_csv(tmp_path / "data.csv", table))
     assert main(["audit", saved, data, *CPU]) == 1
-    assert "were never learned: " in capsys.readouterr().err
+    assert "trained with the labels neg, pos" in capsys.readouterr().err
 
 
 def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
@@ -210,7 +210,7 @@ def test_a_page_holds_verdicts_and_figures_and_is_replaced_only_when_asked_for(
     assert "random words, same predictor" in text
     capsys.readouterr()
     assert main(command) == 1
-    message = f"fresh audit: {page} is there already. Choose another file, or replace it: --overwrite.\n"
+    message = f"fresh audit: {page} already exists. Choose another path, or replace it: --overwrite.\n"
     assert capsys.readouterr().err == message
     assert page.read_text(encoding="utf-8") == text
 

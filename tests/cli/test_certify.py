@@ -121,7 +121,7 @@ def forge(content: bytes) -> bytes:
 
 FAILURES: dict[str, tuple[Any, str]] = {
     "cut short": (drop_last, "line 4: the file ends here without a closing line: it was cut short."),
-    "edited": (edit, "line 2: it was changed after it was written: its digest is not that of its content."),
+    "edited": (edit, "line 2: it has changed since it was written: its digest does not match its content."),
     "forged": (forge, "line 2: its pieces are not those that the predictor makes of its words and query."),
 }
 
@@ -165,9 +165,9 @@ REFUSED = {
     "--output out.jsonl --certify ./out.jsonl --overwrite": (
         "--output and --certify both name ./out.jsonl. Choose another file for the certificates."
     ),
-    "--certify there.jsonl": "there.jsonl is there already. Choose another file, or replace it: --overwrite.",
+    "--certify there.jsonl": "there.jsonl already exists. Choose another path, or replace it: --overwrite.",
     "--certify in.jsonl --overwrite": "in.jsonl is the input. Choose another file for the output.",
-    "--certify nowhere/c.jsonl": "There is no folder nowhere to write to. Make it first.",
+    "--certify nowhere/c.jsonl": "There is no folder nowhere to write to. Create it first.",
     "--certify . --overwrite": ". is a folder. Choose a file for the output.",
 }
 
@@ -220,7 +220,7 @@ def test_a_bad_row_leaves_no_certificates(saved: str, here: Path, capsys: pytest
     small.write_jsonl(here / "in.jsonl", [*ROWS, {"id": "r-9", "text": " "}])
     assert explain(saved, *BOTH) == 1
     assert told(capsys)[1] == (
-        "fresh explain: in.jsonl, line 4: the text has no words. Mend the row, or leave such rows out with "
+        "fresh explain: in.jsonl, line 4: the text has no words. Fix the row, or leave such rows out with "
         "--skip-bad. (3 texts before it are explained and written. There are no certificates.)"
     )
     assert sorted(path.name for path in here.iterdir()) == ["in.jsonl", "out.jsonl"]
@@ -235,7 +235,7 @@ def test_what_verify_cannot_begin_with_is_told(saved: str, here: Path, capsys: p
         ),
         (saved, "in.jsonl"): f"{saved} is a folder. Name the certificates first, then the model.",
         ("in.jsonl", "in.jsonl"): (
-            "in.jsonl is no file of certificates: its first line has none of their fields. Name the certificates that "
+            "in.jsonl does not hold certificates: its first line has none of their fields. Name the certificates that "
             "`fresh explain --certify` wrote."
         ),
     }

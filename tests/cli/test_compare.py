@@ -15,7 +15,7 @@ from fresh.cli.compare import _find_models, _show
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.evaluation.compare import compare, compare_groups
+from fresh.evaluation.comparison import compare, compare_groups
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -78,9 +78,11 @@ def test_models_are_shown_side_by_side_and_written(
     assert sorted(path.name for path in Path().iterdir()) == ["out.html", "out.json", "out.md", data]
     shown = capsys.readouterr()
     assert max(map(len, shown.out.splitlines())) <= 80
-    figures = [part for cells in (*table.cells(), *table.tested()) for cell in cells for part in cell.split("\n")]
+    figures = [
+        part for cells in (*table.score_cells(), *table.test_cells()) for cell in cells for part in cell.split("\n")
+    ]
     assert all(figure in shown.out for figure in figures)
-    assert " ".join(shown.out.split()).endswith(" ".join(table.remarks))
+    assert " ".join(shown.out.split()).endswith(" ".join(table.notes))
     assert "explaining long" in shown.err
 
 
@@ -105,7 +107,7 @@ def test_runs_are_found_by_patterns(
     shown = capsys.readouterr()
     left = f"a={runs}/a-*: left out, since these are no saved models: {runs}/a-3.partial\n"
     assert shown.err.startswith(left)
-    assert "Paired tests are left out" in shown.out
+    assert "There are no paired tests" in shown.out
 
 
 def test_one_match_is_one_model(runs: Path, data: str) -> None:
@@ -182,11 +184,11 @@ def refused(data: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., None
 
 def test_outputs_that_cannot_be_written_are_refused_first(refused: Callable[..., None], data: str) -> None:
     Path("out.json").write_text("mine", encoding="utf-8")
-    taken = "out.json is there already. Choose another file, or replace it: --overwrite."
+    taken = "out.json already exists. Choose another path, or replace it: --overwrite."
     refused(taken, "none", "either", "--json", "out.json")
     refused("out.md is named for two outputs. Give each its own file.", "a", "b", "--html=out.md", "--markdown=out.md")
     refused("--html needs a file, not -: the tables go to standard output.", "a", "b", "--html", "-")
-    refused("There is no folder nowhere to write to. Make it first.", "a", "b", "--markdown", "nowhere/out.md")
+    refused("There is no folder nowhere to write to. Create it first.", "a", "b", "--markdown", "nowhere/out.md")
     Path("folder").mkdir()
     refused("folder is a folder. Choose a file for the output.", "a", "b", "--html", "folder", "--overwrite")
     own = f"{data} is the input. Choose another file for the output."
@@ -211,13 +213,13 @@ def test_models_that_are_named_badly_are_refused(refused: Callable[..., None], r
     refused("a is given twice, in x=a and a/. Give it once.", "x=a", "a/")
     missing = f"a={runs}/c-*: no saved model matches {runs}/c-*. Look at the folder, or name the models."
     refused(missing, f"a={runs}/c-*", "b")
-    refused("Give at least two models to compare, got 1: a.", "a")
+    refused("A comparison needs at least two models, got 1: a.", "a")
     refused("c is not one of the models. There are: a, b.", "a", "b", "--against", "c")
 
 
 def test_single_models_and_groups_are_not_mixed(refused: Callable[..., None], runs: Path) -> None:
-    told = "a stands for 1 run, but means over seeds need at least two runs of every name."
-    refused(f"{told} Give more runs, or compare single models only.", f"a={runs}/a-1", f"b={runs}/b-*")
+    told = "Means over seeds need at least two runs of each name, but a has 1."
+    refused(f"{told} Add runs, or compare single models only.", f"a={runs}/a-1", f"b={runs}/b-*")
 
 
 def test_a_corpus_needs_its_folder_and_its_name(refused: Callable[..., None]) -> None:
@@ -229,15 +231,15 @@ def test_models_of_other_labels_or_data_are_refused(refused: Callable[..., None]
     names = f"{runs}/a-1", f"{runs}/b-1"
     small.write_jsonl(tmp_path / "odd.jsonl", [{"text": "a film", "label": "great"}])
     refused(
-        "These labels of the data were never learned: great (1). The first such document is 'odd-1'. "
-        "Learned were: neg, pos. Leave such documents out, or train a model for them.",
+        "The model was trained with the labels neg, pos, but the data also has great (1), first in document 'odd-1'. "
+        "Leave such documents out, or train a model with these labels.",
         *names,
         data="odd.jsonl",
     )
     asks = replace(Rationalizer.from_pretrained(runs / "a-1"), needs_query=True)
     asks.save_pretrained(tmp_path / "asks")
-    told = "Only models of the same kind can be compared: leave one of them out."
-    refused(f"asks was trained with queries, but {runs}/a-1 without. {told}", names[0], "asks")
+    told = "Models trained with and without queries cannot be compared: "
+    refused(f"{told}asks was trained with queries, {runs}/a-1 without. Leave one out.", names[0], "asks")
 
 
 def test_data_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,6 +252,6 @@ def test_nothing_is_written_in_the_middle(runs: Path, data: str, monkeypatch: py
     def broken_off(*_about: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fresh.cli.compare, "show", broken_off)
+    monkeypatch.setattr(fresh.cli.compare, "_show", broken_off)
     assert main(["compare", f"{runs}/a-1", f"{runs}/b-1", "--data", data, "--json", "out.json", *CPU]) == 130
     assert not Path("out.json").exists()

@@ -50,7 +50,7 @@ def test_the_table_says_what_its_columns_are() -> None:
         ("toy", "dev", "3", "2 / 2", "1 / 1", "–", "–", ".000 / 1.000", "1"),
         ("plain", "all", "2", "2 / 2", "–", "–", "–", ".500 / .500", "0"),
     )
-    assert sheet.remarks[2:] == ("Classes of toy: neg, pos.", "Classes of plain: neg, pos.")
+    assert sheet.notes[2:] == ("Classes of toy: neg, pos.", "Classes of plain: neg, pos.")
     assert sheet.records[2] == {
         "corpus": "plain",
         "split": "all",

@@ -8,7 +8,6 @@ import pytest
 
 import fresh.pipeline
 import fresh.rationalizer
-import fresh.training.loop
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
@@ -16,9 +15,10 @@ from fresh.data.splits import Splits
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
+from training_hooks import interrupt_training
 
 CPU = ("--device", "cpu")
-MEND = "Mend the row, or leave such rows out with --skip-bad."
+MEND = "Fix the row, or leave such rows out with --skip-bad."
 GOOD = [{"text": f"a {word} film of {n}", "label": word} for n in range(6) for word in ("good", "bad")]
 
 
@@ -59,13 +59,13 @@ ROWS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "single class": (
         GOOD[::2],
         "All 4 training examples have the label 'good'. At least two classes are needed: "
-        "look at the column that --label names.",
+        "check the column that --label names.",
     ),
     "null label": ([*GOOD, {"text": "a film", "label": None}], f"reviews.jsonl, line 13: there is no label. {MEND}"),
     "duplicate ids": (
         [{**GOOD[0], "id": "a"}, {**GOOD[1], "id": "a"}],
-        "reviews.jsonl, line 2: the id 'a' stands in reviews.jsonl, line 1 already. "
-        "Give each row its own id, or have ids made with --id ''.",
+        "reviews.jsonl, line 2: the id 'a' is already used in reviews.jsonl, line 1. "
+        "Give each row its own id, or number the rows with --id ''.",
     ),
     "span out of range": (
         [{**GOOD[0], "rationale": [[2, 99]]}],
@@ -98,7 +98,7 @@ def test_a_label_that_train_does_not_have(refused: Callable[..., None], tmp_path
     small.write_jsonl(tmp_path / "dev.jsonl", [{"text": "a film", "label": "fair"}])
     refused(
         "The dev document 'dev-1' has the label 'fair', but the training examples have only: bad, good. "
-        "Add training examples for it, or take it out.",
+        "Add training examples for it, or remove it.",
         "--dev=dev.jsonl",
     )
 
@@ -114,14 +114,14 @@ def test_broken_json(refused: Callable[..., None], tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_utf_8(refused: Callable[..., None], tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_bytes("text,label\nun film déjà vu,good\n".encode("latin-1"))
-    message = "reviews.csv, line 2: the byte 0xe9 is not UTF-8. Save the file in the encoding UTF-8."
+    message = "reviews.csv, line 2: the byte 0xe9 is not UTF-8. Save the file in UTF-8."
     refused(message, data="reviews.csv")
 
 
 SETTINGS: dict[str, tuple[list[str], str]] = {
-    "ratio of nothing": (["--ratio=0"], "--ratio must be above 0 and at most 1, got 0.0."),
-    "ratio of too much": (["--ratio=1.5"], "--ratio must be above 0 and at most 1, got 1.5."),
-    "ratio that is no number": (["--ratio=nan"], "--ratio must be above 0 and at most 1, got nan."),
+    "ratio of nothing": (["--ratio=0"], "--ratio must be in (0, 1], got 0.0."),
+    "ratio of too much": (["--ratio=1.5"], "--ratio must be in (0, 1], got 1.5."),
+    "ratio that is no number": (["--ratio=nan"], "--ratio must be in (0, 1], got nan."),
     "scorer": (["--scorer=gradent"], "gradent is not a scorer. Did you mean gradient?"),
     "discretizer": (["--discretizer=topk"], "topk is not a discretizer. Did you mean top_k?"),
     "several": (
@@ -129,7 +129,7 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
         "--epochs must be a whole number, got 'many'.\n"
         "--long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
         "--dropout must be at least 0 and below 1, got 3.0.\n"
-        "--ratio must be above 0 and at most 1, got 2.0.",
+        "--ratio must be in (0, 1], got 2.0.",
     ),
 }
 
@@ -264,20 +264,13 @@ def test_training_can_be_interrupted(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    real = fresh.training.loop.run_epoch
-
-    def run_epoch(update: Any, batches: Any, config: Any, epoch: int, on: Any) -> Any:
-        if epoch == 1:
-            raise KeyboardInterrupt
-        return real(update, batches, config, epoch, on)
-
-    monkeypatch.setattr(fresh.training.loop, "run_epoch", run_epoch)
-    monkeypatch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
+    interrupt_training(monkeypatch, epochs=1)
+    monkeypatch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
     data = str(small.write_jsonl(tmp_path / "reviews.jsonl", GOOD))
     assert main(["train", data, "--out", str(tmp_path / "model"), *small.options(encoders["bert"])]) == 130
     assert re.search(
-        r"\nInterrupted\. Kept: support model: 1 epochs, best dev macro-F1 \d\.\d{3}\. Give the same command again "
-        r"to go on from there; a smaller --epochs then makes do with what is done\.\n$",
+        r"\nInterrupted\. Checkpoints: support model: 1 epochs, best dev macro-F1 \d\.\d{3}\. To resume, repeat the "
+        r"same command, or give fewer --epochs to finish with those that are done\.\n$",
         capsys.readouterr().err,
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.partial", "reviews.jsonl"]

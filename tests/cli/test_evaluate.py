@@ -9,7 +9,7 @@ from eraser_oracle import score_files
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits
-from fresh.evaluation.evaluate import evaluate
+from fresh.evaluation.evaluation import evaluate
 from fresh.metrics.estimate import short
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
@@ -43,7 +43,7 @@ def test_evaluating_shows_a_table_and_writes_every_kind_of_file(
     files = [item for name, file in names.items() for item in (f"--{name}", str(tmp_path / file))]
     assert main(["evaluate", saved, data, *files, *CPU]) == 0
     report = Report.from_dict(json.loads((tmp_path / "a.json").read_text(encoding="utf-8")))
-    bare = evaluate(model, [small.unmarked(example) for example in toy.test])
+    bare = evaluate(model, [small.unmarked(example) for example in toy.test]).report
     assert report == bare
     assert (tmp_path / "a.md").read_text(encoding="utf-8") == report.to_markdown()
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def test_files_are_replaced_only_when_asked_for(
     target = tmp_path / "out"
     target.write_text("precious", encoding="utf-8")
     assert main(["evaluate", saved, data, f"--{kind}", str(target), *CPU]) == 1
-    message = f"fresh evaluate: {target} is there already. Choose another file, or replace it: --overwrite.\n"
+    message = f"fresh evaluate: {target} already exists. Choose another path, or replace it: --overwrite.\n"
     assert capsys.readouterr().err == message
     assert target.read_text(encoding="utf-8") == "precious"
     assert main(["evaluate", saved, data, f"--{kind}", data, "--overwrite", *CPU]) == 1
@@ -81,7 +81,9 @@ def test_a_folder_that_is_not_there_is_named_before_any_work(
 ) -> None:
     place = tmp_path / "none" / "a.html"
     assert main(["evaluate", saved, data, "--html", str(place), *CPU]) == 1
-    assert capsys.readouterr().err == f"fresh evaluate: There is no folder {place.parent} to write to. Make it first.\n"
+    assert (
+        capsys.readouterr().err == f"fresh evaluate: There is no folder {place.parent} to write to. Create it first.\n"
+    )
 
 
 def write_eraser(folder: Path, toy: Splits) -> None:

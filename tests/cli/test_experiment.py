@@ -60,7 +60,7 @@ def test_a_table_as_comma_separated_values_goes_to_a_file(
     told = capsys.readouterr().err
     assert "7 runs: 6 done, 1 failed, 0 open." in told
     assert "are there" not in told
-    told = f"{place} is there already. Choose another file, or replace it: --overwrite."
+    told = f"{place} already exists. Choose another path, or replace it: --overwrite."
     refused(command, told, capsys)
     assert main([*command, "--overwrite"]) == 0
 
@@ -120,7 +120,9 @@ def test_what_cannot_be_shown_is_refused(runs: str, tmp_path: Path, capsys: pyte
     refused(["table", runs, "--where", "seed=2", "--where", "method=full_text"], told, capsys)
     told = "--test compares one figure as it is. Leave out --relative, and name one --figure."
     refused(["table", runs, "--test", "seed=0:1", "--figure", "macro-F1,kept"], told, capsys)
-    refused(["plot", runs, "--output", "a.gif"], "a.gif must end in .png, .svg or .pdf, which says its form.", capsys)
+    refused(
+        ["plot", runs, "--output", "a.gif"], "The name of a figure must end in .png, .svg or .pdf, got a.gif.", capsys
+    )
 
 
 @pytest.mark.parametrize(

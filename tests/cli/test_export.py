@@ -137,7 +137,7 @@ def refused(saved: str, data: str, capsys: pytest.CaptureFixture[str]) -> Callab
 
 def test_files_are_replaced_only_when_asked(refused: Callable[..., None], saved: str, data: str) -> None:
     Path("tasks.config.xml").write_text("mine", encoding="utf-8")
-    taken = "is there already. Choose another file, or replace it: --overwrite."
+    taken = "already exists. Choose another path, or replace it: --overwrite."
     refused(f"tasks.config.xml {taken}", "label_studio", "tasks.json")
     Path("tasks.json").write_text("mine", encoding="utf-8")
     refused(f"tasks.json {taken}", "label_studio", "tasks.json")
@@ -152,7 +152,7 @@ def test_bad_tools_and_places_are_refused(refused: Callable[..., None]) -> None:
     ending = "doccano reads .jsonl files, but the output is tasks.json. Give it the ending .jsonl."
     refused(ending, "doccano", "tasks.json")
     refused("doccano reads .jsonl files, but the output is -. Give it the ending .jsonl.", "doccano", "-")
-    refused("There is no folder none to write to. Make it first.", "doccano", "none/tasks.jsonl")
+    refused("There is no folder none to write to. Create it first.", "doccano", "none/tasks.jsonl")
     small.write_jsonl(Path("in.jsonl"), [{"text": "a film"}])
     same = "in.jsonl is the input. Choose another file for the output."
     refused(same, "doccano", "in.jsonl", "--overwrite", data="in.jsonl")
@@ -167,7 +167,7 @@ def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None
     )
     rows = [{"text": "a film"}] * 300
     small.write_jsonl(Path("in.jsonl"), [*rows, {"text": ""}])
-    mend = "Mend the row, or leave such rows out with --skip-bad."
+    mend = "Fix the row, or leave such rows out with --skip-bad."
     told = f"in.jsonl, line 301: the text has no words. {mend}"
     refused(told, "label_studio", "tasks.json", data="in.jsonl", text="text")
 
@@ -175,7 +175,7 @@ def test_an_input_that_cannot_be_read_leaves_no_file(refused: Callable[..., None
 def test_another_ratio_needs_a_model_of_a_range(refused: Callable[..., None]) -> None:
     refused(
         "Another ratio needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-        "This one serves a single length.",
+        "This one has a single ratio.",
         "doccano",
         "tasks.jsonl",
         "--ratio=0.3",

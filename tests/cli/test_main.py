@@ -17,8 +17,7 @@ from fresh.cli.registry import COMMANDS
 from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import RunConfig, settings_of_methods
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
@@ -208,7 +207,7 @@ def test_an_output_file_is_replaced_only_when_asked(
     target.write_text("mine", encoding="utf-8")
     command = ["explain", saved, "--input", str(source), "--text", "review", "--output", str(target), *CPU]
     assert main(command) == 1
-    message = f"fresh explain: {target} is there already. Choose another file, or replace it: --overwrite.\n"
+    message = f"fresh explain: {target} already exists. Choose another path, or replace it: --overwrite.\n"
     assert capsys.readouterr().err == message
     assert target.read_text(encoding="utf-8") == "mine"
     assert main([*command, "--overwrite"]) == 0

@@ -47,7 +47,7 @@ def test_an_interrupt_while_loading_is_quiet(
 def test_a_report_needs_a_folder_before_the_work_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "none" / "report.json"
     assert main(["evaluate", "model", "data.csv", "--json", str(target)]) == 1
-    reason = f"There is no folder {tmp_path / 'none'} to write to. Make it first."
+    reason = f"There is no folder {tmp_path / 'none'} to write to. Create it first."
     assert capsys.readouterr().err == f"fresh evaluate: {reason}\n"
 
 
@@ -69,5 +69,5 @@ def test_training_that_diverges_says_so(
 def test_an_output_needs_a_folder_before_the_work_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "none" / "out.jsonl"
     assert main(["explain", "model", "--input", "in.csv", "--output", str(target)]) == 1
-    reason = f"There is no folder {tmp_path / 'none'} to write to. Make it first."
+    reason = f"There is no folder {tmp_path / 'none'} to write to. Create it first."
     assert capsys.readouterr().err == f"fresh explain: {reason}\n"

@@ -12,7 +12,7 @@ import fresh.experiments.run
 from experiments import Inline, reports, toy_grid
 from fresh.cli.main import main
 from fresh.data.splits import Splits
-from fresh.training.checkpoint import _scores_kept
+from fresh.training.checkpoint import is_training_complete
 
 
 @pytest.fixture
@@ -112,9 +112,9 @@ def test_what_a_failure_asks_for_comes_before_the_next_try(
 ) -> None:
     damaged = tmp_path / "kept.safetensors"
     damaged.write_text("no state", encoding="utf-8")
-    monkeypatch.setattr(fresh.experiments.worker, "train", lambda *_given: _scores_kept(damaged))
+    monkeypatch.setattr(fresh.experiments.worker, "train", lambda *_given: is_training_complete(damaged, 1, 1))
     _, _, lines = run(capsys, grid({"method": "random"}), "--out", str(tmp_path / "runs"))
-    assert lines[-2].endswith(" Delete the file to begin anew.")
+    assert lines[-2].endswith(" Delete the file to start over.")
     assert lines[-1] == "Do what is said above first. Try again what failed: the same command with --retry."
 
 
@@ -175,7 +175,7 @@ def test_a_setting_is_no_option(option: str, told: str, tmp_path: Path, capsys: 
 
 def test_a_file_that_is_no_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = str(tmp_path / "no.toml")
-    told = f"fresh run: There is no grid file {missing} that can be read (No such file or directory)."
+    told = f"fresh run: The grid file {missing} cannot be read (No such file or directory)."
     assert run(capsys, missing, "--out", str(tmp_path)) == (1, "", [told])
     (tmp_path / "bad.toml").write_text("rows = [", encoding="utf-8")
     status, _, [told] = run(capsys, str(tmp_path / "bad.toml"), "--out", str(tmp_path))
@@ -206,7 +206,7 @@ def test_a_full_disk_is_named(
     assert found == (
         1,
         "",
-        ["fresh run: [Errno 28] No space left on device. Make room on that disk."],
+        ["fresh run: [Errno 28] No space left on device. Free some space on that disk."],
     )
 
 

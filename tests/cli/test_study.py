@@ -44,7 +44,7 @@ def folder(
     """Work where a corpus, a model and a study file are."""
     monkeypatch.chdir(tmp_path)
     small.write_jsonl(tmp_path / "films.jsonl", small.rows(toy.test))
-    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(tmp_path / "model")
+    small.rationalizer(support, predictor, TopK(0.5)).save_pretrained(tmp_path / "model")
     (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
     return tmp_path
 
@@ -102,7 +102,7 @@ def test_nothing_is_written_if_anything_is_wrong(folder: Path, capsys: pytest.Ca
     assert main(["study", "new", "study.toml", "--out", "a-study"]) == 1
     told = capsys.readouterr().err
     assert "has marked words, so there are no human rationales" in told
-    assert "conditions.FRESH: There is no folder modle. Near it are: model." in told
+    assert "conditions.FRESH: There is no folder modle. Similar names: model." in told
     assert sorted(folder.iterdir()) == before
 
 

@@ -1,9 +1,10 @@
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fresh
 import small
@@ -11,15 +12,23 @@ from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
-from fresh.evaluation.baselines import Baselines, drawn_masks, is_baseline, most_frequent, train_baselines
-from fresh.evaluation.html_report import check_report, report_of
+from fresh.evaluation.baselines import (
+    Baselines,
+    is_baseline,
+    is_contiguous,
+    majority_label,
+    random_masks,
+    random_masks_like,
+    train_baselines,
+)
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
-from fresh.selection.discretizers import Contiguous, TopK
-from fresh.selection.extractors import FullText, SaliencyExtractor
+from fresh.selection.discretizers import Contiguous, LearnedContiguous, TopK
+from fresh.selection.extractors import Extractor, FullText, HumanRationales, SaliencyExtractor
 from fresh.selection.tagger import Tagger, build_tagger
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
+from strategies import documents, masks
 
 
 def labelled(*labels: str) -> list[Example]:
@@ -27,8 +36,8 @@ def labelled(*labels: str) -> list[Example]:
 
 
 def test_the_most_frequent_label_is_the_first_of_several() -> None:
-    assert most_frequent(labelled("b", "a", "b")) == "b"
-    assert most_frequent(labelled("b", "a", "c", "a", "b")) == "a"
+    assert majority_label(labelled("b", "a", "b")) == "b"
+    assert majority_label(labelled("b", "a", "c", "a", "b")) == "a"
 
 
 def test_what_others_are_held_against_is_not_held_against_itself(predictor: Predictor) -> None:
@@ -55,21 +64,21 @@ def test_each_reads_its_own_part_and_a_model_of_full_text_is_trained_only_once(
     monkeypatch.setattr(Predictor, "train", train)
     found = train_baselines(splits, model, (masks, dev_masks), None, quick, RunContext())
     documents = [example.document for example in splits.train]
-    drawn = drawn_masks(model, documents, masks)
+    drawn = random_masks_like(model, documents, masks)
     assert all(len(mask.spans) == 1 for mask in drawn)
     assert taught == {
         "random words": [item.cut(mask).words for item, mask in zip(documents, drawn, strict=True)],
         "complement": [item.cut(~mask).words for item, mask in zip(documents, masks, strict=True)],
         "full text": [item.words for item in documents],
     }
-    assert found == Baselines(predictor, predictor, predictor, most_frequent(splits.train))
+    assert found == Baselines(predictor, predictor, predictor, majority_label(splits.train))
     taught.clear()
     assert train_baselines(splits, model, (masks, dev_masks), support, quick, RunContext()).full_text is support
     assert list(taught) == ["random words", "complement"]
     taught.clear()
     whole = replace(model, extractor=FullText())
     assert train_baselines(splits, whole, (masks, dev_masks), None, quick, RunContext()) == Baselines(
-        majority=most_frequent(splits.train)
+        majority=majority_label(splits.train)
     )
     assert not taught
 
@@ -81,7 +90,7 @@ def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, p
     )
     document = Document.from_words(["film"] * 5000)
     [mask] = model.extractor.extract([document])
-    [drawn] = drawn_masks(model, [document], [mask])
+    [drawn] = random_masks_like(model, [document], [mask])
     last = int(np.flatnonzero(drawn.kept)[-1])
     assert drawn.kept.sum() == mask.kept.sum() > 0
     assert last < 512
@@ -90,10 +99,10 @@ def test_no_word_is_drawn_that_truncating_left_unread(quick: ClassifierConfig, p
 def test_full_text_is_read_by_either_kind_of_model(toy: Splits, support: SupportModel, predictor: Predictor) -> None:
     documents = [example.document for example in toy.test[:4]]
     read = [Mask.full(len(document.words)) for document in documents]
-    assert Baselines().read_all(documents, read) is None
-    assert Baselines(support).read_all(documents, read) == support.predict(documents)
+    assert Baselines().predict_full_text(documents, read) is None
+    assert Baselines(support).predict_full_text(documents, read) == support.predict(documents)
     whole = [document.cut(mask) for document, mask in zip(documents, read, strict=True)]
-    assert Baselines(predictor).read_all(documents, read) == predictor.predict(whole)
+    assert Baselines(predictor).predict_full_text(documents, read) == predictor.predict(whole)
 
 
 @pytest.mark.parametrize("method", ["fresh", "lei"])
@@ -108,12 +117,58 @@ def test_what_truncating_leaves_unread_was_not_dropped(encoders: dict[str, Path]
     assert kept["complement"] < 0.15  # 512 pieces of 5,000 words, and seven short documents
 
 
-def test_the_page_of_a_model_stands_beside_its_folder(tmp_path: Path) -> None:
-    page = report_of(tmp_path / "my.model")
-    assert page == tmp_path / "my.model-report.html"
-    check_report(page, overwrite=False)
-    page.touch()
-    check_report(page, overwrite=True)
-    message = f"{page} is there already. Choose another folder for the model, or replace it: overwrite=True."
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        check_report(page, overwrite=False)
+# Random words
+
+
+def sample(document: Document, mask: Mask, contiguous: bool) -> Mask:
+    [sampled] = random_masks([document], [mask], contiguous)
+    return sampled
+
+
+@given(documents(), st.data(), st.booleans())
+def test_as_many_words_are_drawn_as_a_mask_keeps(document: Document, data: st.DataObject, contiguous: bool) -> None:
+    mask = data.draw(masks(document))
+    drawn = sample(document, mask, contiguous)
+    assert drawn.kept.sum() == mask.kept.sum()
+    assert not contiguous or len(drawn.spans) <= 1
+    assert sample(document, mask, contiguous) == drawn
+
+
+@given(documents(), st.data(), st.booleans())
+def test_only_words_that_were_read_are_drawn(document: Document, data: st.DataObject, contiguous: bool) -> None:
+    n_read = data.draw(st.integers(0, len(document.words)))
+    mask = Mask(data.draw(masks(document)).kept & (np.arange(len(document.words)) < n_read))
+    [drawn] = random_masks([document], [mask], contiguous, [n_read])
+    assert drawn.kept.sum() == mask.kept.sum()
+    assert not drawn.kept[n_read:].any()
+
+
+def test_every_window_and_every_word_has_its_chance() -> None:
+    mask = Mask(np.array([True, True, False, False]))
+    many = [Document.from_words(["a", "b", "c", str(number)]) for number in range(300)]
+    windows = {sample(document, mask, True).spans for document in many}
+    assert windows == {((0, 2),), ((1, 3),), ((2, 4),)}
+    pairs = {tuple(np.flatnonzero(sample(document, mask, False).kept)) for document in many}
+    assert len(pairs) == 6
+
+
+def test_text_order_is_kept() -> None:
+    document = Document.from_words([f"{number:03}" for number in range(200)])
+    [mask] = random_masks([document], [Mask(np.arange(200) < 50)], contiguous=False)
+    rationale = document.cut(mask)
+    assert list(rationale.words) == sorted(rationale.words)
+    assert len(rationale.words) == 50
+
+
+@pytest.mark.parametrize(
+    ("extractor", "expected"),
+    [
+        (FullText(), False),
+        (HumanRationales({}), False),
+        (SaliencyExtractor(Random(), TopK(0.2)), False),
+        (SaliencyExtractor(Random(), Contiguous(0.2)), True),
+        (SaliencyExtractor(Random(), LearnedContiguous(0.1, None)), True),
+    ],
+)
+def test_runs_are_compared_with_runs(extractor: Extractor, expected: bool) -> None:
+    assert is_contiguous(extractor) is expected

@@ -1,29 +1,29 @@
 import json
 from dataclasses import replace
 
-from fresh.evaluation.comparison_report import ModelRow, SideBySide, _p_value, _signed
+from fresh.evaluation.comparison_report import ComparisonReport, _p_value, _signed
 from fresh.metrics.estimate import Estimate
-from fresh.reporting.html import DocumentView, Pair
+from fresh.reporting.html import DocumentView, Pair, ScoreRow
 
 DOCUMENT = DocumentView("d-1", "a film", ((0, 1), (2, 6)), ((1, 2),), "pos", {"pos": 1.0}, "pos")
-MODELS = SideBySide(
+MODELS = ComparisonReport(
     n_documents=1200,
     n_marked=7,
     labels=("neg", "pos"),
     rows=(
-        ModelRow("a|b", Estimate(0.8123, 0.79, 0.83), Estimate(0.8, 0.75, 1), Estimate(0.2, 0.19, 0.21), Estimate(0.5)),
-        ModelRow("<c>", Estimate(0.7, 0.6, 0.75), Estimate(0.7, 0.6, 0.8), Estimate(1, 1, 1), Estimate(0.25, 0.2, 0.3)),
+        ScoreRow("a|b", Estimate(0.8123, 0.79, 0.83), Estimate(0.8, 0.75, 1), Estimate(0.2, 0.19, 0.21), Estimate(0.5)),
+        ScoreRow("<c>", Estimate(0.7, 0.6, 0.75), Estimate(0.7, 0.6, 0.8), Estimate(1, 1, 1), Estimate(0.25, 0.2, 0.3)),
     ),
     pairs=(Pair("a|b", "<c>", "macro-F1", Estimate(0.1123, -0.02, 0.2), 0.00004, "all swaps were counted", 0.0125),),
     documents=(DOCUMENT,),
 )
-RUNS = SideBySide(
+RUNS = ComparisonReport(
     n_documents=2,
     n_marked=0,
     labels=("neg", "pos"),
     rows=(
-        ModelRow("a", Estimate(0.8, 0.75, 0.85), Estimate(0.8, 0.7, 0.9), Estimate(0.2, 0.2, 0.2), runs=("a-1", "a-2")),
-        ModelRow("b", Estimate(0.7, 0.7, 0.7), Estimate(0.7, 0.7, 0.7), Estimate(0.2, 0.2, 0.2), runs=("b-1", "b-2")),
+        ScoreRow("a", Estimate(0.8, 0.75, 0.85), Estimate(0.8, 0.7, 0.9), Estimate(0.2, 0.2, 0.2), runs=("a-1", "a-2")),
+        ScoreRow("b", Estimate(0.7, 0.7, 0.7), Estimate(0.7, 0.7, 0.7), Estimate(0.2, 0.2, 0.2), runs=("b-1", "b-2")),
     ),
     pairs=(
         Pair("a", "b", "macro-F1", Estimate(0.1), 0.25, "Welch's t(1.0) = 2.41", 0.25),
@@ -46,10 +46,10 @@ def test_models_as_markdown() -> None:
         "\n"
         "Ranges are 95 % bootstrap intervals over the documents.\n"
         "\n"
-        "Token F1 is the agreement with people, on the 7 of 1,200 documents of which it is known what they marked.\n"
+        "Token F1 is the agreement with people, on the 7 of 1,200 documents that have a human rationale.\n"
         "\n"
         "p: paired permutation test, on the same documents. "
-        "p (Holm): the same with Holm's correction for the one test in this table.\n"
+        "p (Holm): the same, with Holm's correction for the one test in this table.\n"
     )
 
 
@@ -65,12 +65,12 @@ def test_runs_as_markdown() -> None:
         "| a − b | macro-F1 | +.100 | 0.2500 | 0.2500 |\n"
         "| a − b | accuracy | -.100 | – | – |\n"
         "\n"
-        "Figures are means over runs of several seeds, ranges go from the lowest run to the highest.\n"
+        "Scores are means over runs with several seeds. Ranges go from the lowest run to the highest.\n"
         "\n"
-        "p: Welch's t-test over seeds. p (Holm): the same with Holm's correction for the one test in this table.\n"
+        "p: Welch's t-test over seeds. p (Holm): the same, with Holm's correction for the one test in this table.\n"
         "\n"
-        "Paired tests are left out: they compare two models, not two groups of runs. "
-        "Welch's t-test takes the documents as fixed.\n"
+        "There are no paired tests: they compare two models, not two groups of runs. "
+        "Welch's t-test treats the documents as fixed.\n"
         "\n"
         "a − b, accuracy: no test, since chance shows nowhere.\n"
     )
@@ -78,7 +78,7 @@ def test_runs_as_markdown() -> None:
 
 def test_all_tests_are_counted() -> None:
     table = replace(MODELS, pairs=MODELS.pairs * 6)
-    assert table.remarks[-1].endswith("Holm's correction for all 6 tests in this table.")
+    assert table.notes[-1].endswith("Holm's correction for all 6 tests in this table.")
 
 
 def test_json_holds_figures_and_tests_but_no_documents() -> None:
@@ -120,21 +120,21 @@ def test_a_page_shows_all_models_and_the_documents_of_the_first() -> None:
     view = MODELS.to_view("reviews.csv")
     assert view.title == "a|b and <c> side by side"
     assert [(row.name, row.macro_f1) for row in view.headline] == [(row.name, row.macro_f1) for row in MODELS.rows]
-    assert [row.token_f1 for row in view.agreement] == [row.token_f1 for row in MODELS.rows]
+    assert [row.figures for row in view.agreement] == [{"token F1": row.token_f1} for row in MODELS.rows]
     assert view.pairs == MODELS.pairs
     page = MODELS.to_html("reviews.csv")
     assert "&lt;c&gt;" in page
     assert "<c>" not in page
     assert "reviews.csv</bdi> · <bdi>1,200 documents</bdi> · <bdi>1 of them shown" in page
     assert "Whiskers are 95 % intervals. The documents are shown as a|b read them." in page
-    assert "Paired permutation test, on the same documents; corrected: Holm&#x27;s correction for the one test;" in page
+    assert "Paired permutation test, on the same documents; corrected: Holm&#39;s correction for the one test;" in page
 
 
 def test_a_page_of_runs_says_what_its_whiskers_are() -> None:
     page = RUNS.to_html()
     assert "Whiskers go from the lowest run to the highest. The documents are shown as a (a-1) read them." in page
     assert "95 %" not in page
-    assert "Welch&#x27;s t-test over seeds;" in page
+    assert "Welch&#39;s t-test over seeds;" in page
     assert "a-1, a-2" in page
     assert page.count('<td data-name="difference">') == 1  # what could not be tested is told in words
 

@@ -1,5 +1,4 @@
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +6,7 @@ import numpy as np
 import pytest
 
 from fresh.document import Document, Explanation, Mask, Saliency
-from fresh.evaluation.eraser import _docids_of, write_results
+from fresh.evaluation.eraser import _docids, write_results
 from fresh.metrics.faithfulness import Readings
 from fresh.rationale import Prediction
 
@@ -80,7 +79,7 @@ def test_joined_texts_are_taken_apart(tmp_path: Path) -> None:
     [("a.txt", "a.txt"), ("a.txt:0:12", "a.txt"), ("b:c:0:1", "b:c"), ("a:1", "a:1"), ("a:x:1", "a:x:1"), ("", "")],
 )
 def test_a_text_that_was_not_joined_is_named_by_its_id(id: str, docid: str) -> None:
-    assert _docids_of(document("a film", id)) == [docid]
+    assert _docids(document("a film", id)) == [docid]
 
 
 def test_other_readings_stand_beside_the_answer(tmp_path: Path) -> None:
@@ -96,26 +95,17 @@ def test_other_readings_stand_beside_the_answer(tmp_path: Path) -> None:
     ]
 
 
+READ = Readings([SURE], [SURE], [SURE])
+
+
 @pytest.mark.parametrize(
     ("explanations", "more", "message"),
     [
-        ([], (), "There are no explanations to write. Give at least one."),
-        ([FILM, FILM], (), "The id 'film.txt' comes 2 times, but ERASER needs one result for each id."),
-        (
-            [FILM, explained(document("a", "b"))],
-            (),
-            "Document 'b' has no scores but others have. ERASER needs scores for all or for none.",
-        ),
-        (
-            [FILM],
-            (None, {0.5: Readings([SURE], [SURE], [SURE])}),
-            "ERASER takes readings at several lengths only with those at one length. Give both.",
-        ),
-        (
-            [FILM],
-            (Readings([SURE] * 2, [SURE] * 2, [SURE] * 2),),
-            "There are 1 explanations but readings of 2 documents. Give one each.",
-        ),
+        ([], (), r"at least one item"),
+        ([FILM, FILM], (), r"unique ids.*'film\.txt' occurs 2 times"),
+        ([FILM, explained(document("a", "b"))], (), r"scores for all documents or for none.*'b'"),
+        ([FILM], (None, {0.5: READ}), r"by_ratio needs readings"),
+        ([FILM], (Readings([SURE] * 2, [SURE] * 2, [SURE] * 2),), r"one item for each of the 1 explanations, got 2"),
     ],
 )
 def test_what_eraser_would_refuse_is_refused(
@@ -123,7 +113,7 @@ def test_what_eraser_would_refuse_is_refused(
 ) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text("old")
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ValueError, match=message):
         write_results(path, explanations, *more)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

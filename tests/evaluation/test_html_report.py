@@ -4,36 +4,39 @@ from pathlib import Path
 import pytest
 
 import small
-from fresh._io import atomic_write, write_text
-from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.evaluation.evaluate import Evaluation, evaluate_whole
-from fresh.evaluation.html_report import GUARANTEE, SHOWN, UNAUDITED, _choose, _spread, page_of
+from fresh.evaluation.evaluation import Evaluation, evaluate
+from fresh.evaluation.html_report import (
+    GUARANTEE,
+    MAX_DOCUMENTS_SHOWN,
+    _evenly_spaced,
+    _select_documents,
+    report_path,
+    report_view,
+)
 from fresh.metrics.estimate import Estimate
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import render
-from fresh.reporting.verdict import Verdict
-from fresh.selection.discretizers import TopK
+from fresh.reporting.report import Verdict
 from fresh.selection.extractors import FullText
 
 
 @pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    model = small.rationalizer(support, predictor, TopK(0.2))
+def configured(model: Rationalizer) -> Rationalizer:
     return replace(model, settings={"method": "fresh", "network": {"encoder": "tiny"}})
 
 
 @pytest.fixture(scope="module")
-def found(model: Rationalizer, toy: Splits) -> Evaluation:
-    return evaluate_whole(model, toy.test)
+def found(configured: Rationalizer, toy: Splits) -> Evaluation:
+    return evaluate(configured, toy.test)
 
 
-def test_the_page_shows_what_the_report_says(model: Rationalizer, found: Evaluation) -> None:
+def test_the_page_shows_what_the_report_says(configured: Rationalizer, found: Evaluation) -> None:
     verdict = Verdict("replay", "holds", "All equal.")
     audited = replace(found, report=replace(found.report, verdicts=(verdict,)))
-    view = page_of(model, audited, "my model", "reviews.csv")
+    view = report_view(configured, audited, "my model", "reviews.csv")
     assert [row.name for row in view.headline] == [row.name for row in found.report.rows]
     assert [row.own for row in view.headline] == [row.own for row in found.report.rows]
     for shown, row in zip(view.headline, found.report.rows, strict=True):
@@ -42,30 +45,24 @@ def test_the_page_shows_what_the_report_says(model: Rationalizer, found: Evaluat
         assert shown.kept == Estimate(row.kept, *(row.kept_between or ()))
     figures = found.report.figures
     assert figures is not None
-    assert view.confusion is not None
-    assert view.confusion.counts == figures.confusion
-    assert sum(item.count for item in view.bins) == 32
-    assert view.calibration == figures.calibration
-    assert view.curve is not None
-    assert view.curve.full_text == found.report.rows[0].macro_f1
-    assert [point.ratio for point in view.curve.points] == [0.01, 0.05, 0.1, 0.2, 0.5]
-    assert view.less_read == figures.faithfulness
+    assert view.figures == figures
+    assert view.full_text == found.report.rows[0].macro_f1
     [people] = view.agreement
     assert people.name == "FRESH (occlusion)"
-    assert [people.precision, people.recall, people.token_f1, people.iou_f1, people.auprc] == [
-        item.figure for item in figures.agreement
-    ]
+    assert list(people.figures) == ["precision", "recall", "token F1", "IoU-F1", "AUPRC"]
+    assert list(people.figures.values()) == [item.figure for item in figures.agreement]
     assert view.classes == found.report.rows[1].classes
     assert view.settings == (("method", "fresh"), ("network.encoder", "tiny"))
     assert view.verdicts == (verdict,)
-    assert view.guarantee == f"{GUARANTEE}\n\n{UNAUDITED}"
+    assert view.guarantee == GUARANTEE
+    assert GUARANTEE.startswith("Given the words shown, nothing else can change the answer. ")
     sure = replace(found, report=replace(found.report, guarantee="It holds."))
-    assert page_of(model, sure, "my model").guarantee == "It holds."
+    assert report_view(configured, sure, "my model").guarantee == "It holds."
     assert "When less is read" in render(view)
 
 
-def test_every_document_is_shown_as_it_was_read(model: Rationalizer, found: Evaluation, toy: Splits) -> None:
-    view = page_of(model, found, "my model")
+def test_every_document_is_shown_as_it_was_read(configured: Rationalizer, found: Evaluation, toy: Splits) -> None:
+    view = report_view(configured, found, "my model")
     for shown, example, explanation in zip(view.documents, toy.test, found.explained, strict=True):
         assert (shown.id, shown.text, shown.gold) == (example.document.id, example.document.text, example.label)
         assert shown.kept == explanation.mask.spans
@@ -75,23 +72,24 @@ def test_every_document_is_shown_as_it_was_read(model: Rationalizer, found: Eval
 
 def test_a_report_without_figures_or_people_leaves_them_out(predictor: Predictor, toy: Splits) -> None:
     model = Rationalizer(FullText(), predictor)
-    bare = evaluate_whole(model, [small.unmarked(example) for example in toy.test])
-    view = page_of(model, bare, "all words")
-    assert (view.curve, view.agreement, view.less_read) == (None, (), ())
+    bare = evaluate(model, [small.unmarked(example) for example in toy.test])
+    view = report_view(model, bare, "all words")
+    assert view.figures is not None
+    assert (view.figures.lengths, view.agreement, view.figures.faithfulness) == ((), (), ())
     old = replace(bare, report=replace(bare.report, figures=None))
-    view = page_of(model, old, "all words")
-    assert (view.confusion, view.bins, view.calibration) == (None, (), ())
+    view = report_view(model, old, "all words")
+    assert view.figures is None
     assert "all words" in render(view)
 
 
 def test_of_many_documents_some_are_shown_evenly(predictor: Predictor) -> None:
-    assert _spread(3, 5) == [0, 1, 2]
-    assert _spread(10, 5) == [0, 2, 4, 6, 8]
+    assert _evenly_spaced(3, 5) == [0, 1, 2]
+    assert _evenly_spaced(10, 5) == [0, 2, 4, 6, 8]
     model = Rationalizer(FullText(), predictor)
-    many = [Example(Document.from_text("a film", id=str(number)), "neg") for number in range(SHOWN + 1)]
-    view = page_of(model, evaluate_whole(model, many), "many")
-    assert len(view.documents) == SHOWN
-    assert view.n_documents == SHOWN + 1
+    many = [Example(Document.from_text("a film", id=str(number)), "neg") for number in range(MAX_DOCUMENTS_SHOWN + 1)]
+    view = report_view(model, evaluate(model, many), "many")
+    assert len(view.documents) == MAX_DOCUMENTS_SHOWN
+    assert view.n_documents == MAX_DOCUMENTS_SHOWN + 1
 
 
 def test_wrong_answers_are_shown_before_right_ones(found: Evaluation) -> None:
@@ -104,24 +102,12 @@ def test_wrong_answers_are_shown_before_right_ones(found: Evaluation) -> None:
         for number, (example, item) in enumerate(zip(flipped, found.explained, strict=True))
         if example.label != item.prediction.label
     ]
-    chosen = _choose(replace(found, examples=flipped), len(wrong) + 2)
+    chosen = _select_documents(replace(found, examples=flipped), len(wrong) + 2)
     assert {3, 30} & set(wrong)
     assert set(wrong) <= set(chosen)
     assert len(chosen) == len(wrong) + 2
     assert chosen == sorted(chosen)
 
 
-def break_off(path: Path) -> None:
-    with atomic_write(path) as place:
-        place.write_text("half", encoding="utf-8")
-        raise KeyboardInterrupt
-
-
-def test_a_file_is_written_in_one_move(tmp_path: Path) -> None:
-    write_text(tmp_path / "a.html", "é")
-    assert (tmp_path / "a.html").read_bytes() == "é".encode()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
-    with pytest.raises(KeyboardInterrupt):
-        break_off(tmp_path / "a.html")
-    assert (tmp_path / "a.html").read_bytes() == "é".encode()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+def test_the_page_of_a_model_stands_beside_its_folder(tmp_path: Path) -> None:
+    assert report_path(tmp_path / "my.model") == tmp_path / "my.model-report.html"

@@ -5,16 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import small
 from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.evaluation.measures import (
-    AGREEMENT,
+    AGREEMENT_MEASURES,
     _agreement_measures,
-    _bins_with_bounds,
-    _error_interval,
+    _bins_with_intervals,
+    _calibration_error_interval,
     compute_measures,
     read_at_lengths,
 )
@@ -29,11 +28,6 @@ from fresh.selection.discretizers import GlobalTopK, Threshold, TopK
 from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor, with_ratio
 
 LABELS = ("neg", "pos")
-
-
-@pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return small.rationalizer(support, predictor, TopK(0.2))
 
 
 def whole(explained: list[Explanation]) -> list[Mask]:
@@ -89,7 +83,7 @@ def test_agreement_is_measured_where_people_marked_words(model: Rationalizer, to
     found = compute_measures(model, examples, explained)
     expected = compare(toy.test[:6], explained[:6])
     assert found.n_marked == 6
-    assert [measure.name for measure in found.agreement] == list(AGREEMENT)
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT_MEASURES)
     assert [measure.figure.value for measure in found.agreement] == pytest.approx(
         [
             expected.token_macro.precision,
@@ -115,7 +109,7 @@ def test_without_people_scores_or_full_text_less_is_measured(predictor: Predicto
 def test_rationales_without_scores_have_no_area(predictor: Predictor, toy: Splits) -> None:
     model = Rationalizer(HumanRationales.of(toy.test), predictor)
     found = compute_measures(model, toy.test, model.explain([item.document for item in toy.test]))
-    assert [measure.name for measure in found.agreement] == list(AGREEMENT[:4])
+    assert [measure.name for measure in found.agreement] == list(AGREEMENT_MEASURES[:4])
     assert [measure.figure.value for measure in found.agreement] == [1, 1, 1, 1]
 
 
@@ -146,7 +140,7 @@ def test_intervals_hold_the_figure_and_are_narrower_with_more_documents() -> Non
 def test_the_interval_of_the_calibration_error_is_that_of_resampled_answers() -> None:
     gold = ["pos"] * 30 + ["neg"] * 70
     answers = [Prediction("pos", {"pos": 0.75, "neg": 0.25})] * 100
-    found = _error_interval(gold, answers)
+    found = _calibration_error_interval(gold, answers)
     assert found.value == pytest.approx(0.75 - 0.3)
     assert found.low == pytest.approx(0.75 - 0.39, abs=0.02)  # the share of right answers varies by .046
     assert found.high == pytest.approx(0.75 - 0.21, abs=0.02)
@@ -158,7 +152,9 @@ def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
     for _ in range(20):
         sure = generator.uniform(0.5, 1, size=200)
         gold = np.where(generator.random(200) < sure, "pos", "neg").tolist()
-        found = _error_interval(gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure])
+        found = _calibration_error_interval(
+            gold, [Prediction("pos", {"pos": share, "neg": 1 - share}) for share in sure]
+        )
         inside += found.low <= found.value <= found.high
     assert inside == 20
 
@@ -166,7 +162,7 @@ def test_the_error_of_a_calibrated_model_is_not_far_from_its_interval() -> None:
 def test_the_share_of_right_answers_in_a_bin_has_an_interval() -> None:
     gold = ["pos"] * 80 + ["neg"] * 20 + ["neg"]
     sure, unsure = Prediction("pos", {"pos": 0.85, "neg": 0.15}), Prediction("pos", {"pos": 0.55, "neg": 0.45})
-    bins = [one for one in _bins_with_bounds(gold, [*[sure] * 100, unsure]) if one.count]
+    bins = [one for one in _bins_with_intervals(gold, [*[sure] * 100, unsure]) if one.count]
     assert [one.accuracy for one in bins] == [0, 0.8]
     few, many = (one.accuracy_between for one in bins)
     assert few == pytest.approx((0, 0))  # where it is in no resample, it is not measured

@@ -1,75 +1,91 @@
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+import fresh.training.fit
 import small
 from fresh.attribution.support_model import SupportModel
+from fresh.config import from_mapping
 from fresh.data.fingerprints import TrainingFingerprints
-from fresh.data.splits import Splits
-from fresh.document import Mask
-from fresh.evaluation.compare import compare
-from fresh.evaluation.evaluate import evaluate
-from fresh.evaluation.warnings import data_warnings
+from fresh.data.splits import BadRows, Splits
+from fresh.document import Document, Example, Mask
+from fresh.errors import DataError, TooLongError
+from fresh.evaluation.comparison import compare
+from fresh.evaluation.evaluation import evaluate
+from fresh.evaluation.warnings import data_warnings, drop_too_long, drop_too_long_splits
+from fresh.nn.config import NetworkConfig
 from fresh.persistence import FINGERPRINTS
 from fresh.pipeline import train
 from fresh.predictor import Predictor
+from fresh.progress import SILENT, _Silent
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import show_report
 from fresh.selection.discretizers import TopK
+from fresh.selection.extractors import FullText
 
-TRAINED_ON = (
-    "{} of {} documents were in the data that the model was trained with (train or dev), so the figures are too good. "
-    "Measure on documents that are new to it."
-)
-ONE_CLASS = (
-    "All documents have the label 'pos': macro-F1 counts classes of which there are none as 0, and nothing here tells "
-    "how often other labels are given wrongly. Measure on documents of all classes."
-)
-FEW = "{} few: with less than 30, one answer more or less moves every figure, and intervals are rough."
+# Documents that are few, of one class, known from training, or not annotated
 
 
 @pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor, toy: Splits) -> Rationalizer:
-    made = small.rationalizer(support, predictor, TopK(0.2), "attention")
-    return replace(made, fingerprints=TrainingFingerprints.of(example.document for example in toy.train))
+def trained(model: Rationalizer, toy: Splits) -> Rationalizer:
+    """A model that knows its training documents."""
+    return replace(model, fingerprints=TrainingFingerprints.from_documents(example.document for example in toy.train))
 
 
-def test_new_documents_of_all_classes_are_fine(model: Rationalizer, toy: Splits) -> None:
-    new = [
-        example for example in toy.test if not model.fingerprints or not model.fingerprints.count([example.document])
-    ]
+@pytest.fixture(scope="module")
+def new(trained: Rationalizer, toy: Splits) -> list[Example]:
+    """Test documents that are not in train too."""
+    assert trained.fingerprints is not None
+    return [example for example in toy.test if not trained.fingerprints.count([example.document])]
+
+
+def assert_warned(warnings: tuple[str, ...], *patterns: str) -> None:
+    assert len(warnings) == len(patterns), warnings
+    assert all(re.match(pattern, warning) for pattern, warning in zip(patterns, warnings, strict=True)), warnings
+
+
+def test_new_documents_of_all_classes_are_fine(trained: Rationalizer, new: list[Example], toy: Splits) -> None:
     assert len(new) >= 30
-    assert data_warnings(model, new) == ()
-    assert data_warnings(replace(model, fingerprints=None), toy.train) == ()
+    assert data_warnings(trained, new) == ()
+    assert data_warnings(replace(trained, fingerprints=None), toy.train) == ()
 
 
-def test_documents_that_were_trained_on_are_counted(model: Rationalizer, toy: Splits) -> None:
-    assert data_warnings(model, toy.train) == (TRAINED_ON.format(len(toy.train), len(toy.train)),)
+def test_documents_known_from_training_are_counted(trained: Rationalizer, toy: Splits) -> None:
+    n_train = len(toy.train)
+    assert_warned(data_warnings(trained, toy.train), rf"{n_train} of {n_train} documents .*training data")
 
 
-def test_few_documents_of_one_class(model: Rationalizer, toy: Splits) -> None:
-    known = replace(model, fingerprints=None)
-    good = [example for example in toy.test if example.label == "pos"]
-    assert data_warnings(known, good[:12]) == (ONE_CLASS, FEW.format("12 documents are"))
-    assert data_warnings(known, good[:1]) == (ONE_CLASS, FEW.format("1 document is"))
+def test_few_documents_of_one_class(trained: Rationalizer, toy: Splits) -> None:
+    model, good = replace(trained, fingerprints=None), [example for example in toy.test if example.label == "pos"]
+    assert_warned(data_warnings(model, good[:12]), r"All documents have the label 'pos'", r"12 documents are few.* 30 ")
+    assert_warned(data_warnings(model, good[:1]), r"All documents have the label 'pos'", r"1 document is few")
 
 
-def test_report_and_terminal_say_so(model: Rationalizer, toy: Splits) -> None:
-    report = evaluate(model, toy.train[:4])
-    told = (TRAINED_ON.format(4, 4), FEW.format("4 documents are"))
-    assert report.notes == told
-    assert all(line in report.to_markdown() for line in told)
-    shown = StringIO()
-    show_report(Console(file=shown, width=400), report)
-    assert all(line in shown.getvalue() for line in told)
+def test_empty_rationales_among_others(trained: Rationalizer, new: list[Example]) -> None:
+    nothing = Mask.from_spans([], len(new[0].document.words))
+    warnings = data_warnings(trained, [replace(new[0], human=nothing), *new[1:]])
+    assert_warned(warnings, rf"1 of {len(new)} human rationales are empty.*null")
+    assert data_warnings(trained, [replace(new[0], human=None), *new[1:]]) == ()
 
 
-def test_a_trained_model_knows_its_texts_after_it_was_saved(
-    toy: Splits, encoders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_report_terminal_and_comparison_show_warnings(trained: Rationalizer, toy: Splits) -> None:
+    report = evaluate(trained, toy.train[:4]).report
+    assert_warned(report.notes, r"4 of 4 documents were in the training data", r"4 documents are few")
+    file = StringIO()
+    show_report(Console(file=file, width=400), report)
+    assert all(note in report.to_markdown() and note in file.getvalue() for note in report.notes)
+    table = compare({"knows": trained, "does not": replace(trained, fingerprints=None)}, toy.train[:40])
+    assert table.notes[0].startswith("knows: 40 of 40 documents were in the training data")
+    assert table.to_dict()["cautions"] == [table.notes[0]]
+    assert not any("does not: " in note for note in table.notes)
+
+
+def test_a_saved_model_knows_its_training_documents(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> None:
     splits = small.some(toy)
     train(splits, out=tmp_path / "model", baseline=False, **small.run_settings(encoders["bert"], epochs=1))
     again = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
@@ -78,22 +94,73 @@ def test_a_trained_model_knows_its_texts_after_it_was_saved(
     assert FINGERPRINTS in small.digests(tmp_path / "model")
 
 
-def test_empty_rationales_beside_others_are_warned_of(model: Rationalizer, toy: Splits) -> None:
-    new = [
-        example for example in toy.test if not model.fingerprints or not model.fingerprints.count([example.document])
-    ]
-    nothing = Mask.from_spans([], len(new[0].document.words))
-    told = (
-        f"1 of {len(new)} human rationales are empty: all that the model keeps there counts against it. Where nobody "
-        "looked for words, give no rationale (null) in place of an empty one.",
-    )
-    assert data_warnings(model, [replace(new[0], human=nothing), *new[1:]]) == told
-    assert data_warnings(model, [replace(new[0], human=None), *new[1:]]) == ()
+# Documents that are too long for a network
+
+LONG = Example(Document.from_words(["good"] * 100_000, id="monster"), "pos")
+TOO_LONG = r"'monster' has 100000 words.*4094.*long=chunk.*long=truncate.*max_pieces"
 
 
-def test_a_comparison_names_models_that_know_the_documents(model: Rationalizer, toy: Splits) -> None:
-    models = {"knows": model, "does not": replace(model, fingerprints=None)}
-    table = compare(models, toy.train[:40])
-    assert table.remarks[0] == "knows: " + TRAINED_ON.format(40, 40)
-    assert table.to_dict()["cautions"] == [table.remarks[0]]
-    assert not any("does not: " in remark for remark in table.remarks)
+class Recorder(_Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def with_monster(splits: Splits, part: str) -> Splits:
+    return replace(splits, **{part: (LONG, *getattr(splits, part))})
+
+
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_a_document_that_is_too_long_is_named_before_any_training(
+    part: str, toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*_arguments: Any) -> None:
+        raise AssertionError("training began")
+
+    monkeypatch.setattr(fresh.training.fit, "fit_side_by_side", fit)
+    splits, settings = with_monster(small.some(toy), part), small.run_settings(encoders["bert"])
+    with pytest.raises(TooLongError, match=TOO_LONG):
+        train(splits, out=tmp_path / "model", progress=SILENT, **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_document_that_is_too_long_can_be_left_out(toy: Splits, encoders: dict[str, Path]) -> None:
+    recorder, some = Recorder(), small.some(toy)
+    settings = small.run_settings(encoders["bert"], epochs=1, baseline=False, skip_bad=True)
+    model = train(with_monster(some, "test"), progress=recorder, **settings)
+    assert small.reported(model.report).n_documents == len(some.test)
+    assert any(re.match(rf"Left out 1 of 81 rows: .*{TOO_LONG}", line) for line in recorder.lines)
+
+
+def test_a_split_of_nothing_but_monsters_is_an_error(toy: Splits, encoders: dict[str, Path]) -> None:
+    config = from_mapping(NetworkConfig, {"encoder": str(encoders["bert"])})
+    with pytest.raises(DataError, match=r"no examples for test"):
+        drop_too_long_splits(Splits(toy.train, toy.dev, (LONG,)), config, skip_bad=True, progress=SILENT)
+
+
+def test_truncation_says_what_it_leaves_unread(toy: Splits, encoders: dict[str, Path]) -> None:
+    def example(word: str, n_words: int) -> Example:
+        return Example(Document.from_words([word] * n_words, id=str(n_words)), "pos" if word == "good" else "neg")
+
+    recorder, config = Recorder(), NetworkConfig(str(encoders["bert"]), long="truncate")
+    assert drop_too_long_splits(toy, config, skip_bad=True, progress=recorder) == toy
+    assert recorder.lines == []
+    splits = Splits((example("good", 62), example("bad", 62)), (example("good", 62),), (example("good", 248),))
+    assert drop_too_long_splits(splits, config, skip_bad=False, progress=recorder) == splits
+    [line] = recorder.lines
+    assert re.search(r"42\.9% of the words unread.*long=stagger", line)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_documents_of_a_stream_are_left_out_one_by_one(
+    scored: bool, support: SupportModel, predictor: Predictor
+) -> None:
+    model = small.rationalizer(support, predictor, TopK(0.2)) if scored else Rationalizer(FullText(), predictor)
+    short, bad = Document.from_text("a good film"), BadRows()
+    assert list(drop_too_long(iter([short, LONG.document, short]), model, bad)) == [short, short]
+    assert bad.count == 1
+    assert re.search(TOO_LONG, bad.messages[0])

@@ -15,7 +15,7 @@ from fresh.experiments.run import _Done
 from fresh.experiments.store import RunStore, _GoneError
 from fresh.experiments.worker import Outcome, Worker
 
-ROOM = ". Make room on that disk."
+ROOM = ". Free some space on that disk."
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ MIXED = "macro-F1: mean (min–max) over runs."
 
 def test_rows_are_told_apart_where_their_runs_differ_in_more_than_the_seed() -> None:
     table = pivot(results(TWO))
-    assert table.sheet().heads == ("row", "encoder", "sst")
+    assert table.sheet().header == ("row", "encoder", "sst")
     assert table.sheet().rows == (
         ("full text", "small", ".700 (.600–.800)"),
         ("full text", "large", ".900 (.900–.900)"),
@@ -35,7 +35,7 @@ def test_rows_are_told_apart_where_their_runs_differ_in_more_than_the_seed() -> 
         ("ours", "large", ".700 (.600–.800)"),
         ("theirs", "small", ".450 (.400–.500)"),
     )
-    assert table.sheet().remarks[0] == "macro-F1: mean (min–max) over seeds."
+    assert table.sheet().notes[0] == "macro-F1: mean (min–max) over seeds."
     assert set(table.best()) == {(("ours", "large"), ("sst",))}
 
 
@@ -43,7 +43,7 @@ def test_rows_that_somebody_asks_for_stay_as_they_are_but_mixed_cells_are_marked
     table = pivot(results(TWO), rows=["row"])
     assert [row[1] for row in table.sheet().rows] == [".800 (.600–.900) †", ".600 (.500–.800) †", ".450 (.400–.500)"]
     assert set(table.best()) == set()
-    assert table.sheet().remarks[:2] == (
+    assert table.sheet().notes[:2] == (
         MIXED,
         "†: runs that differ also in encoder, learning_rate; such cells are not ranked. "
         "Tell them apart: rows='row,encoder'.",
@@ -54,7 +54,7 @@ def test_rows_that_somebody_asks_for_stay_as_they_are_but_mixed_cells_are_marked
 
 def test_a_column_tells_runs_apart_as_well_as_a_row() -> None:
     sheet = pivot(results(TWO), columns=["encoder"]).sheet()
-    assert sheet.heads == ("row", "small", "large")
+    assert sheet.header == ("row", "small", "large")
     assert sheet.rows[1] == ("ours", ".500 (.500–.500)", ".700 (.600–.800)")
 
 
@@ -67,14 +67,14 @@ def test_runs_with_the_same_settings_and_seed_are_not_put_together_in_silence() 
     made = results([Made("ours", 0.5, key="of all documents"), Made("ours", 0.7, key="of some"), Made("theirs", 0.5)])
     table = pivot(made)
     assert table.sheet().rows == (("ours", ".600 (.500–.700) †"), ("theirs", ".500"))
-    assert table.sheet().remarks[:2] == (
+    assert table.sheet().notes[:2] == (
         MIXED,
         "†: runs that differ also in what no setting says, such as how many documents there are; such cells are not "
         "ranked. Name one experiment: fresh table RUNS EXPERIMENT.",
     )
     tested = welch_table(made, [read_question(made, "row=ours:theirs")]).sheet()
     assert tested.rows[0][2:4] == (".600 (.500–.700) †", ".500")
-    assert tested.remarks[:2] == (
+    assert tested.notes[:2] == (
         "macro-F1: mean (min–max) over runs; the difference is between the means.",
         "†: runs that differ also in what no setting says, such as how many documents there are. "
         "Name one experiment: fresh table RUNS EXPERIMENT.",
@@ -87,7 +87,7 @@ def test_a_test_between_mixed_runs_is_not_in_bold() -> None:
     tested = welch_table(made, [read_question(made, "x=a:b")])
     assert tested.adjusted()[0] < 0.001
     assert tested.sheet().best == frozenset()
-    assert tested.sheet(marked=False).remarks[1] == (
+    assert tested.sheet(marked=False).notes[1] == (
         "Runs of one side differ also in what no setting says, such as how many documents there are. "
         "Name one experiment: fresh table RUNS EXPERIMENT."
     )
@@ -97,7 +97,7 @@ def test_shares_are_of_runs_with_the_same_settings() -> None:
     everything = results(TWO)
     shown = relative(pivot(where(everything, {"method": "fresh"})), everything, "full text").sheet()
     assert [row[2] for row in shown.rows] == [".714 (.714–.714)", ".778 (.667–.889)", ".643 (.571–.714)"]
-    assert shown.remarks[0] == (
+    assert shown.notes[0] == (
         "macro-F1 as a share of the mean of full text with the same encoder in the same column: "
         "mean (min–max) over seeds."
     )
@@ -118,7 +118,7 @@ def test_rows_are_compared_where_what_tells_their_runs_apart_is_equal() -> None:
         ("small", 0.7, 0.5),
         ("large", 0.9, 0.7),
     ]
-    assert table.sheet().heads[:3] == ("corpus", "encoder", "row")
+    assert table.sheet().header[:3] == ("corpus", "encoder", "row")
     [alone] = welch_table(made, [read_question(made, "row=ours:theirs")]).compared
     assert alone.about == {"corpus": "sst", "encoder": "small"}
 

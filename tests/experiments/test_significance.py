@@ -48,7 +48,7 @@ def test_p_values_are_corrected_for_all_of_them() -> None:
 
 def test_the_table_can_be_read() -> None:
     sheet = welch_table(results(four()), [GLOBAL]).sheet()
-    assert sheet.heads == (
+    assert sheet.header == (
         *("corpus", "scorer", "discretizer", "first", "second", "difference", "t", "df", "p", "p (Holm)"),
     )
     assert sheet.rows[1] == (
@@ -56,7 +56,7 @@ def test_the_table_can_be_read() -> None:
         *("18.66", "3.4", ".0001", ".0006"),
     )
     assert sheet.best == {(1, 9), (3, 9)}
-    assert sheet.remarks == (
+    assert sheet.notes == (
         "macro-F1: mean (min–max) over seeds; the difference is between the means.",
         "p: Welch's t-test, two-sided; df: its degrees of freedom. "
         "p (Holm): with Holm's correction for all 4 tests; bold: below .05.",
@@ -94,7 +94,7 @@ def test_rows_are_compared_on_each_corpus_whatever_their_settings() -> None:
 
 def test_several_questions_are_told_apart() -> None:
     sheet = welch_table(results(four()), [GLOBAL, Question("scorer", "attention", "gradient")]).sheet()
-    assert sheet.heads[:4] == ("corpus", "scorer", "discretizer", "first − second")
+    assert sheet.header[:4] == ("corpus", "scorer", "discretizer", "first − second")
     assert sheet.rows[0][:4] == ("sst", "attention", "–", "discretizer: global_top_k − top_k")
     assert sheet.rows[5][:4] == ("sst", "–", "top_k", "scorer: attention − gradient")
     assert len(sheet.rows) == 8
@@ -105,7 +105,7 @@ def test_a_pair_without_chance_is_named_and_left_out_of_the_correction() -> None
     table = welch_table(results(made), [GLOBAL])
     assert len(table.adjusted()) == 4
     assert table.sheet().rows[4][-4:] == ("–", "–", "–", "–")
-    assert table.sheet().remarks[2] == (
+    assert table.sheet().notes[2] == (
         "sst, random, global_top_k − top_k: no test, since there are 1 and 1 seeds, "
         "and one seed does not show how much chance does. Train two."
     )
@@ -119,7 +119,7 @@ def test_runs_that_are_missing_or_failed_are_told() -> None:
     ]
     sheet = welch_table(results(made), [Question("ratio", "0.1", "0.2")]).sheet()
     assert sheet.rows[0][2:4] == (".550 (.500–.600) 2/3", ".800 (.700–.900) 2/3")
-    assert sheet.remarks[-2:] == ("6 runs: 4 done, 1 failed, 1 open.", "failed: sst, b, seed 2: ValueError: no")
+    assert sheet.notes[-2:] == ("6 runs: 4 done, 1 failed, 1 open.", "failed: sst, b, seed 2: ValueError: no")
 
 
 @pytest.mark.parametrize(

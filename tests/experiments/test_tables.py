@@ -32,7 +32,7 @@ def refused(message: str, *about: Any, **more: Any) -> None:
 
 def test_cells_have_mean_and_range_over_seeds_and_say_what_is_missing() -> None:
     sheet = pivot(results(MADE)).sheet()
-    assert sheet.heads == ("row", "sst", "movies")
+    assert sheet.header == ("row", "sst", "movies")
     assert sheet.rows == (
         ("full text", ".910 (.900–.920)", ".700 (.600–.800)"),
         ("ours", ".860 (.850–.870)", ".700 1/2"),
@@ -45,7 +45,7 @@ def test_equal_means_as_they_are_written_are_all_best_and_full_text_is_not_ranke
 
 
 def test_remarks_tell_how_far_it_is_and_what_failed() -> None:
-    assert pivot(results(MADE)).sheet().remarks == (
+    assert pivot(results(MADE)).sheet().notes == (
         "macro-F1: mean (min–max) over seeds.",
         "Bold: the best mean of a column, full text left out.",
         "1/2: 1 of 2 seeds are there; such cells are not ranked.",
@@ -57,17 +57,17 @@ def test_remarks_tell_how_far_it_is_and_what_failed() -> None:
 def test_the_legend_shows_a_cell_that_there_is() -> None:
     none = pivot(results([Made("ours", None, seed) for seed in range(3)])).sheet()
     assert none.rows == (("ours", "0/3"),)
-    assert none.remarks[1] == "0/3: 0 of 3 seeds are there; such cells are not ranked."
+    assert none.notes[1] == "0/3: 0 of 3 seeds are there; such cells are not ranked."
 
 
 def test_marks_are_not_told_of_where_there_are_none() -> None:
-    assert pivot(results(MADE)).sheet(marked=False).remarks == (
+    assert pivot(results(MADE)).sheet(marked=False).notes == (
         "macro-F1: mean (min–max) over seeds.",
         "11 runs: 9 done, 1 failed, 1 open.",
         "failed: movies, theirs, seed 0: ValueError: no",
     )
     mixed = pivot(results(MADE), rows=["seed"], columns=["method"]).sheet(marked=False)
-    assert mixed.remarks[:2] == (
+    assert mixed.notes[:2] == (
         "macro-F1: mean (min–max) over runs.",
         "differ in: runs of one cell differ also in corpus. Tell them apart: rows='seed,corpus'.",
     )
@@ -98,7 +98,7 @@ def test_any_setting_goes_down_or_across() -> None:
         for scorer, ratio, value in (("b", 0.2, 0.5), ("b", 0.1, 0.4), ("a", 0.05, 0.3), ("a", None, 0.2))
     ]
     sheet = pivot(results(made), rows=("ratio",), columns=("corpus", "scorer")).sheet()
-    assert sheet.heads == ("ratio", "sst, b", "sst, a")
+    assert sheet.header == ("ratio", "sst, b", "sst, a")
     assert sheet.rows == (("0.05", "–", ".300"), ("0.1", ".400", "–"), ("0.2", ".500", "–"), ("–", "–", ".200"))
 
 
@@ -106,7 +106,7 @@ def test_what_runs_of_a_cell_differ_in_is_told() -> None:
     made = [Made("a", 0.1, settings={"scorer": "x", "ratio": 0.1}), Made("b", 0.3, settings={"scorer": "y"})]
     table = pivot(results(made), rows=("method",))
     assert table.sheet().rows == (("fresh", ".200 (.100–.300) †"),)
-    assert table.sheet().remarks[:2] == (
+    assert table.sheet().notes[:2] == (
         "macro-F1: mean (min–max) over runs.",
         "†: runs that differ also in scorer, ratio; such cells are not ranked. Tell them apart: rows='method,scorer'.",
     )
@@ -119,7 +119,7 @@ def test_several_figures_have_columns_of_their_own() -> None:
         Made("b", 0.8, figures={"kept": 0.3, "explain seconds": 2.0}),
     ]
     table = pivot(results(made), ("macro-F1", "kept", "explain seconds"))
-    assert table.sheet().heads == ("row", "sst, macro-F1", "sst, kept", "sst, explain seconds")
+    assert table.sheet().header == ("row", "sst, macro-F1", "sst, kept", "sst, explain seconds")
     assert table.sheet().rows[0] == ("a", ".900", ".200", "3.000")
     assert set(table.best()) == {(("a",), ("sst", "macro-F1")), (("b",), ("sst", "explain seconds"))}
     down = pivot(results(made), ("macro-F1", "kept"), rows=("row", "figure"))
@@ -134,14 +134,14 @@ def test_a_run_in_two_rows_is_shown_in_both_and_counted_once(tmp_path: Path) -> 
     assert pivot(found).sheet().rows == (("a", ".900"), ("b", ".900"), ("c", ".300"))
     whole = pivot(found, rows=("method",))
     assert [cell.values for cell in whole.cells.values()] == [(0.9, 0.3)]
-    assert whole.sheet().remarks[-1] == "2 runs: 2 done, 0 failed, 0 open."
+    assert whole.sheet().notes[-1] == "2 runs: 2 done, 0 failed, 0 open."
 
 
 def test_shares_are_of_the_mean_of_another_row() -> None:
     everything = results(MADE)
     shown = relative(pivot(where(everything, {"row": "ours"})), everything, "full text")
     assert shown.sheet().rows == (("ours", ".945 (.934–.956)", "1.000 1/2"),)
-    assert shown.sheet().remarks[0] == (
+    assert shown.sheet().notes[0] == (
         "macro-F1 as a share of the mean of full text in the same column: mean (min–max) over seeds."
     )
 

@@ -28,7 +28,7 @@ def refused(encoders: dict[str, Path], tmp_path: Path) -> Callable[..., list[str
 def test_what_is_wrong_with_a_corpus_is_told_for_a_grid(refused: Callable[..., list[str]]) -> None:
     rows: list[dict[str, Any]] = [{"id": f"{number}", "text": "a b", "label": "pn"[number % 2]} for number in range(9)]
     assert refused([{**rows[0], "text": ""}, *rows[1:]], method="random") == [
-        "mine.jsonl, line 1: the text has no words. Mend the row, or leave such rows out with skip_bad=True."
+        "mine.jsonl, line 1: the text has no words. Fix the row, or leave such rows out with skip_bad=True."
     ]
     assert refused(rows, method="random", text="review") == [
         "mine.jsonl has no column 'review' for the text. It has: id, text, label. Name the right one with `text`."

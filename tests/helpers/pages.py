@@ -14,8 +14,8 @@ from fresh.data.corpora import CORPORA
 from fresh.document import Document, Example, Mask
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Estimate, Interval, LengthScore, Measure
-from fresh.reporting.html import AgreementRow, Confusion, DocumentView, HeadlineRow, LengthCurve, Pair, View
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.html import AgreementRow, DocumentView, Pair, ScoreRow, View
+from fresh.reporting.report import Figures, Verdict
 
 DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 HOSTILE = (
@@ -41,7 +41,7 @@ def document_view(text: str, kept: str, label: str = "pos", **more: Any) -> Docu
 
 def small_view(**changes: Any) -> View:
     """The least that a page can show."""
-    row = HeadlineRow("FRESH", Estimate(0.8), Estimate(0.75), Estimate(0.2), own=True)
+    row = ScoreRow("FRESH", Estimate(0.8), Estimate(0.75), Estimate(0.2), own=True)
     return replace(View("A page", (row,), (document_view("A lovely film.", "1", gold="pos"),)), **changes)
 
 
@@ -83,16 +83,20 @@ def movies_view(examples: Sequence[Example]) -> View:
             ClassScore("NEG", 0.887, 0.86, 0.873, 100, (0.82, 0.946), (0.79, 0.925), (0.82, 0.918)),
             ClassScore("POS", 0.863, 0.889, 0.876, 99, (0.793, 0.927), (0.826, 0.947), (0.824, 0.922)),
         ),
-        curve=CURVE,
-        confusion=Confusion(labels, tuple(tuple(found.count((gold, label)) for label in labels) for gold in labels)),
-        bins=BINS,
-        calibration=CALIBRATION,
+        figures=Figures(
+            labels,
+            tuple(tuple(found.count((gold, label)) for label in labels) for gold in labels),
+            CALIBRATION,
+            BINS,
+            lengths=LENGTHS,
+        ),
+        full_text=0.919,
         agreement=AGREEMENT,
         verdicts=VERDICTS,
         guarantee=GUARANTEE,
         pairs=PAIRS,
         notes=(
-            "Truncating left 0.0 % of the words unread.",
+            "Truncation left 0.0 % of the words unread.",
             "Masks and figures on this page are invented: it is a test.",
         ),
     )
@@ -104,14 +108,14 @@ def hostile_view() -> View:
     document = document_view(f"x {HOSTILE}", "0", id=HOSTILE, query=HOSTILE, gold=HOSTILE, human=((0, 1),))
     return View(
         title=HOSTILE,
-        headline=(HeadlineRow(HOSTILE, sure, sure, sure, own=True),),
+        headline=(ScoreRow(HOSTILE, sure, sure, sure, own=True),),
         documents=(document,),
         data=HOSTILE,
         when=HOSTILE,
         settings=((HOSTILE, HOSTILE),),
         versions=((HOSTILE, HOSTILE),),
         classes=(ClassScore(HOSTILE, 0.5, 0.5, 0.5, 1),),
-        confusion=Confusion((HOSTILE,), ((1,),)),
+        figures=Figures((HOSTILE,), ((1,),), (), ()),
         agreement=(replace(AGREEMENT[0], name=HOSTILE),),
         verdicts=(Verdict(HOSTILE, "holds", HOSTILE, (HOSTILE,)),),
         guarantee=HOSTILE,
@@ -147,18 +151,15 @@ def estimate(value: float, width: float) -> Estimate:
 
 
 HEADLINE = (
-    HeadlineRow(NAME, estimate(0.874, 0.046), estimate(0.874, 0.045), Estimate(0.301), own=True),
-    HeadlineRow("full text", estimate(0.919, 0.037), estimate(0.92, 0.037), Estimate(1.0)),
-    HeadlineRow("random words", estimate(0.688, 0.064), estimate(0.693, 0.063), Estimate(0.301)),
-    HeadlineRow("complement (what was dropped)", estimate(0.759, 0.058), estimate(0.764, 0.058), Estimate(0.699)),
-    HeadlineRow("majority class", estimate(0.334, 0.021), estimate(0.503, 0.07), Estimate(0.0)),
+    ScoreRow(NAME, estimate(0.874, 0.046), estimate(0.874, 0.045), Estimate(0.301), own=True),
+    ScoreRow("full text", estimate(0.919, 0.037), estimate(0.92, 0.037), Estimate(1.0)),
+    ScoreRow("random words", estimate(0.688, 0.064), estimate(0.693, 0.063), Estimate(0.301)),
+    ScoreRow("complement (what was dropped)", estimate(0.759, 0.058), estimate(0.764, 0.058), Estimate(0.699)),
+    ScoreRow("majority class", estimate(0.334, 0.021), estimate(0.503, 0.07), Estimate(0.0)),
 )
-CURVE = LengthCurve(
-    tuple(
-        LengthScore(ratio, Interval(f1, f1 - 0.05, f1 + 0.05))
-        for ratio, f1 in ((0.05, 0.741), (0.1, 0.793), (0.2, 0.848), (0.3, 0.874), (0.5, 0.9))
-    ),
-    full_text=0.919,
+LENGTHS = tuple(
+    LengthScore(ratio, Interval(f1, f1 - 0.05, f1 + 0.05))
+    for ratio, f1 in ((0.05, 0.741), (0.1, 0.793), (0.2, 0.848), (0.3, 0.874), (0.5, 0.9))
 )
 BINS = (
     Bin(0.5, 0.6, 21, 0.554, 0.48, (0.27, 0.69)),
@@ -174,17 +175,27 @@ CALIBRATION = (
 AGREEMENT = (
     AgreementRow(
         NAME,
-        estimate(0.402, 0.03),
-        estimate(0.515, 0.034),
-        estimate(0.437, 0.028),
-        estimate(0.121, 0.02),
-        estimate(0.498, 0.027),
+        {
+            "precision": estimate(0.402, 0.03),
+            "recall": estimate(0.515, 0.034),
+            "token F1": estimate(0.437, 0.028),
+            "IoU-F1": estimate(0.121, 0.02),
+            "AUPRC": estimate(0.498, 0.027),
+        },
         own=True,
     ),
     AgreementRow(
-        "random words", estimate(0.31, 0.02), estimate(0.3, 0.01), estimate(0.302, 0.01), estimate(0.04, 0.01)
+        "random words",
+        {
+            "precision": estimate(0.31, 0.02),
+            "recall": estimate(0.3, 0.01),
+            "token F1": estimate(0.302, 0.01),
+            "IoU-F1": estimate(0.04, 0.01),
+        },
     ),
-    AgreementRow("a published figure", token_f1=Estimate(0.466), iou_f1=Estimate(0.203), auprc=Estimate(0.567)),
+    AgreementRow(
+        "a published figure", {"token F1": Estimate(0.466), "IoU-F1": Estimate(0.203), "AUPRC": Estimate(0.567)}
+    ),
 )
 VERDICTS = (
     Verdict(

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 
 from fastapi import FastAPI
 
-from fresh.web.server import _serving, address_of, bind
+from fresh.web.server import bind, make_server, server_url
 
 
 @contextmanager
 def running(app: FastAPI, trusted_proxies: Collection[str] = ()) -> Iterator[str]:
     """Serve an app on a free port and give the address."""
     with bind("127.0.0.1", 0) as taken:
-        server = _serving(app, trusted_proxies)
+        server = make_server(app, trusted_proxies)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
         thread.start()
         while not server.started:
             time.sleep(0.01)
         try:
-            yield address_of(taken)
+            yield server_url(taken)
         finally:
             server.should_exit = True
             thread.join()

@@ -1,23 +1,30 @@
 """Servers for tests: tiny models behind the real app, in this process or on a port."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
 
 import small
 from fresh.attribution.support_model import SupportModel
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
-from fresh.serving.app import ServeConfig, create_app
-from fresh.serving.batcher import BatchLimits
-from fresh.serving.models import Models, load
+from fresh.serving.app import create_app
+from fresh.serving.batcher import Answer
+from fresh.serving.config import BatchLimits, ServeConfig
+from fresh.serving.models import Models, load_models
 from fresh.web.metrics import ServerMetrics
 from running import running
 
 TEXT = "the old film was good and the story of two men was great"
+JOBS = "/v1/models/one-length/jobs"
+READ = "[...document.querySelectorAll('#document mark .word')].map(word => word.textContent)"
 
 
 def save_models(support: SupportModel, predictor: Predictor, place: Path) -> dict[str, str]:
@@ -28,41 +35,85 @@ def save_models(support: SupportModel, predictor: Predictor, place: Path) -> dic
 
 
 def save_pair_model(pair_support: SupportModel, place: Path) -> str:
-    """Save a model that reads queries; its predictor has learned nothing, which no test asks for."""
+    """Save a model that reads queries; its predictor has learned nothing, which no test needs."""
     predictor = Predictor(pair_support.classifier)
     return saved(replace(small.rationalizer(pair_support, predictor, TopK(0.3)), needs_query=True), place)
 
 
 def saved(model: Rationalizer, folder: Path) -> str:
-    """Save a model and say where."""
+    """Save a model and return its place."""
     model.save_pretrained(folder)
     return str(folder)
 
 
 def loaded(*places: str, limits: BatchLimits | None = None) -> tuple[Models, ServerMetrics]:
     """Load models as the command does."""
-    measures = ServerMetrics()
-    return load(places, "cpu", measures, limits), measures
+    metrics = ServerMetrics()
+    return load_models(places, "cpu", metrics, limits), metrics
+
+
+def client_of(models: Models, metrics: ServerMetrics, config: ServeConfig | None = None) -> TestClient:
+    """Make a client in this process; the models are closed with it."""
+    return TestClient(create_app(models, metrics, config), base_url="http://127.0.0.1")
 
 
 @contextmanager
 def on_a_port(*places: str, config: ServeConfig | None = None) -> Iterator[str]:
-    """Serve models on a free port and give the address."""
-    with listening(*loaded(*places), config) as address:
-        yield address
+    """Serve models on a free port and return the URL."""
+    with listening(*loaded(*places), config) as url:
+        yield url
 
 
 @contextmanager
-def listening(models: Models, measures: ServerMetrics, config: ServeConfig | None = None) -> Iterator[str]:
-    """Serve models that are loaded on a free port and give the address."""
-    with running(create_app(models, measures, config)) as address:
-        yield address
+def listening(models: Models, metrics: ServerMetrics, config: ServeConfig | None = None) -> Iterator[str]:
+    """Serve models that are loaded on a free port and return the URL."""
+    with running(create_app(models, metrics, config)) as url:
+        yield url
+
+
+def problem(response: Any) -> tuple[int, str]:
+    """Return status and message of a problem."""
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert (body.keys(), body["status"]) == ({"type", "title", "status", "detail"}, response.status_code)
+    return response.status_code, body["detail"]
+
+
+def assert_same(one: Sequence[Answer], other: Sequence[Answer]) -> None:
+    """Check that answers are equal: labels and masks exactly, probabilities closely."""
+    for these, those in zip(one, other, strict=True):
+        for left, right in zip(these, those, strict=True):
+            assert left.mask == right.mask
+            assert left.prediction.label == right.prediction.label
+            close = pytest.approx(right.prediction.probabilities, abs=1e-5)
+            assert left.prediction.probabilities == close
 
 
 def kept_of(record: dict[str, Any]) -> list[bool]:
-    """Say which words of an answer with scores were read."""
+    """Return which words of a record with scores were read."""
     kept, at = [], 0
     for word in record["words"]:
         kept.append(any(span["start"] <= at < span["end"] for span in record["rationale"]))
         at += len(word) + 1
     return kept
+
+
+def csv_table(n_rows: int) -> str:
+    """Write a CSV file of so many texts."""
+    return "id,text\n" + "".join(f"r-{number},{TEXT} {number}\n" for number in range(n_rows))
+
+
+def upload(client: TestClient, content: bytes | str, name: str = "reviews.csv", **form: Any) -> Any:
+    """Upload a file to a model."""
+    body = content.encode() if isinstance(content, str) else content
+    return client.post(form.pop("to", JOBS), files={"file": (name, body)}, data=form)
+
+
+def finished(client: TestClient, job: str) -> dict[str, Any]:
+    """Wait until a job is done, or has failed."""
+    for _ in range(500):
+        record: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        if record["state"] in ("done", "failed"):
+            return record
+        time.sleep(0.02)
+    raise AssertionError(record)

@@ -17,10 +17,12 @@ class Stub:
 
     check_query = Rationalizer.check_query
 
-    def __init__(self, answers: str, labels: Sequence[str], asks: bool, n_kept: int, settings: Mapping[str, Any]):
+    def __init__(
+        self, answers: str, labels: Sequence[str], needs_query: bool, n_kept: int, settings: Mapping[str, Any]
+    ):
         self.answers = answers
         self.labels = tuple(labels)
-        self.needs_query = asks
+        self.needs_query = needs_query
         self.fingerprints = None
         self.n_kept = n_kept
         self.settings = settings
@@ -42,12 +44,12 @@ class Stub:
 def stub(
     answers: str,
     labels: Sequence[str] = ("neg", "pos"),
-    asks: bool = False,
+    needs_query: bool = False,
     n_kept: int = 1,
     settings: Mapping[str, Any] | None = None,
 ) -> Rationalizer:
     """Make a model of its answers."""
-    return cast("Rationalizer", Stub(answers, labels, asks, n_kept, settings or {}))
+    return cast("Rationalizer", Stub(answers, labels, needs_query, n_kept, settings or {}))
 
 
 def examples(gold: str, n_marked: int = 0, query: str = "", n_asked: int = 1) -> list[Example]:

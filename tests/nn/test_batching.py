@@ -1,4 +1,5 @@
 import itertools
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -7,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shared_corpora
 from fresh.attribution.support_model import text_of
 from fresh.data.corpora import CORPORA
+from fresh.data.splits import Splits
 from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, _batches_by_budget, _round_up_length, bucketed_batches, padding_share
 from fresh.nn.encoder import load_encoder
@@ -19,8 +20,6 @@ LENGTHS = st.lists(st.integers(2, 80), max_size=40)
 MANY = st.lists(st.integers(2, 600), min_size=1, max_size=200)
 SIZES = st.integers(1, 40)
 SEEDS = st.integers(0, 1000)
-
-data = shared_corpora.data  # the fixture that finds the corpora, or fails where they must be
 
 
 def spread(n_texts: int, middle: float, width: float) -> IntArray:
@@ -160,19 +159,15 @@ def test_the_padding_share_by_hand() -> None:
 
 
 @cache
-def corpus_lengths(name: str, path: Path) -> IntArray:
-    texts = [text_of(example.document) for example in shared_corpora.read(name, path).train]
-    return word_encoder()(texts).lengths
-
-
-@cache
 def word_encoder() -> WordTokenizer:
     return WordTokenizer(load_encoder("minilm"), "stagger", 4096)
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_padding_is_under_a_twentieth_on_every_corpus(name: str, data: Path) -> None:
-    lengths = corpus_lengths(name, data)
+def test_padding_is_under_a_twentieth_on_every_corpus(
+    name: str, corpora_dir: Path, read_corpus: Callable[[str, Path], Splits]
+) -> None:
+    lengths = word_encoder()([text_of(example.document) for example in read_corpus(name, corpora_dir).train]).lengths
     for epoch, rounded in itertools.product(range(2), (False, True)):
         batches = bucketed_batches(lengths, 32, 0, epoch)
         assert 0 <= padding_share(lengths, batches, rounded) < 0.05

@@ -71,7 +71,7 @@ def test_the_page_of_models(page: Page, support: SupportModel, predictor: Predic
         page.get_by_role("button", name="Explain", exact=True).click()
         expect(page.locator("#curve circle").first).to_be_visible()
         look(page, 30)
-        page.get_by_role("tab", name="A file").click()
+        page.get_by_role("tab", name="File").click()
         look(page)
 
 

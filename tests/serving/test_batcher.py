@@ -1,267 +1,455 @@
-"""Requests that are read together, and how the server bears a load."""
+"""Batches and turns, and how the server bears a load."""
 
+import asyncio
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from starlette.testclient import TestClient
 
-import small
-from fresh.attribution.support_model import SupportModel
+from fresh.audit.certificates.format import Maker
 from fresh.document import Document, Mask
-from fresh.predictor import Predictor
-from fresh.rationalizer import Rationalizer
-from fresh.selection.discretizers import TopK
-from fresh.serving.app import ServeConfig, create_app
-from fresh.serving.batcher import Batcher, BatchLimits, ClosedError, OverloadedError
-from fresh.serving.question import Question, answer
+from fresh.rationalizer import ExplainSpec, Rationalizer
+from fresh.serving.batcher import Batcher, ClosedError, OverloadedError, _Work
+from fresh.serving.config import BatchLimits, ServeConfig
+from fresh.serving.models import ServedModel
+from fresh.serving.routes import _wait_for
+from fresh.web.errors import Problem, problem_response
 from fresh.web.metrics import ServerMetrics
-from served import TEXT, listening, loaded, on_a_port, save_models
-from shared_web_batcher import same
+from served import TEXT, assert_same, client_of, loaded, on_a_port
 from strategies import documents
 from tiny import WORDS
 
-
-@pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return replace(small.rationalizer(support, predictor, TopK(0.2)), ratios=(0.1, 0.6))
+PATIENT = 200.0
 
 
 @pytest.fixture
-def batcher(model: Rationalizer) -> Iterator[Batcher]:
-    made = Batcher("m", model, ServerMetrics(), BatchLimits(most_texts=4, most_waiting=8))
-    yield made
-    if not made.closed:
-        made.close()
+def make_batcher(model: Rationalizer) -> Iterator[Callable[..., Batcher]]:
+    """Make batchers that are closed in the end."""
+    made: list[Batcher] = []
+
+    def make(**limits: Any) -> Batcher:
+        made.append(Batcher("m", model, ServerMetrics(), BatchLimits(**limits)))
+        return made[-1]
+
+    yield make
+    for batcher in made:
+        if not batcher.closed:
+            batcher.close()
 
 
-def figure(batcher: Batcher, name: str, **labels: str) -> float:
-    return batcher.measures.registry.get_sample_value(name, {"model": "m", **labels}) or 0.0
+@pytest.fixture
+def batcher(make_batcher: Callable[..., Batcher]) -> Batcher:
+    return make_batcher(max_texts=4, max_waiting=8)
 
 
-def question(number: int) -> Question:
-    return Question(Document.from_words(["a", "good", "film", WORDS[number % len(WORDS)]], id=str(number)))
+def metric(batcher: Batcher, name: str, **labels: str) -> float:
+    return batcher.metrics.registry.get_sample_value(name, {"model": "m", **labels}) or 0.0
 
 
-def block(batcher: Batcher, begun: threading.Event, free: threading.Event) -> None:
-    """Have a model busy with an errand that says that it has begun, and ends when it may."""
+def spec(name: object = "one", n_words: int = 4) -> ExplainSpec:
+    return ExplainSpec(Document.from_words(["good", "film", "story", "old"] * (n_words // 4), id=str(name)))
 
-    def errand(_model: Rationalizer, questions: Sequence[Question]) -> Sequence[Question]:
+
+def specs(prefix: str, n: int) -> list[ExplainSpec]:
+    return [spec(f"{prefix}{number}") for number in range(n)]
+
+
+def numbered(number: int) -> ExplainSpec:
+    return ExplainSpec(Document.from_words(["a", "good", "film", WORDS[number % len(WORDS)]], id=str(number)))
+
+
+def block(batcher: Batcher) -> Callable[[], None]:
+    """Keep a model busy until the function that is returned is called."""
+    begun, free = threading.Event(), threading.Event()
+
+    def task(_model: Rationalizer, given: Sequence[ExplainSpec]) -> Sequence[ExplainSpec]:
         begun.set()
         free.wait(10)
-        return questions
+        return given
 
-    batcher.run(errand, [question(0)])
+    batcher.submit_task(task, [spec()])
+    assert begun.wait(10)
+    return free.set
 
 
 @pytest.fixture
-def blocked(batcher: Batcher) -> Iterator[Callable[[], None]]:
-    """A model at work, so that all else waits until it is let go."""
-    free, begun = threading.Event(), threading.Event()
-    block(batcher, begun, free)
-    assert begun.wait(10)
-    yield free.set
-    free.set()
+def release(batcher: Batcher) -> Iterator[Callable[[], None]]:
+    """A busy model, so that all else waits until it is released."""
+    free = block(batcher)
+    yield free
+    free()
 
 
-KINDS = st.sampled_from(("own", "ratio", "held", "every"))
+def finish(*futures: "Future[Any]") -> None:
+    assert not wait(futures, timeout=20).not_done
+
+
+KINDS = st.sampled_from(("own", "ratio", "mask", "curve"))
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(documents(), KINDS, st.floats(0.1, 0.6)), min_size=1, max_size=6))
-def test_questions_of_all_kinds_are_answered_as_if_asked_alone(
+def test_specs_of_all_kinds_are_explained_as_if_alone(
     model: Rationalizer, drawn: list[tuple[Document, str, float]]
 ) -> None:
-    questions: list[Question] = []
+    mixed: list[ExplainSpec] = []
     for document, kind, ratio in drawn:
         plain = replace(document, query=())
-        held = Mask(np.arange(len(plain.words)) % 2 == 0) if kind == "held" else None
-        questions.append(Question(plain, ratio if kind == "ratio" else None, held, kind == "every"))
-    same(answer(model, questions), [answer(model, [question])[0] for question in questions])
+        mask = Mask(np.arange(len(plain.words)) % 2 == 0) if kind == "mask" else None
+        mixed.append(ExplainSpec(plain, ratio if kind == "ratio" else None, mask, kind == "curve"))
+    assert_same(model.explain_specs(mixed), [model.explain_specs([one])[0] for one in mixed])
 
 
-def test_a_curve_and_a_ratio_are_those_of_the_model(model: Rationalizer) -> None:
-    document = Document.from_text(TEXT)
-    every, own = answer(model, [Question(document, curve=True), Question(document, 0.5)])
-    same([every], [model.curve(document).points])
-    same([own], [(model.explain(document, ratio=0.5),)])
-
-
-def test_what_waits_is_read_together_in_order(
-    batcher: Batcher, blocked: Callable[[], None], model: Rationalizer
+def test_waiting_requests_are_batched_in_order(
+    batcher: Batcher, release: Callable[[], None], model: Rationalizer
 ) -> None:
-    futures = [batcher.ask([question(number)]) for number in range(6)]
+    futures = [batcher.submit([numbered(number)]) for number in range(6)]
     ended: list[int] = []
     for number, future in enumerate(futures):
         future.add_done_callback(lambda _future, number=number: ended.append(number))  # type: ignore[misc]
-    assert figure(batcher, "fresh_waiting_texts") == 6
-    blocked()
+    assert metric(batcher, "fresh_waiting_texts") == 6
+    release()
     for number, future in enumerate(futures):
-        same(future.result(10), answer(model, [question(number)]))
+        assert_same(future.result(10), model.explain_specs([numbered(number)]))
     assert ended == list(range(6))
-    assert figure(batcher, "fresh_batch_texts_bucket", le="4.0") == 3  # the errand, four together, two together
-    assert figure(batcher, "fresh_batch_texts_sum") == 7
-    assert figure(batcher, "fresh_waiting_texts") == 0
+    assert metric(batcher, "fresh_batch_texts_bucket", le="4.0") == 3  # the task, four together, two together
+    assert metric(batcher, "fresh_batch_texts_sum") == 7
+    assert metric(batcher, "fresh_waiting_texts") == 0
 
 
-def read_together(model: Rationalizer, n_first: int, n_then: int, patience: float) -> float:
-    """Have requests read together, ask some again one by one, and say in how many readings these were answered."""
-    batcher = Batcher("m", model, ServerMetrics(), BatchLimits(patience=patience, least_pause=0.0))
-    free, begun = threading.Event(), threading.Event()
-    block(batcher, begun, free)
-    assert begun.wait(10)
-    first = [batcher.ask([question(number)]) for number in range(n_first)]
-    free.set()
-    wait(first, 10)
-    before = figure(batcher, "fresh_batch_texts_count")
+@pytest.mark.parametrize(
+    ("n_first", "n_then", "patience", "n_batches"),
+    [(3, 3, PATIENT, 1), (2, 4, PATIENT, 2), (3, 2, 0.0, 2), (1, 2, PATIENT, 2)],
+    ids=["the same clients", "more clients", "clients that left", "a single client"],
+)
+def test_the_next_batch_waits_for_the_clients_of_the_last(
+    make_batcher: Callable[..., Batcher], n_first: int, n_then: int, patience: float, n_batches: int
+) -> None:
+    batcher = make_batcher(patience=patience, min_pause=0.0)
+    release = block(batcher)
+    first = [batcher.submit([numbered(number)]) for number in range(n_first)]
+    release()
+    finish(*first)
+    before = metric(batcher, "fresh_batch_texts_count")
     futures = []
     for number in range(n_then):
-        futures.append(batcher.ask([question(number)]))
+        futures.append(batcher.submit([numbered(number)]))
         time.sleep(0.05)
-    wait(futures, 10)
+    finish(*futures)
     batcher.close()
-    assert all(future.done() for future in futures)
-    return figure(batcher, "fresh_batch_texts_count") - before
+    assert metric(batcher, "fresh_batch_texts_count") - before == n_batches
 
 
-LONG = 200.0
+def test_the_wait_for_clients_has_a_limit(make_batcher: Callable[..., Batcher]) -> None:
+    batcher = make_batcher(patience=1e9)
+    batcher.submit([spec()]).result(10)
+    batcher.submit([spec()]).result(10)
+    assert batcher._pause == BatchLimits().max_pause
 
 
-def test_those_who_asked_together_are_waited_for(model: Rationalizer) -> None:
-    assert read_together(model, n_first=3, n_then=3, patience=LONG) == 1
-
-
-def test_as_many_as_there_were_are_waited_for_and_no_more(model: Rationalizer) -> None:
-    assert read_together(model, n_first=2, n_then=4, patience=LONG) == 2
-
-
-def test_who_does_not_come_again_is_not_waited_for_for_long(model: Rationalizer) -> None:
-    assert read_together(model, n_first=3, n_then=2, patience=0.0) == 2
-
-
-def test_who_is_alone_waits_for_nobody(model: Rationalizer) -> None:
-    assert read_together(model, n_first=1, n_then=2, patience=LONG) == 2
-
-
-def test_one_that_cannot_be_read_does_not_spoil_the_others(batcher: Batcher, blocked: Callable[[], None]) -> None:
-    long = Question(Document.from_words(["film"] * 15_000, id="long"))
-    futures: list[Future[Any]] = [batcher.ask([item]) for item in (question(1), long, question(2))]
-    blocked()
-    wait(futures, 20)
+def test_a_text_that_cannot_be_read_fails_alone(batcher: Batcher, release: Callable[[], None]) -> None:
+    long = ExplainSpec(Document.from_words(["film"] * 15_000, id="long"))
+    futures: list[Future[Any]] = [batcher.submit([one]) for one in (numbered(1), long, numbered(2))]
+    release()
+    finish(*futures)
     assert [future.exception() is None for future in futures] == [True, False, True]
     assert str(futures[1].exception()).startswith("Text 'long' has 15000 words")
 
 
-def test_what_nobody_waits_for_is_dropped(batcher: Batcher, blocked: Callable[[], None]) -> None:
-    futures = [batcher.ask([question(number)]) for number in range(3)]
+def test_cancelled_requests_are_dropped(batcher: Batcher, release: Callable[[], None]) -> None:
+    futures = [batcher.submit([numbered(number)]) for number in range(3)]
     assert futures[1].cancel()
-    blocked()
-    wait([futures[0], futures[2]], 10)
-    assert figure(batcher, "fresh_dropped_requests_total") == 1
-    assert figure(batcher, "fresh_batch_texts_sum") == 3
+    release()
+    finish(futures[0], futures[2])
+    assert metric(batcher, "fresh_dropped_requests_total") == 1
+    assert metric(batcher, "fresh_batch_texts_sum") == 3
 
 
-def test_too_much_is_refused(batcher: Batcher, blocked: Callable[[], None]) -> None:
+def test_overload_is_refused(batcher: Batcher, release: Callable[[], None]) -> None:
     for number in range(8):
-        batcher.ask([question(number)])
-    with pytest.raises(OverloadedError) as caught:
-        batcher.ask([question(9)])
-    assert str(caught.value) == ("Model 'm' has 8 texts to read already, and no more can wait. Ask again in 1 second.")
-    assert figure(batcher, "fresh_refused_requests_total") == 1
-    blocked()
+        batcher.submit([numbered(number)])
+    with pytest.raises(OverloadedError, match=r"'m' is overloaded: 8 texts.*1 second\."):
+        batcher.submit([numbered(9)])
+    assert metric(batcher, "fresh_refused_requests_total") == 1
+    release()
 
 
-def test_at_the_end_nothing_is_left_hanging(batcher: Batcher, blocked: Callable[[], None]) -> None:
-    future = batcher.ask([question(1)])
-    threading.Timer(0.05, blocked).start()
+def test_closing_leaves_no_request_hanging(batcher: Batcher, release: Callable[[], None]) -> None:
+    future = batcher.submit([numbered(1)])
+    threading.Timer(0.05, release).start()
     batcher.close()
     assert future.cancelled()
-    with pytest.raises(ClosedError, match=r"^This server is about to end\. Ask again when it is back\.$"):
-        batcher.ask([question(1)])
+    with pytest.raises(ClosedError, match="shutting down"):
+        batcher.submit([numbered(1)])
 
 
-# Over HTTP
+def test_the_time_left_follows_the_queue_and_the_speed(batcher: Batcher) -> None:
+    assert batcher.seconds_left() == 1
+    batcher.n_waiting, batcher.seconds_per_text = 90, 0.05
+    assert batcher.seconds_left() == 5
+    batcher.n_waiting = 0
 
 
-@pytest.fixture(scope="module")
-def place(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_models(support, predictor, tmp_path_factory.mktemp("models"))["one-length"]
+# Turns: large requests are computed in several, so that others are not held up
 
 
-def test_overload_and_slow_answers_are_told_with_when_to_come_back(place: str) -> None:
-    models, measures = loaded(place, limits=BatchLimits(most_waiting=1))
-    batcher = models.find("one-length").batcher
-    free, begun = threading.Event(), threading.Event()
-    with TestClient(create_app(models, measures, ServeConfig(seconds=0.3)), base_url="http://127.0.0.1") as client:
-        block(batcher, begun, free)
-        assert begun.wait(10)
-        slow = client.post("/v1/models/one-length/explain", json={"text": TEXT})
+class Turns:
+    """Holds a model up before each turn, and remembers what was read in it."""
+
+    def __init__(self) -> None:
+        self.read: list[list[str]] = []
+        self.begun = threading.Semaphore(0)
+        self.free = threading.Semaphore(0)
+
+    def explain(self, model: Rationalizer, given: Sequence[ExplainSpec]) -> Any:
+        self.begun.release()
+        assert self.free.acquire(timeout=10)
+        self.read.append([one.document.id for one in given])
+        return EXPLAIN(model, given)
+
+    def let(self, n_turns: int) -> None:
+        for _ in range(n_turns):
+            self.free.release()
+
+
+EXPLAIN = Rationalizer.explain_specs
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    made = Turns()
+
+    def explain(model: Rationalizer, given: Sequence[ExplainSpec]) -> Any:
+        return made.explain(model, given)
+
+    monkeypatch.setattr(Rationalizer, "explain_specs", explain)
+    return made
+
+
+@pytest.fixture
+def short_turns(make_batcher: Callable[..., Batcher]) -> Batcher:
+    """Two texts a turn."""
+    return make_batcher(words_per_turn=10, patience=0.0, min_pause=0.0)
+
+
+def test_a_small_request_goes_between_the_turns_of_a_large_one(short_turns: Batcher, turns: Turns) -> None:
+    large = short_turns.submit(specs("large", 5))
+    assert turns.begun.acquire(timeout=10)
+    small = short_turns.submit([spec("small")])
+    turns.let(4)
+    finish(small, large)
+    assert turns.read[0] == ["large0", "large1"]
+    assert turns.read[1][0] == "small"
+    assert sorted(name for turn in turns.read for name in turn) == [*(f"large{n}" for n in range(5)), "small"]
+    assert [one.document.id for [one] in large.result()] == [f"large{n}" for n in range(5)]
+
+
+def test_a_cancelled_request_has_no_further_turn(short_turns: Batcher, turns: Turns) -> None:
+    large = short_turns.submit(specs("large", 9))
+    assert turns.begun.acquire(timeout=10)
+    assert large.cancel()
+    last = short_turns.submit([spec("last")])
+    turns.let(9)
+    finish(last)
+    assert turns.read == [["large0", "large1"], ["last"]]
+    assert short_turns.n_waiting == 0
+    assert metric(short_turns, "fresh_dropped_requests_total") == 1
+
+
+def test_files_have_the_lowest_priority(short_turns: Batcher, turns: Turns) -> None:
+    rows = [short_turns.submit([one], low_priority=True) for one in specs("row", 6)]
+    assert turns.begun.acquire(timeout=10)
+    texts = [short_turns.submit([one]) for one in specs("text", 3)]
+    turns.let(9)
+    finish(*rows, *texts)
+    first, second, *others = turns.read
+    assert len(first) <= 2
+    assert second == ["text0", "text1", "text2"]
+    assert all(len(turn) <= 2 for turn in others)
+
+
+def test_closing_waits_for_the_current_turn_only(short_turns: Batcher, turns: Turns) -> None:
+    large = short_turns.submit(specs("large", 9))
+    assert turns.begun.acquire(timeout=10)
+    closing = threading.Thread(target=short_turns.close)
+    closing.start()
+    turns.let(1)
+    closing.join(10)
+    assert not closing.is_alive()
+    assert turns.read == [["large0", "large1"]]
+    assert large.cancelled()
+
+
+def test_certificates_are_made_in_turns_too(short_turns: Batcher, turns: Turns) -> None:
+    served = ServedModel("m", Path(), Maker("0" * 64, "1"), short_turns)
+    large = served.certify(specs("large", 5))
+    assert turns.begun.acquire(timeout=10)
+    small = short_turns.submit([spec("small")])
+    turns.let(4)
+    finish(small, large)
+    assert turns.read == [["large0", "large1"], ["small"], ["large2", "large3"], ["large4"]]
+    made = large.result()
+    assert [certificate.rationale.id for certificate in made] == [f"large{n}" for n in range(5)]
+    assert [certificate.group for certificate in made] == [0, 0, 1, 1, 2]  # verification reads as much at once
+
+
+def test_an_error_in_a_later_turn_is_passed_on(short_turns: Batcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(model: Rationalizer, given: Sequence[ExplainSpec]) -> Any:
+        if given[0].document.id == "large2":
+            raise ValueError("cannot be read")
+        return EXPLAIN(model, given)
+
+    monkeypatch.setattr(Rationalizer, "explain_specs", broken)
+    with pytest.raises(ValueError, match="cannot be read"):
+        short_turns.submit(specs("large", 5)).result(10)
+    assert short_turns.submit([spec("next")]).result(10)
+
+
+SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=8)
+
+
+@given(sizes=SIZES, most=st.integers(1, 30))
+def test_turns_hold_all_texts_in_their_order(sizes: list[int], most: int) -> None:
+    work = _Work([spec(number, 4 * size) for number, size in enumerate(sizes)])
+    seen: list[ExplainSpec] = []
+    rest: _Work | None = work
+    while rest is not None:
+        part = rest.first_turn(most)
+        assert part.specs
+        assert part.n_words <= most or len(part.specs) == 1
+        seen += part.specs
+        rest = part.rest
+    assert seen == list(work.specs)
+
+
+@settings(max_examples=10, deadline=None)
+@given(sizes=SIZES)
+def test_answers_are_the_same_in_however_many_turns(sizes: list[int], model: Rationalizer) -> None:
+    given_specs = [spec(number, 4 * size) for number, size in enumerate(sizes)]
+    batcher = Batcher("m", model, ServerMetrics(), BatchLimits(words_per_turn=10))
+    found = batcher.submit(given_specs).result(10)
+    batcher.close()
+    assert_same(found, model.explain_specs(given_specs))
+
+
+# Waiting for results in a route
+
+
+class Client:
+    """A client that stays for some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def receive(self) -> dict[str, str]:
+        await asyncio.sleep(self.seconds)
+        return {"type": "http.disconnect"}
+
+
+def wait_in_route(client: Client, future: "Future[Any]", timeout: float = 5.0) -> Problem:
+    with pytest.raises(Problem) as caught:
+        asyncio.run(_wait_for(client, lambda: future, timeout, lambda: 7))  # type: ignore[arg-type]
+    return caught.value
+
+
+def test_a_client_that_left_is_not_counted_as_refused() -> None:
+    future: Future[Any] = Future()
+    problem = wait_in_route(Client(0), future)
+    assert (problem.status_code, future.cancelled()) == (499, True)
+    assert json.loads(bytes(problem_response(499, problem.detail).body))["title"] == "Client Closed Request"
+
+
+def test_a_client_that_waits_while_the_server_closes_is_told() -> None:
+    future: Future[Any] = Future()
+    future.cancel()
+    problem = wait_in_route(Client(60), future)
+    assert problem.status_code == 503
+    assert "shutting down" in problem.detail
+
+
+def test_a_timeout_says_how_long_the_queue_takes() -> None:
+    assert wait_in_route(Client(60), Future(), 0.01).headers == {"Retry-After": "7"}
+
+
+def test_overload_and_timeouts_are_answered_with_retry_after(place: str) -> None:
+    models, metrics = loaded(place, limits=BatchLimits(max_waiting=1))
+    address = "/v1/models/one-length/explain"
+    with client_of(models, metrics, ServeConfig(timeout=0.3)) as client:
+        release = block(models.get("one-length").batcher)
+        slow = client.post(address, json={"text": TEXT})
         assert slow.status_code == 503
-        assert slow.json()["detail"] == "The answer took longer than 0.3 seconds. Ask again, or about less text."
-        full = client.post("/v1/models/one-length/explain", json={"text": TEXT})
+        assert "longer than 0.3 seconds" in slow.json()["detail"]
+        full = client.post(address, json={"text": TEXT})
         assert (full.status_code, full.headers["retry-after"]) == (503, "1")
-        assert full.json()["detail"].startswith("Model 'one-length' has 1 texts to read already")
-        free.set()
+        assert "'one-length' is overloaded: 1 texts wait" in full.json()["detail"]
+        release()
         time.sleep(0.3)
-        again = client.post("/v1/models/one-length/explain", json={"text": TEXT})
-        assert again.status_code == 200
-        told = client.get("/metrics").text
-    assert 'fresh_dropped_requests_total{model="one-length"} 1.0' in told
-    assert 'fresh_requests_total{method="POST",route="/v1/models/{name}/explain",status="503"} 2.0' in told
+        assert client.post(address, json={"text": TEXT}).status_code == 200
+        shown = client.get("/metrics").text
+    assert 'fresh_dropped_requests_total{model="one-length"} 1.0' in shown
+    assert 'fresh_requests_total{method="POST",route="/v1/models/{name}/explain",status="503"} 2.0' in shown
 
 
-def test_who_leaves_before_the_answer_is_not_worked_for(place: str) -> None:
-    models, measures = loaded(place)
-    batcher = models.find("one-length").batcher
-    free, begun = threading.Event(), threading.Event()
-    body = json.dumps({"text": TEXT})
-    head = "POST /v1/models/one-length/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    with listening(models, measures) as address:
-        block(batcher, begun, free)
-        assert begun.wait(10)
-        clients = [socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), 10) for _ in range(3)]
-        for client in clients:
-            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        wait_for(lambda: batcher.n_waiting == 3)
-        clients[1].close()
-        wait_for(lambda: any(work.future.cancelled() for work in batcher.queue))
-        free.set()
-        for client in (clients[0], clients[2]):
-            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
-            client.close()
-    count = measures.registry.get_sample_value
-    assert count("fresh_dropped_requests_total", {"model": "one-length"}) == 1
-    assert count("fresh_batch_texts_sum", {"model": "one-length"}) == 3  # the errand and two texts
+def test_a_client_that_disconnects_is_not_worked_for(place: str) -> None:
+    models, metrics = loaded(place)
+    batcher = models.get("one-length").batcher
+    with client_of(models, metrics) as client:
+        release = block(batcher)
+        app, sent = client.app, []
+
+        async def call(leaves: bool) -> None:
+            body, messages = json.dumps({"text": TEXT}).encode(), 0
+
+            async def receive() -> dict[str, Any]:
+                nonlocal messages
+                messages += 1
+                if messages == 1:
+                    return {"type": "http.request", "body": body, "more_body": False}
+                await asyncio.sleep(0.2 if leaves else 60)
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    sent.append(message["status"])
+
+            headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+            path = "/v1/models/one-length/explain"
+            scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": headers}
+            rest = {"query_string": b"", "http_version": "1.1", "scheme": "http", "root_path": "", "state": {}}
+            await app({**scope, **rest, "client": None, "server": None}, receive, send)
+
+        async def calls() -> None:
+            staying = [asyncio.create_task(call(leaves=False)) for _ in range(2)]
+            await asyncio.wait_for(call(leaves=True), 10)
+            release()
+            await asyncio.gather(*staying)
+
+        asyncio.run(calls())
+    assert sent == [499, 200, 200]
+    assert metrics.registry.get_sample_value("fresh_dropped_requests_total", {"model": "one-length"}) == 1
+    # The task and two texts
+    assert metrics.registry.get_sample_value("fresh_batch_texts_sum", {"model": "one-length"}) == 3
 
 
 def test_a_request_with_much_text_does_not_hold_up_others(place: str) -> None:
-    much = {"texts": ["a " * 15_000] * 64}  # it is split for seconds, and then refused
-    with on_a_port(place) as address, ThreadPoolExecutor(1) as pool:
-        long = pool.submit(httpx.post, f"{address}v1/models/one-length/explain", json=much, timeout=60)
+    large = {"texts": ["a " * 15_000] * 64}  # it is split for seconds, and then refused
+    with on_a_port(place) as url, ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(httpx.post, f"{url}v1/models/one-length/explain", json=large, timeout=60)
         time.sleep(0.3)
         slowest = 0.0
-        while not long.done():
+        while not slow.done():
             begin = time.monotonic()
-            assert httpx.get(f"{address}health", timeout=60).status_code == 200
+            assert httpx.get(f"{url}health", timeout=60).status_code == 200
             slowest = max(slowest, time.monotonic() - begin)
-        assert long.result().status_code == 422
+        assert slow.result().status_code == 422
     assert 0 < slowest < 1.5
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    """Wait until something is so, but not for long."""
-    ends = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < ends
-        time.sleep(0.01)

@@ -16,24 +16,15 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 
-from fresh.attribution.support_model import SupportModel
-from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import to_record
 from fresh.web import server
-from served import TEXT, save_models
+from served import TEXT
 
-N_CLIENTS = 50
-SECONDS = 4
 WORDS = TEXT.split()
 TEXTS = [" ".join(WORDS[number % 12 :] + WORDS[: number % 7 + 1]) for number in range(84)]
 
 Answers = list[tuple[str, dict[str, Any]]]
-
-
-@pytest.fixture(scope="module")
-def place(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_models(support, predictor, tmp_path_factory.mktemp("models"))["one-length"]
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +58,19 @@ async def client(address: str, number: int, ends: float) -> Answers:
     return found
 
 
-async def crowd(address: str) -> list[Answers]:
+async def crowd(address: str, n_clients: int, seconds: float) -> list[Answers]:
     """Have all clients ask at the same time."""
-    ends = time.monotonic() + SECONDS
-    return await asyncio.gather(*(client(address, number, ends) for number in range(N_CLIENTS)))
+    ends = time.monotonic() + seconds
+    return await asyncio.gather(*(client(address, number, ends) for number in range(n_clients)))
 
 
-def test_fifty_clients_get_their_own_answers_and_no_error(address: str, place: str) -> None:
+@pytest.mark.parametrize(("n_clients", "seconds"), [(8, 1), pytest.param(50, 4, marks=pytest.mark.slow)])
+def test_many_clients_get_their_own_answers_and_no_error(
+    address: str, place: str, n_clients: int, seconds: float
+) -> None:
     model = Rationalizer.from_pretrained(place, device="cpu")
     right = dict(zip(TEXTS, map(to_record, model.explain(TEXTS)), strict=True))
-    found = asyncio.run(crowd(address))
+    found = asyncio.run(crowd(address, n_clients, seconds))
     assert all(len(answers) > 1 for answers in found)
     for text, record in (answer for answers in found for answer in answers):
         expected = right[text]
@@ -84,14 +78,14 @@ def test_fifty_clients_get_their_own_answers_and_no_error(address: str, place: s
         assert record["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-5)
 
 
-def test_what_is_loaded_is_not_looked_through_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_garbage_collector_leaves_loaded_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen: list[int] = []
 
     class Served:
         def run(self, sockets: list[Any]) -> None:
             frozen.append(gc.get_freeze_count())
 
-    monkeypatch.setattr(server, "_serving", lambda *_: Served())
+    monkeypatch.setattr(server, "make_server", lambda *_: Served())
     try:
         with server.bind("127.0.0.1", 0) as taken:
             server.serve(FastAPI(), taken)

@@ -106,7 +106,9 @@ def test_shared_texts_are_numbered_and_drawn_last() -> None:
 
 def test_what_somebody_should_know_is_said() -> None:
     examples = corpus()
-    trained = FakeModel(First(8), fingerprints=TrainingFingerprints.of(example.document for example in examples))
+    trained = FakeModel(
+        First(8), fingerprints=TrainingFingerprints.from_documents(example.document for example in examples)
+    )
     ways = {"ours": {"model": "m"}, "full": {"kind": "full_text"}}
     assert make_plan(study(ways), examples, lambda _: trained).warnings == (
         "ours was trained on 6 of 6 documents: its rationales may look too good.",

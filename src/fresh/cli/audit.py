@@ -10,7 +10,7 @@ from fresh.cli.options import READS_LABELS, add_reading, check_output, data_give
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fresh.audit.audit import Audit
+    from fresh.audit import Audit
     from fresh.document import Example
     from fresh.progress import Progress
     from fresh.rationalizer import Rationalizer
@@ -75,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
     """Audit a saved model, show the verdicts, and write them down."""
     from rich.console import Console
 
-    from fresh.audit.audit import audit
-    from fresh.evaluation.evaluate import evaluate_whole
-    from fresh.evaluation.html_report import write_page
+    from fresh.audit import audit
+    from fresh.evaluation.evaluation import evaluate
+    from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
 
@@ -97,12 +97,12 @@ def run(args: argparse.Namespace) -> int:
         progress.say(OTHER_SEED.format(trained=trained, given=args.seed))
     examples, others = _read(args, model, progress)
     n_trials = TRIALS if args.trials is None else args.trials
-    measured = evaluate_whole(model, examples, progress) if args.html else None
+    measured = evaluate(model, examples, progress) if args.html else None
     explained = None if measured is None else measured.explained
     found = audit(model, examples, others, n_trials, args.seed, progress, explained)
     _show(Console(), found)
     if measured is not None:
-        write_page(Path(args.html), model, found.beside(measured), args.model, args.data[0])
+        write_html_report(Path(args.html), model, found.add_to(measured), args.model, args.data[0])
     return _finish(args, found)
 
 
@@ -118,10 +118,9 @@ def _finish(args: argparse.Namespace, found: "Audit") -> int:
 
 def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     """Compute answers again that were saved, from the saved rationales alone."""
-    from fresh.audit.audit import Audit
-    from fresh.audit.replay_saved import replay_saved
+    from fresh.audit import Audit, replay_saved
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.length_check import drop_too_long
+    from fresh.evaluation.warnings import drop_too_long
     from fresh.rationalizer import Rationalizer
 
     useless = [name for name in FOR_EXPLAINED if getattr(args, name, None) not in (None, False)]
@@ -147,8 +146,8 @@ def _read(
 ) -> "tuple[Sequence[Example], dict[str, Sequence[Example]]]":
     """Read and divide the data as training does, or not at all; leave out what the model cannot read if asked to."""
     from fresh.data.splits import BadRows, read_examples
-    from fresh.evaluation.length_check import drop_too_long_examples
-    from fresh.methods.human import keep_with_rationale
+    from fresh.evaluation.warnings import drop_too_long_examples
+    from fresh.methods.baselines import keep_annotated
     from fresh.pipeline import read_splits, resolve_settings
     from fresh.selection.extractors import HumanRationales
 
@@ -161,7 +160,7 @@ def _read(
     else:
         settings = resolve_settings(data_given(args), args.data_dir, None, settings_given(args))
         splits = read_splits(data_given(args), args.data_dir, settings, progress)
-        splits = keep_with_rationale(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
+        splits = keep_annotated(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
         examples, others = splits.test, {"train": splits.train, "dev": splits.dev}
         bad.total = len(examples)
     if reading(args).skip_bad:

@@ -12,7 +12,7 @@ from fresh.cli.options import READS_LABELS, add_data_dir, add_reading, check_out
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fresh.evaluation.comparison_report import SideBySide
+    from fresh.evaluation.comparison_report import ComparisonReport
     from fresh.rationalizer import Rationalizer
 
 SUMMARY = "put models side by side on the same labelled text"
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure and test saved models, and show the tables."""
     from rich.console import Console
 
-    from fresh.evaluation.compare import compare, compare_groups
+    from fresh.evaluation.comparison import compare, compare_groups
     from fresh.progress import Terminal
 
     _check_outputs(args)
@@ -128,7 +128,7 @@ def _tidy(place: str) -> str:
 
 def _places_of(item: str, pattern: str) -> list[str]:
     """List the saved models that a pattern matches; what has no * is one model, here or on the hub."""
-    from fresh.evaluation.html_report import report_of
+    from fresh.evaluation.html_report import report_path
     from fresh.persistence import MANIFEST
 
     if Path(pattern).exists() or not glob.has_magic(pattern):
@@ -137,22 +137,22 @@ def _places_of(item: str, pattern: str) -> list[str]:
     places = [place for place in matched if (Path(place) / MANIFEST).is_file()]
     if not places:
         raise ValueError(f"{item}: no saved model matches {pattern}. Look at the folder, or name the models.")
-    pages = {str(report_of(Path(place))) for place in places}
+    pages = {str(report_path(Path(place))) for place in places}
     others = [place for place in matched if place not in places and place not in pages]
     if others:
         print(f"{item}: left out, since these are no saved models: {', '.join(others)}", file=sys.stderr)
     return places
 
 
-def _show(console: "Console", table: "SideBySide") -> None:
+def _show(console: "Console", table: "ComparisonReport") -> None:
     """Print both tables, and how they are to be read."""
-    from fresh.evaluation.comparison_report import PAIR_HEADS
+    from fresh.evaluation.comparison_report import TEST_HEADER
     from fresh.highlight import CONTROL_PICTURES
 
     title = "1 document" if table.n_documents == 1 else f"{table.n_documents:,} documents"
-    _print_table(console, title, table.heads, table.cells())
-    _print_table(console, "Differences", PAIR_HEADS, table.tested())
-    for line in table.remarks:
+    _print_table(console, title, table.header, table.score_cells())
+    _print_table(console, "Differences", TEST_HEADER, table.test_cells())
+    for line in table.notes:
         console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
 
@@ -172,7 +172,7 @@ def _print_table(console: "Console", title: str, heads: Sequence[str], rows: Ite
     console.print(laid)
 
 
-def _write(args: argparse.Namespace, table: "SideBySide") -> None:
+def _write(args: argparse.Namespace, table: "ComparisonReport") -> None:
     """Write the files that were asked for, each in one move."""
     from fresh._io import write_text
 

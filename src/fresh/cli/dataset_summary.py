@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fresh.audit.duplicates import normal
+from fresh.audit.duplicates import normalize
 from fresh.document import Example
 from fresh.metrics.estimate import short
 from fresh.reporting.tables import Table
@@ -88,7 +88,7 @@ def describe(corpus: str, parts: Mapping[str, Sequence[Example]]) -> list[_Descr
     seen: set[tuple[str, str]] = set()
     found: list[_Description] = []
     for split, examples in parts.items():
-        keys = [normal(example.document) for example in examples]
+        keys = [normalize(example.document) for example in examples]
         counts = Counter(example.label for example in examples)
         n_asked = [len(example.document.query) for example in examples]
         shares = [example.human.ratio for example in examples if example.human is not None and example.human.ratio]
@@ -113,7 +113,7 @@ def description_sheet(described: Sequence[_Description]) -> Table:
     """Lay out all splits of all corpora."""
     rows = tuple(one.cells() for one in described)
     records = tuple(one.record() for one in described)
-    return Table(HEADS, rows, records, 2, remarks=(*REMARKS, *_named_classes(described)))
+    return Table(HEADS, rows, records, 2, notes=(*REMARKS, *_named_classes(described)))
 
 
 def _named_classes(described: Sequence[_Description]) -> Iterator[str]:

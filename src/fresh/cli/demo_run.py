@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import Console
 
-from fresh.data.corpora.demo import read_demo
+from fresh.data.corpora import read_demo
 from fresh.document import Example, Explanation
-from fresh.evaluation.html_report import report_of
+from fresh.evaluation.html_report import report_path
 from fresh.pipeline import train
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.console import show_explanation, show_report
@@ -42,7 +42,7 @@ def run(out: Path, overwrite: bool, console: Console) -> Rationalizer:
     for example, explanation in _chosen(splits.test, model):
         show_explanation(console, explanation, example.label)
     console.print(
-        NEXT.format(out=out, page=report_of(out), fresh=_command()), highlight=False, markup=False, soft_wrap=True
+        NEXT.format(out=out, page=report_path(out), fresh=_command()), highlight=False, markup=False, soft_wrap=True
     )  # commands stay in one line
     return model
 

@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from fresh._io import write_text
-    from fresh.evaluation.evaluate import evaluate_whole
-    from fresh.evaluation.html_report import write_page
+    from fresh.evaluation.evaluation import evaluate
+    from fresh.evaluation.html_report import write_html_report
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
     from fresh.reporting.console import show_report
@@ -59,10 +59,10 @@ def run(args: argparse.Namespace) -> int:
 
     examples = read_for(args, load)
     [model] = models or load()
-    found = evaluate_whole(model, examples, Terminal())
+    found = evaluate(model, examples, Terminal())
     show_report(Console(), found.report)
     if args.html:
-        write_page(Path(args.html), model, found, args.model, args.data)
+        write_html_report(Path(args.html), model, found, args.model, args.data)
     if args.json:
         write_text(Path(args.json), found.report.to_json())
     if args.markdown:

@@ -102,7 +102,7 @@ def _loaded(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain
         model = Rationalizer.from_pretrained(args.model, device=args.device)
         yield model, lambda documents: model.explain_stream(documents, ratio=args.ratio)
         return
-    from fresh.audit.certificates.certify import certifying
+    from fresh.audit.certificates import certifying
 
     with certifying(args.model, args.certify, device=args.device, overwrite=args.overwrite) as certifier:
         yield certifier.model, lambda documents: certifier.explain(documents, args.ratio)
@@ -115,7 +115,7 @@ def _explain_file(args: argparse.Namespace) -> int:
     """Explain the texts of a file one after the other; each line that is written is whole."""
     from fresh.data.examples import count_rows
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.length_check import drop_too_long
+    from fresh.evaluation.warnings import drop_too_long
     from fresh.progress import SILENT, Terminal
     from fresh.reporting.console import to_record
 

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Explain texts and write them as tasks; the files appear when all is written."""
     from fresh.data.annotation import export, export_paths
     from fresh.data.splits import BadRows, read_documents
-    from fresh.evaluation.length_check import drop_too_long
+    from fresh.evaluation.warnings import drop_too_long
     from fresh.progress import Terminal
     from fresh.rationalizer import Rationalizer
 

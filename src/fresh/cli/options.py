@@ -58,8 +58,7 @@ def add_listening(parser: argparse.ArgumentParser) -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add an option for every setting, section by section; those of single methods under their names."""
     from fresh.config import list_settings
-    from fresh.methods.listed import CONFIGS, settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 
     groups: dict[str, Any] = {}
 
@@ -72,7 +71,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         place(setting, setting.path.rpartition(".")[0] or "method")
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         section = setting.path.rpartition(".")[0].rpartition(".")[2]
-        owners = "" if len(methods) == len(CONFIGS) else f" ({', '.join(methods)})"
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
         place(setting, f"{section or 'rationales'}{owners}")
 
 
@@ -149,7 +148,7 @@ def read_for(args: argparse.Namespace, models: "Callable[[], Iterable[Rationaliz
     :param models: Loads the models; called when the texts have been read.
     """
     from fresh.data.splits import BadRows
-    from fresh.evaluation.length_check import drop_too_long_examples
+    from fresh.evaluation.warnings import drop_too_long_examples
 
     bad = BadRows()
     examples = _read_labelled(args, bad)
@@ -175,8 +174,7 @@ def settings_given(args: argparse.Namespace) -> dict[str, Any]:
 def setting_names() -> set[str]:
     """Name all settings of a training run."""
     from fresh.config import list_settings
-    from fresh.methods.listed import settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import RunConfig, settings_of_methods
 
     return {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
 
@@ -207,17 +205,11 @@ def with_flags(message: str, flags: Mapping[str, Sequence[str]], arguments: Sequ
 
 
 def check_output(name: str, source: str, overwrite: bool) -> None:
-    """Refuse to replace a file unless asked to, and the file that is read in any case."""
-    if name != "-" and not Path(name).parent.is_dir():
-        raise ValueError(f"There is no folder {Path(name).parent} to write to. Make it first.")
-    if name == "-" or not Path(name).exists():
-        return
-    if Path(name).is_dir():
-        raise ValueError(f"{name} is a folder. Choose a file for the output.")
-    if not overwrite:
-        raise ValueError(f"{name} is there already. Choose another file, or replace it: --overwrite.")
-    if Path(source).exists() and Path(name).samefile(source):
-        raise ValueError(f"{name} is the input. Choose another file for the output.")
+    """Raise unless output can be written to a file; `-` is standard output."""
+    from fresh import _io
+
+    if name != "-":
+        _io.check_output(name, overwrite=overwrite, source=source or None)
 
 
 @contextmanager

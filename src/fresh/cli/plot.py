@@ -58,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
     from fresh.experiments.plot import plot
     from fresh.experiments.results import read_results
     from fresh.experiments.store import RunStore
-    from fresh.reporting.figure_style import check_places
+    from fresh.reporting.figure_style import check_figure_paths
 
-    check_places(args.output)
+    check_figure_paths(args.output)
     for place in args.output:
         check_output(str(place), str(args.runs), args.overwrite)
     runs = RunStore(args.runs)

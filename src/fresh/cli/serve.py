@@ -1,7 +1,6 @@
 """`fresh serve`."""
 
 import argparse
-import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -53,19 +52,18 @@ def run(args: argparse.Namespace) -> int:
     from fresh._optional import optional_import
 
     optional_import("fastapi", "web", "fresh serve")
-    from fresh.serving.app import ServeConfig, create_app
-    from fresh.serving.models import load
+    from fresh.serving.app import create_app
+    from fresh.serving.config import ServeConfig
+    from fresh.serving.models import load_models
     from fresh.web.metrics import ServerMetrics
-    from fresh.web.server import addresses_of, serve
+    from fresh.web.server import serve, server_urls
 
-    if not 0 < args.timeout < math.inf:
-        raise ValueError(f"--timeout must be more than 0 seconds, and a number, got {args.timeout:g}.")
     config = ServeConfig(args.host, frozenset(name.lower() for name in args.allow_hosts), args.timeout)
     with _listening(args) as taken:  # before the models, which take longer to load than to say so
         measures = ServerMetrics()
-        models = load(args.models, args.device, measures)
+        models = load_models(args.models, args.device, measures)
         app = create_app(models, measures, config)
-        print(_told(list(models.served), addresses_of(taken, config.allow_hosts)), flush=True)
+        print(_told(list(models.served), server_urls(taken, config.allow_hosts)), flush=True)
         _warn(taken)
         serve(app, taken)
     return 0
@@ -73,14 +71,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _listening(args: argparse.Namespace) -> "socket.socket":
     """Take the port; if it cannot be had, say also what can be seen to be wrong with the models."""
-    from fresh.serving.models import check
+    from fresh.serving.models import check_models
     from fresh.web.server import PortError, bind
 
     try:
         return bind(args.host, args.port)
     except PortError as error:
         try:
-            check(args.models)
+            check_models(args.models)
         except ValueError as other:
             raise PortError(f"{error}\n{other}") from other
         raise

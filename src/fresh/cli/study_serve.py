@@ -72,14 +72,14 @@ def run(args: argparse.Namespace) -> int:
     optional_import("fastapi", "web", "fresh study serve")
     from fresh.study.store import open_study
     from fresh.study.web.app import StudyServeConfig, create_app
-    from fresh.web.server import address_of, bind, serve
+    from fresh.web.server import bind, serve, server_url
 
     hosts = frozenset(name.lower() for name in args.allow_hosts)
     config = StudyServeConfig(args.host, hosts, args.https, args.session_hours, frozenset(args.trusted_proxies))
     with bind(args.host, args.port) as taken, closing(open_study(args.study)) as store:
         told = _admin_secret(store, args)
         app = create_app(store, config)
-        address = address_of(taken)
+        address = server_url(taken)
         print(f"Serving {store.about['title']!r} at {address} (Ctrl-C ends it)")
         print(f"Admin page: {address}admin. {told}", flush=True)
         serve(app, taken, config.trusted_proxies)

@@ -117,7 +117,7 @@ def put(sheet: "Table", form: str, output: str) -> None:
     else:
         write_text(Path(output), text)
     if form == "csv":
-        print("\n".join(sheet.remarks), file=sys.stderr)
+        print("\n".join(sheet.notes), file=sys.stderr)
 
 
 def show(sheet: "Table") -> None:
@@ -130,7 +130,7 @@ def show(sheet: "Table") -> None:
     from fresh.highlight import CONTROL_PICTURES
 
     laid = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for place, head in enumerate(sheet.heads):
+    for place, head in enumerate(sheet.header):
         is_label = place < sheet.n_labels
         longest = max((len(word) for row in sheet.rows for word in row[place].split()), default=0)
         laid.add_column(
@@ -144,5 +144,5 @@ def show(sheet: "Table") -> None:
         laid.add_row(*(Text(cell.translate(CONTROL_PICTURES), style) for cell, style in zip(row, styles, strict=True)))
     console = Console()
     console.print(laid, crop=False)  # a figure that lacks a digit is a wrong one
-    for remark in sheet.remarks:
+    for remark in sheet.notes:
         console.print(remark.translate(CONTROL_PICTURES), highlight=False, markup=False)

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, measure, save, and show the table."""
     from rich.console import Console
 
-    from fresh.evaluation.html_report import report_of
+    from fresh.evaluation.html_report import report_path
     from fresh.pipeline import describe_unfinished, train
     from fresh.reporting.console import show_report
     from fresh.training.distributed import process_group
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if model.report is not None:
         show_report(Console(), model.report)
-    print(f"Report: {report_of(Path(args.out))}")
+    print(f"Report: {report_path(Path(args.out))}")
     asked = ' --query "A question?"' if model.needs_query else ""
     hint = (
         ""

@@ -1,4 +1,4 @@
-"""Where the parts of an example stand in the data, and how the data is read."""
+"""Settings of data: which column holds what, how splits are made, and how large data may be."""
 
 import itertools
 from collections.abc import Iterator
@@ -6,77 +6,105 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fresh.config import check_min, raise_all
-from fresh.data.readers import LIMITS, ReadLimits
+from fresh.errors import DataError, RowError
 
 Format = Literal["auto", "table", "label_studio", "doccano", "prodigy", "potato", "eraser"]
+COLUMNS = ("text", "label", "query", "id", "rationale")
+MEGABYTE = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How large data may be; larger data is refused before it fills the memory."""
+
+    row_mb: int = 16
+    """Size of a row, in megabytes."""
+    unpacked: int = 100
+    """Size of a compressed file when it is unpacked, as a multiple of its size on disk."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of a row, in bytes."""
+        return self.row_mb * MEGABYTE
+
+    def unpack_error(self, name: str) -> DataError:
+        """Build the error for a file that unpacks to far more than its size."""
+        return DataError(
+            f"{name}: it unpacks to more than {self.unpacked} times its size, the limit that max_unpacked "
+            "sets. If you trust the file, raise max_unpacked, or unpack it yourself."
+        )
+
+    def row_error(self, place: str) -> RowError:
+        """Build the error for a row that is too large."""
+        problem = f"the row is larger than {self.row_mb} MB, the limit that max_row_mb sets."
+        return RowError(place, problem, "Split its text into several rows.")
+
+
+LIMITS = ReadLimits()
 
 
 @dataclass(frozen=True, slots=True)
 class DataConfig:
-    """Where the parts of an example stand in the data."""
+    """Which column holds what, and how data is read and split."""
 
     text: str = "text"
     """Column with the text; "document" if there is no column "text"."""
     label: str = "label"
     """Column with the label."""
     query: str = "query"
-    """Column with what is asked about the text, where there is one."""
+    """Column with the query: what is asked about the text. Optional."""
     id: str = "id"
-    """Column with a name for each row, where there is one."""
+    """Column with a name for each row. Optional."""
     rationale: str = "rationale"
-    """Column with what people marked: pairs of start and end, in characters, or in words for tokenised text."""
+    """Column with human rationales: pairs of start and end, in characters, or in words for tokenized text. Optional."""
     tokenised: bool = False
-    """The text was split into words before: take it apart at white space only."""
+    """The text is tokenized: split it at white space only."""
     dev: str = ""
-    """File with the examples for choosing the best epoch; cut off from the data if there is none."""
+    """File with the examples that select the best epoch; split off the data by default."""
     test: str = ""
-    """File with the examples for the final numbers; cut off from the data if there is none."""
+    """File with the examples for the final figures; split off the data by default."""
     dev_share: float = 0.1
-    """Share of the rows to cut off for dev."""
+    """Share of the rows to split off for dev."""
     test_share: float = 0.1
-    """Share of the rows to cut off for test."""
+    """Share of the rows to split off for test."""
     skip_bad: bool = False
     """Leave out rows that cannot be used, and count them."""
     format: Format = "auto"
-    """What the data is: a table, what an annotation tool exported (label_studio, doccano, prodigy, potato), an eraser
-    corpus, or auto: what it looks like."""
+    """Format of the data: table, the export of an annotation tool (label_studio, doccano, prodigy, potato), eraser, or
+    auto to recognize it."""
     agreement: float = 0.5
-    """Share of a document's annotators who must have marked a word, where a tool had several; at least one."""
+    """Share of a document's annotators who must have marked a word, at least one annotator."""
     max_row_mb: int = LIMITS.row_mb
     """Largest row, in megabytes; a file with a larger one is refused."""
     max_unpacked: int = LIMITS.unpacked
-    """Most that a packed file may unpack to, as a multiple of its size; 16 MB are always allowed."""
+    """Most that a compressed file may unpack to, as a multiple of its size; 16 MB are always allowed."""
 
     def __post_init__(self) -> None:
-        too_low = check_min(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked)
-        raise_all(*self.wrong_columns(), *self.wrong_shares(), self.wrong_agreement(), *too_low)
+        agreement = f"agreement must be in [0, 1], got {self.agreement}."
+        raise_all(
+            *self._check_columns(),
+            *self._check_shares(),
+            None if 0 <= self.agreement <= 1 else agreement,
+            *check_min(1, max_row_mb=self.max_row_mb, max_unpacked=self.max_unpacked),
+        )
 
     @property
     def limits(self) -> ReadLimits:
         """How large the data may be."""
         return ReadLimits(self.max_row_mb, self.max_unpacked)
 
-    def wrong_columns(self) -> Iterator[str]:
-        """Say which columns are not named, or named twice."""
-        named = [(name, getattr(self, name)) for name in ("text", "label", "query", "id", "rationale")]
-        for name, column in named:
+    def _check_columns(self) -> Iterator[str]:
+        columns = [(name, getattr(self, name)) for name in COLUMNS]
+        for name, column in columns:
             if not column and name in ("text", "label"):
                 yield f"{name} must name a column, got {column!r}."
-        for (name, column), (other, same) in itertools.combinations(named, 2):
-            if column and column == same:
+        for (name, column), (other, other_column) in itertools.combinations(columns, 2):
+            if column and column == other_column:
                 yield f"{name} and {other} both name the column {column!r}. Give each its own."
 
-    def wrong_shares(self) -> Iterator[str]:
-        """Say which shares leave a split empty."""
+    def _check_shares(self) -> Iterator[str]:
         shares = {"dev_share": self.dev_share, "test_share": self.test_share}
-        wrong = [
-            f"{name} must lie between 0 and 1, got {share}." for name, share in shares.items() if not 0 < share < 1
-        ]
+        wrong = [f"{name} must be in (0, 1), got {share}." for name, share in shares.items() if not 0 < share < 1]
         yield from wrong
         if not wrong and sum(shares.values()) >= 1:
-            given = f"{self.dev_share} and {self.test_share}"
-            yield f"dev_share and test_share must leave rows to train on, got {given}."
-
-    def wrong_agreement(self) -> str | None:
-        """Say what is wrong with the share of annotators."""
-        return None if 0 <= self.agreement <= 1 else f"agreement must lie between 0 and 1, got {self.agreement}."
+            yield (f"dev_share and test_share must leave rows to train on, got {self.dev_share} and {self.test_share}.")

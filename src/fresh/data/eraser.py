@@ -1,18 +1,19 @@
-"""Corpora in the layout of the ERASER benchmark (DeYoung et al., 2020): a folder, or a tar that is never unpacked."""
+"""Corpora in the layout of the ERASER benchmark (DeYoung et al., 2020): a folder, or a tar that is read in place."""
 
 import gzip
 import io
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from fresh.data.config import LIMITS, ReadLimits
 from fresh.data.readers import (
-    GZIP,
-    LIMITS,
-    ReadLimits,
+    GZIP_MAGIC,
     Row,
     check_span,
     check_unpacked,
@@ -22,62 +23,65 @@ from fresh.data.readers import (
 )
 from fresh.document import non_empty_spans
 from fresh.errors import DataError, RowError
-from fresh.text import Spans
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz")
 SPLIT_FILES = {"train.jsonl": "train", "val.jsonl": "dev", "dev.jsonl": "dev", "test.jsonl": "test"}
-WAY_OUT = "Keep the layout of the ERASER benchmark (DeYoung et al., 2020)."
+FIX = "Keep the layout of the ERASER benchmark (DeYoung et al., 2020)."
+
+
+class _Evidence(NamedTuple):
+    """A span of words that supports the label."""
+
+    docid: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Eraser:
-    """The documents and the annotations of one corpus."""
+class EraserCorpus:
+    """The documents and annotations of a corpus."""
 
     name: str
     documents: Mapping[str, str]
     """Texts by the name of their file."""
     n_words: Mapping[str, int]
-    """How many words each text has."""
+    """Number of words by the name of the file."""
     annotations: Mapping[str, tuple[str, bytes]]
     """File name and JSON lines by split."""
     limits: ReadLimits = LIMITS
 
     def read_rows(self, split: str) -> Iterator[Row]:
-        """Read the rows of a split: id, text, label, query, and a rationale that counts words."""
+        """Read the rows of a split: id, text, label, query, and a rationale in words."""
         file, content = self.annotations[split]
         name = f"{self.name}/{file}"
         for row in refuse_empty(parse_json_lines(read_lines(io.BytesIO(content), name, self.limits), name), name):
-            yield row if row.error else self.join(row)
+            try:
+                yield row if row.error else self._join(row)
+            except RowError as error:
+                yield replace(row, values={}, error=error)
 
-    def join(self, row: Row) -> Row:
-        """Put an annotation and its documents together."""
-        try:
-            evidence = _evidence_of(row)
-            names = self.names_of(row, evidence or ())
-            starts = dict(zip(names, self.starts_of(names), strict=True))
-            spans = None if evidence is None else tuple(self.place(row, item, starts) for item in evidence)
-        except RowError as error:
-            return Row({}, row.name, row.where, row.number, error)
-        joined = tuple((name, self.n_words[name]) for name in names)
-        values = self.values_of(row.values, names, spans)
-        return Row(values, row.name, row.where, row.number, joined=joined, evidence=spans)
-
-    def values_of(self, annotation: Mapping[str, Any], names: Sequence[str], spans: Spans | None) -> dict[str, Any]:
-        """Write an annotation as the columns of a table; a rationale has no spans of no words."""
-        return {
-            "id": annotation.get("annotation_id"),
+    def _join(self, row: Row) -> Row:
+        """Join an annotation with its documents."""
+        evidence = _parse_evidence(row)
+        names = self._find_documents(row, evidence or ())
+        sizes = [self.n_words[name] for name in names]
+        starts = dict(zip(names, (np.cumsum(sizes) - sizes).tolist(), strict=True))
+        spans = None if evidence is None else tuple(self._shift(row, item, starts[item.docid]) for item in evidence)
+        values: dict[str, Any] = {
+            "id": row.values.get("annotation_id"),
             "text": "\n".join(self.documents[name] for name in names),
-            "label": annotation.get("classification"),
-            "query": annotation.get("query"),
+            "label": row.values.get("classification"),
+            "query": row.values.get("query"),
             "rationale": None if spans is None else list(non_empty_spans(spans)),
         }
+        return replace(row, values=values, parts=tuple(zip(names, sizes, strict=True)), evidence=spans)
 
-    def names_of(self, row: Row, evidence: Sequence["_Evidence"]) -> list[str]:
-        """Find the documents it lists and those its evidence is in; if there are none, the one it is named for."""
-        listed = row.values.get("docids") or []
-        if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-            raise RowError(row.place, "docids must be a list of document names.", WAY_OUT)
-        names = list(dict.fromkeys([*listed, *(item.docid for item in evidence)]))
+    def _find_documents(self, row: Row, evidence: Sequence[_Evidence]) -> list[str]:
+        """List the documents of an annotation: in docids and evidence, or else the one that its id names."""
+        docids = row.values.get("docids") or []
+        if not isinstance(docids, list) or not all(isinstance(name, str) for name in docids):
+            raise RowError(row.place, "docids must be a list of document names.", FIX)
+        names = list(dict.fromkeys([*docids, *(item.docid for item in evidence)]))
         if not names:
             whole = str(row.values.get("annotation_id"))
             names = [whole if whole in self.documents else whole.partition(":")[0]]
@@ -86,34 +90,18 @@ class _Eraser:
                 raise RowError(row.place, f"there is no document {name!r}.", "Put it into docs/ or docs.jsonl.")
         return names
 
-    def starts_of(self, names: Sequence[str]) -> Iterator[int]:
-        """Count the words that stand before each document when they are read one after the other."""
-        start = 0
-        for name in names:
-            yield start
-            start += self.n_words[name]
-
-    def place(self, row: Row, item: "_Evidence", starts: Mapping[str, int]) -> tuple[int, int]:
-        """Find where a piece of evidence stands in the joined documents; one of no words is kept inside its own."""
-        n_words, before = self.n_words[item.docid], starts[item.docid]
+    def _shift(self, row: Row, item: _Evidence, offset: int) -> tuple[int, int]:
+        """Convert evidence to a span of the joined documents; an empty span is kept inside its own document."""
+        n_words = self.n_words[item.docid]
         if item.start == item.end:
-            inside = before + max(0, min(item.start, n_words - 1))
+            inside = offset + max(0, min(item.start, n_words - 1))
             return inside, inside
         check_span(item.start, item.end, n_words, "words", row.place)
-        return before + item.start, before + item.end
+        return offset + item.start, offset + item.end
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """Some words of one document that speak for the label."""
-
-    docid: str
-    start: int
-    end: int
-
-
-def _evidence_of(row: Row) -> list[_Evidence] | None:
-    """Read the evidence of all groups; nothing if the annotation does not say."""
+def _parse_evidence(row: Row) -> list[_Evidence] | None:
+    """Read the evidence of all groups; None if the annotation has none."""
     groups = row.values.get("evidences")
     if groups is None:
         return None
@@ -121,25 +109,25 @@ def _evidence_of(row: Row) -> list[_Evidence] | None:
         return [_Evidence(str(e["docid"]), int(e["start_token"]), int(e["end_token"])) for g in groups for e in g]
     except (KeyError, TypeError, ValueError) as error:
         problem = "the evidences are not groups of spans with docid, start_token and end_token."
-        raise RowError(row.place, problem, WAY_OUT) from error
+        raise RowError(row.place, problem, FIX) from error
 
 
 def is_eraser(path: Path) -> bool:
-    """Tell whether a path leads to an ERASER folder or to a tar."""
+    """Recognize an ERASER folder, or a tar."""
     if path.is_dir():
         return (path / "train.jsonl").is_file() and ((path / "docs").is_dir() or (path / "docs.jsonl").is_file())
     return path.name.lower().endswith(TAR_ENDINGS)
 
 
-def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> _Eraser:
+def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> EraserCorpus:
     """Read all files of an ERASER folder or tar."""
     documents: dict[str, str] = {}
     annotations: dict[str, tuple[str, bytes]] = {}
     for name, content in _read_folder(path) if path.is_dir() else _read_tar(path, limits):
-        docid = _docid_of(name)
+        docid = _document_name(name)
         if docid:
             if len(content) > limits.row_bytes:
-                raise limits.row_too_large(f"{path.name}/{name}")
+                raise limits.row_error(f"{path.name}/{name}")
             documents[docid] = _decode(content, f"{path.name}/{name}")
         elif name.name == "docs.jsonl":
             documents.update(_parse_documents(content, f"{path.name}/{name}", limits))
@@ -151,38 +139,35 @@ def open_eraser(path: Path, limits: ReadLimits = LIMITS) -> _Eraser:
                 )
             annotations[split] = (name.name, content)
     if "train" not in annotations or not documents:
-        raise DataError(f"{path.name} is no ERASER corpus: it needs train.jsonl, and docs/ or docs.jsonl. {WAY_OUT}")
+        raise DataError(f"{path.name} is not an ERASER corpus: it needs train.jsonl, and docs/ or docs.jsonl. {FIX}")
     n_words = {name: len(text.split()) for name, text in documents.items()}
-    return _Eraser(path.name, documents, n_words, annotations, limits)
+    return EraserCorpus(path.name, documents, n_words, annotations, limits)
 
 
-def _docid_of(name: PurePosixPath) -> str:
-    """Name the document that a file holds: its path below docs/; empty if it holds none."""
+def _document_name(name: PurePosixPath) -> str:
+    """Name the document in a file by its path below docs/; empty if the file holds none."""
     folders = name.parts[:-1]
     return "/".join(name.parts[folders.index("docs") + 1 :]) if "docs" in folders else ""
 
 
 def _parse_documents(content: bytes, name: str, limits: ReadLimits) -> Iterator[tuple[str, str]]:
-    """Read documents that stand together in one file."""
     for row in parse_json_lines(read_lines(io.BytesIO(content), name, limits), name):
         if row.error:
             raise row.error
         docid, text = row.values.get("docid"), row.values.get("document")
         if not isinstance(docid, str) or not isinstance(text, str):
-            raise DataError(f"{row.place}: a document needs a docid and a document, both text. {WAY_OUT}")
+            raise DataError(f"{row.place}: a document needs a docid and a document, both text. {FIX}")
         yield docid, text
 
 
 def _decode(content: bytes, name: str) -> str:
-    """Decode a document."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{name}: not UTF-8 ({error.reason}). Save the file in the encoding UTF-8.") from error
+        raise DataError(f"{name}: not UTF-8 ({error.reason}). Save the file in UTF-8.") from error
 
 
 def _read_folder(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """Read the files of a folder that matter, and their paths in it."""
     paths = [folder / name for name in (*SPLIT_FILES, "docs.jsonl")]
     for path in (*paths, *sorted((folder / "docs").rglob("*"))):
         if path.is_file() and not path.name.startswith("."):
@@ -190,15 +175,15 @@ def _read_folder(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
 
 
 def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """Read the plain files in a tar, packed with gzip or not. Nothing is written, and links in it are not followed."""
+    """Read the regular files of a tar, without extracting it or following links."""
     if not path.exists():
-        raise DataError(f"{path} does not exist. Look at the spelling and at the folder it is meant to be in.")
-    with path.open("rb") as file:
-        packed = file.read(len(GZIP)) == GZIP
+        raise DataError(f"{path} does not exist. Check the spelling and the folder.")
+    with path.open("rb") as file:  # a tar may have been renamed
+        compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     try:
-        if packed:
+        if compressed:
             check_unpacked(path, path.name, limits)
-        with tarfile.open(path, "r:gz" if packed else "r:") as tar:
+        with tarfile.open(path, "r:gz" if compressed else "r:") as tar:
             for member in tar:
                 if member.issparse():
                     raise DataError(f"{path.name}: {member.name} has holes. Pack the tar again without --sparse.")
@@ -207,4 +192,4 @@ def _read_tar(path: Path, limits: ReadLimits) -> Iterator[tuple[PurePosixPath, b
                 if content is not None:
                     yield name, content.read()
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path.name}: broken tar ({error}). Fetch or pack the file again.") from error
+        raise DataError(f"{path.name}: broken tar ({error}). Download or pack the file again.") from error

@@ -1,4 +1,4 @@
-"""What a model is held against: all words, random ones, those that it dropped, and the most frequent class."""
+"""What a model is compared with: all words, random ones, those that it dropped, and the majority class."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,36 +6,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fresh.attribution.random import generator
 from fresh.attribution.support_model import SupportModel, text_of
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
-from fresh.evaluation.length_check import reader_of
-from fresh.evaluation.random_words import is_contiguous, random_masks
+from fresh.evaluation.warnings import document_tokenizer
 from fresh.predictor import Predictor
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.rationalizer import Rationalizer
-from fresh.selection.extractors import FullText
+from fresh.selection.discretizers import Contiguous, GlobalContiguous, LearnedContiguous
+from fresh.selection.extractors import Extractor, FullText, SaliencyExtractor
 from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """Models of the same kind that read something else, as far as they were trained."""
+    """Models of the same kind that read other words, as far as they were trained."""
 
     full_text: SupportModel | Predictor | None = None
     random: Predictor | None = None
     """Reads random words, as many as a rationale has."""
     complement: Predictor | None = None
-    """Reads what was dropped."""
+    """Reads the words that were not selected."""
     majority: str | None = None
     """The most frequent label of the training documents."""
 
-    def read_all(
+    def predict_full_text(
         self, documents: Sequence[Document], read: Sequence[Mask], progress: Progress = SILENT
     ) -> list[Prediction] | None:
-        """Have the model of full text answer, if there is one.
+        """Predict from full text, if there is a model for it.
 
         :param read: The words of each document that a model reads at all.
         """
@@ -46,26 +47,60 @@ class Baselines:
 
 
 def is_baseline(model: Rationalizer) -> bool:
-    """Say whether a model is itself what others are held against."""
+    """Say whether a model is itself a baseline."""
     return isinstance(model.extractor, FullText) or model.settings.get("method") == "random"
 
 
-def drawn_masks(model: Rationalizer, documents: Sequence[Document], masks: Sequence[Mask]) -> list[Mask]:
-    """Draw random words of each document: as many as its mask keeps, of those that the model has read."""
-    n_read = [int(mask.kept.sum()) for mask in read_masks(model, documents)]
-    return random_masks(documents, masks, is_contiguous(model.extractor), n_read)
+def majority_label(examples: Sequence[Example]) -> str:
+    """Return the most frequent label; of several, the first in alphabetical order."""
+    counts = Counter(example.label for example in examples)
+    return min(counts, key=lambda label: (-counts[label], label))
 
 
 def read_masks(model: Rationalizer, documents: Sequence[Document]) -> list[Mask]:
-    """Take the words of each document that what chooses the words has read: all, or, where it truncates, the first."""
-    n_read, _ = reader_of(model).measure([text_of(document) for document in documents])
+    """Mark the words of each document that the extractor has read: all, or the first where it truncates."""
+    n_read, _ = document_tokenizer(model).measure([text_of(document) for document in documents])
     lengths = [len(document.words) for document in documents]
     return [Mask(np.arange(length) < read) for length, read in zip(lengths, n_read.tolist(), strict=True)]
 
 
 def dropped_masks(read: Sequence[Mask], masks: Sequence[Mask]) -> list[Mask]:
-    """Take the words that were read and dropped; a beginning of a long text is not held against all of it."""
+    """Mark the words that were read but not selected: words beyond a truncated beginning were never dropped."""
     return [Mask(seen.kept & ~mask.kept) for seen, mask in zip(read, masks, strict=True)]
+
+
+def is_contiguous(extractor: Extractor) -> bool:
+    """Say whether an extractor selects one run of words in each document."""
+    runs = Contiguous | GlobalContiguous | LearnedContiguous
+    return isinstance(extractor, SaliencyExtractor) and isinstance(extractor.discretizer, runs)
+
+
+def random_masks_like(model: Rationalizer, documents: Sequence[Document], masks: Sequence[Mask]) -> list[Mask]:
+    """Sample words as the model could have selected them: as many, in one run if it selects runs, of those it read."""
+    n_read = [int(mask.kept.sum()) for mask in read_masks(model, documents)]
+    return random_masks(documents, masks, is_contiguous(model.extractor), n_read)
+
+
+def random_masks(
+    documents: Sequence[Document], masks: Sequence[Mask], contiguous: bool, n_read: Sequence[int] | None = None
+) -> list[Mask]:
+    """Sample as many words of each document as its mask keeps; the same document always gets the same words.
+
+    :param contiguous: Sample one run of words.
+    :param n_read: How many words of each document, from the first, may be sampled; all by default.
+    """
+    sampled: list[Mask] = []
+    for number, (document, mask) in enumerate(zip(documents, masks, strict=True)):
+        rng, n_kept = generator(document, 0), int(mask.kept.sum())
+        n_words = len(mask) if n_read is None else max(n_read[number], n_kept)
+        kept = np.zeros(len(mask), dtype=np.bool_)
+        if contiguous:
+            start = int(rng.integers(n_words - n_kept + 1))
+            kept[start : start + n_kept] = True
+        else:
+            kept[rng.choice(n_words, size=n_kept, replace=False)] = True
+        sampled.append(Mask(kept))
+    return sampled
 
 
 def train_baselines(
@@ -76,32 +111,24 @@ def train_baselines(
     config: ClassifierConfig,
     context: RunContext,
 ) -> Baselines:
-    """Train a predictor on random words, one on what was dropped, and one on all words if there is none yet.
+    """Train one predictor on random words, one on the complement, and one on full text if none was trained yet.
 
-    :param masks: Which words of train and of dev the model keeps.
+    :param masks: The words that the model selects in train and in dev.
     """
-    majority = most_frequent(splits.train)
+    majority = majority_label(splits.train)
     if is_baseline(model):
         return Baselines(full_text, majority=majority)
-    parts = [[example.document for example in part] for part in (splits.train, splits.dev)]
+    examples = (splits.train, splits.dev)
+    documents = [[example.document for example in part] for part in examples]
 
-    def teach(name: str, chosen: Sequence[Sequence[Mask]]) -> Predictor:
+    def train(name: str, chosen: Sequence[Sequence[Mask]]) -> Predictor:
         pairs, dev_pairs = (
-            [(item.document.cut(mask), item.label) for item, mask in zip(part, given, strict=True)]
-            for part, given in zip((splits.train, splits.dev), chosen, strict=True)
+            [(item.document.cut(mask), item.label) for item, mask in zip(part, own, strict=True)]
+            for part, own in zip(examples, chosen, strict=True)
         )
-        return Predictor.train(pairs, dev_pairs, config, context.named(name))
+        return Predictor.train(pairs, dev_pairs, config, context.with_name(name))
 
-    random = teach("random words", [drawn_masks(model, *pair) for pair in zip(parts, masks, strict=True)])
-    read = [read_masks(model, part) for part in parts]
-    complement = teach("complement", [dropped_masks(*pair) for pair in zip(read, masks, strict=True)])
-    whole: SupportModel | Predictor | None = full_text
-    if whole is None:
-        whole = teach("full text", read)
-    return Baselines(whole, random, complement, majority)
-
-
-def most_frequent(examples: Sequence[Example]) -> str:
-    """Find the most frequent label; the first in order of the alphabet where several are."""
-    counts = Counter(example.label for example in examples)
-    return min(counts, key=lambda label: (-counts[label], label))
+    read = [read_masks(model, part) for part in documents]
+    random = train("random words", [random_masks_like(model, *pair) for pair in zip(documents, masks, strict=True)])
+    complement = train("complement", [dropped_masks(*pair) for pair in zip(read, masks, strict=True)])
+    return Baselines(full_text or train("full text", read), random, complement, majority)

@@ -10,10 +10,9 @@ from typing import Any
 from fresh._io import write_text
 from fresh.document import Document, Explanation, Mask
 from fresh.metrics.faithfulness import Readings
-from fresh.rationale import Prediction
 
-NUMBERED = re.compile(r"(?P<docid>.+):\d+:\d+", re.DOTALL)
-"""Ids of annotations that ask many questions about one text: its name, the question, the answer."""
+NUMBERED_ID = re.compile(r"(?P<docid>.+):\d+:\d+", re.DOTALL)
+"""The id of an annotation that asks one of many questions about a text: name of the text, question, answer."""
 
 
 def write_results(
@@ -24,88 +23,80 @@ def write_results(
 ) -> None:
     """Write one line of JSON for each explanation, all of them or none.
 
-    The answer written is that of the explanation, and the scorer measures from it: for the figures of
-    `fresh.metrics.faithfulness`, readings must have these answers as their full ones.
+    The scorer measures faithfulness from the prediction in the file, which is that of the explanation. So that its
+    figures are those of `fresh.metrics.faithfulness`, readings must have these predictions as their full ones.
 
-    :param readings: Predictions from rationales and from all but them, in the order of the explanations.
-    :param by_ratio: The same at several lengths; the scorer wants ``readings`` too then.
+    :param readings: Predictions from rationales and from their complements, in the order of the explanations.
+    :param by_ratio: The same at several lengths; the scorer needs ``readings`` too then.
     """
-    lines = [json.dumps(result) for result in _results(explanations, readings, by_ratio or {})]
+    by_ratio = by_ratio or {}
+    _check(explanations, readings, by_ratio)
+    lines = [json.dumps(_result(*item, readings, by_ratio)) for item in enumerate(explanations)]
     write_text(path, "\n".join([*lines, ""]))
 
 
-def _results(
-    explanations: Sequence[Explanation], readings: Readings | None, by_ratio: Mapping[float, Readings]
-) -> Iterator[dict[str, Any]]:
-    """Make the object that stands for each explanation."""
-    _check(explanations, readings, by_ratio)
-    for number, explanation in enumerate(explanations):
-        yield {
-            "annotation_id": explanation.document.id,
-            "rationales": list(_rationales_of(explanation)),
-            "classification": explanation.prediction.label,
-            "classification_scores": dict(explanation.prediction.probabilities),
-            **({} if readings is None else _scores_of(readings, number)),
-            **({"thresholded_scores": list(_at_ratios(by_ratio, number))} if by_ratio else {}),
-        }
+def _result(
+    number: int, explanation: Explanation, readings: Readings | None, by_ratio: Mapping[float, Readings]
+) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "annotation_id": explanation.document.id,
+        "rationales": list(_rationales(explanation)),
+        "classification": explanation.prediction.label,
+        "classification_scores": dict(explanation.prediction.probabilities),
+    }
+    if readings is not None:
+        result |= _scores(readings, number)
+    if by_ratio:
+        result["thresholded_scores"] = [
+            {"threshold": ratio, **_scores(by_ratio[ratio], number)} for ratio in sorted(by_ratio)
+        ]
+    return result
 
 
-def _rationales_of(explanation: Explanation) -> Iterator[dict[str, Any]]:
-    """Say what was kept in each text that a document was joined from; a run of words that spans two is cut in two."""
+def _rationales(explanation: Explanation) -> Iterator[dict[str, Any]]:
+    """Write what was selected in each text that a document was joined from; a run that spans two texts is split."""
     document, saliency = explanation.document, explanation.saliency
-    for docid, (first, after) in zip(_docids_of(document), document.part_ranges, strict=True):
+    for docid, (first, after) in zip(_docids(document), document.part_ranges, strict=True):
         spans = Mask(explanation.mask.kept[first:after]).spans
         soft = {} if saliency is None else {"soft_rationale_predictions": saliency.scores[first:after].tolist()}
         hard = [{"start_token": start, "end_token": end} for start, end in spans]
         yield {"docid": docid, "hard_rationale_predictions": hard, **soft}
 
 
-def _docids_of(document: Document) -> list[str]:
+def _docids(document: Document) -> list[str]:
     """Name the texts that a document was joined from.
 
-    Documents read from ERASER's own files know them. Any other is named by its id, less the numbers of question and
-    answer where it ends in both.
+    Documents read from ERASER's own files know them. Any other text is named by the id of the document, without the
+    numbers of question and answer that it may end in.
     """
     if document.parts:
         return [docid for docid, _ in document.parts]
-    numbered = NUMBERED.fullmatch(document.id)
+    numbered = NUMBERED_ID.fullmatch(document.id)
     return [numbered["docid"] if numbered else document.id]
 
 
-def _scores_of(readings: Readings, number: int) -> dict[str, dict[str, float]]:
-    """Write what was predicted from the rationale of a document, and from all but it."""
-    named: dict[str, Sequence[Prediction]] = {
-        "sufficiency_classification_scores": readings.rationales,
-        "comprehensiveness_classification_scores": readings.complements,
+def _scores(readings: Readings, number: int) -> dict[str, dict[str, float]]:
+    return {
+        "sufficiency_classification_scores": dict(readings.rationales[number].probabilities),
+        "comprehensiveness_classification_scores": dict(readings.complements[number].probabilities),
     }
-    return {name: dict(predictions[number].probabilities) for name, predictions in named.items()}
-
-
-def _at_ratios(by_ratio: Mapping[float, Readings], number: int) -> Iterator[dict[str, Any]]:
-    """Write what was predicted for a document at each length."""
-    for ratio in sorted(by_ratio):
-        yield {"threshold": ratio, **_scores_of(by_ratio[ratio], number)}
 
 
 def _check(explanations: Sequence[Explanation], readings: Readings | None, by_ratio: Mapping[float, Readings]) -> None:
     """Refuse what the scorer would refuse."""
     if not explanations:
-        raise ValueError("There are no explanations to write. Give at least one.")
-    ids = Counter(explanation.document.id for explanation in explanations)
-    twice = next((id for id, count in ids.items() if count > 1), None)
-    if twice is not None:
-        raise ValueError(f"The id {twice!r} comes {ids[twice]} times, but ERASER needs one result for each id.")
+        raise ValueError("explanations must have at least one item to write.")
+    [(id, count)] = Counter(explanation.document.id for explanation in explanations).most_common(1)
+    if count > 1:
+        raise ValueError(f"ERASER needs unique ids, but {id!r} occurs {count} times.")
     scored = [explanation.saliency is not None for explanation in explanations]
     if any(scored) and not all(scored):
         without = explanations[scored.index(False)].document.id
-        raise ValueError(
-            f"Document {without!r} has no scores but others have. ERASER needs scores for all or for none."
-        )
+        raise ValueError(f"ERASER needs scores for all documents or for none, but {without!r} has none and others do.")
     if by_ratio and readings is None:
-        raise ValueError("ERASER takes readings at several lengths only with those at one length. Give both.")
+        raise ValueError("by_ratio needs readings: ERASER reads several lengths only beside one length.")
     for given in (*by_ratio.values(), *([] if readings is None else [readings])):
         if len(given.full) != len(explanations):
             raise ValueError(
-                f"There are {len(explanations)} explanations but readings of {len(given.full)} documents. "
-                "Give one each."
+                f"readings must have one item for each of the {len(explanations)} explanations, got {len(given.full)}."
             )

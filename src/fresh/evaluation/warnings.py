@@ -1,54 +1,109 @@
-"""What to know of the test documents before relying on what is measured on them."""
+"""What to know about documents before using them: too few or already seen ones, and ones too long to be read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from fresh.document import Example
+from fresh.attribution.support_model import text_of
+from fresh.data.splits import BadRows, Splits
+from fresh.document import Document, Example
+from fresh.errors import TooLongError
+from fresh.nn.config import NetworkConfig
+from fresh.nn.encoder import load_encoder
+from fresh.nn.tokenizer import WordTokenizer
+from fresh.progress import Progress
 from fresh.rationalizer import Rationalizer
+from fresh.selection.extractors import SaliencyExtractor
+from fresh.selection.tagger import Tagger
 
-FEW = 30
-"""Documents below which intervals are too wide to say much, and not wide enough."""
+MIN_DOCUMENTS = 30
+"""With fewer documents, intervals are too wide to say much, and not wide enough."""
 
 
 def data_warnings(model: Rationalizer, examples: Sequence[Example]) -> tuple[str, ...]:
-    """Say what is wrong with documents to measure a model on: few, of one class, trained on, or without marks."""
-    return (*trained_on(model, examples), *_of_one_class(examples), *_few(examples), *_unmarked(examples))
+    """Warn of documents that are few, of one class, known from training, or not annotated."""
+    return (*training_warnings(model, examples), *_other_warnings(examples))
 
 
-def trained_on(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
+def training_warnings(model: Rationalizer, examples: Sequence[Example]) -> Iterator[str]:
     """Warn of documents that the model was trained with."""
     n_seen = 0 if model.fingerprints is None else model.fingerprints.count(example.document for example in examples)
     if n_seen:
         yield (
-            f"{n_seen:,} of {len(examples):,} documents were in the data that the model was trained with (train or "
-            "dev), so the figures are too good. Measure on documents that are new to it."
+            f"{n_seen:,} of {len(examples):,} documents were in the training data of the model (train or dev), so the "
+            "figures are too good. Evaluate on documents that are new to the model."
         )
 
 
-def _of_one_class(examples: Sequence[Example]) -> Iterator[str]:
-    """Warn of documents that all have one label."""
+def _other_warnings(examples: Sequence[Example]) -> Iterator[str]:
     labels = {example.label for example in examples}
     if len(labels) == 1:
         yield (
-            f"All documents have the label {labels.pop()!r}: macro-F1 counts classes of which there are none as 0, and "
-            "nothing here tells how often other labels are given wrongly. Measure on documents of all classes."
+            f"All documents have the label {labels.pop()!r}: macro-F1 counts a class without documents as 0, and "
+            "nothing here shows how often other labels are predicted wrongly. Evaluate on documents of all classes."
         )
-
-
-def _unmarked(examples: Sequence[Example]) -> Iterator[str]:
-    """Warn of human rationales that are empty, beside others that are not."""
+    if len(examples) < MIN_DOCUMENTS:
+        count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"
+        yield (
+            f"{count} few: below {MIN_DOCUMENTS} documents, a single prediction moves every figure, and intervals are "
+            "rough."
+        )
     marked = [bool(example.human.kept.any()) for example in examples if example.human is not None]
     n_empty = len(marked) - sum(marked)
     if 0 < n_empty < len(marked):
         yield (
-            f"{n_empty:,} of {len(marked):,} human rationales are empty: all that the model keeps there counts against "
-            "it. Where nobody looked for words, give no rationale (null) in place of an empty one."
+            f"{n_empty:,} of {len(marked):,} human rationales are empty: every word that the model selects there "
+            "counts against it. Where nobody annotated a document, use null instead of an empty rationale."
         )
 
 
-def _few(examples: Sequence[Example]) -> Iterator[str]:
-    """Warn of too few documents."""
-    if len(examples) < FEW:
-        count = "1 document is" if len(examples) == 1 else f"{len(examples)} documents are"
-        yield (
-            f"{count} few: with less than {FEW}, one answer more or less moves every figure, and intervals are rough."
-        )
+def document_tokenizer(model: Rationalizer) -> WordTokenizer:
+    """Return the tokenizer of what reads whole documents: the support model, which may truncate, or the predictor."""
+    extractor = model.extractor
+    if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
+        return extractor.scorer.network.words
+    support = extractor.support if isinstance(extractor, SaliencyExtractor) else None
+    return (support or model.predictor).classifier.words
+
+
+def drop_too_long_splits(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> Splits:
+    """Refuse documents that are too long, or leave them out; say which share of the words truncation leaves unread."""
+    tokenizer = WordTokenizer(load_encoder(config.encoder, config.pooling), config.long, config.max_pieces)
+    bad = BadRows() if skip_bad else None
+    n_words = n_read = 0
+    parts: list[tuple[Example, ...]] = []
+    for part in (splits.train, splits.dev, splits.test):
+        read, problems = tokenizer.measure([text_of(example.document) for example in part])
+        _add_or_raise(problems.values(), bad)
+        parts.append(tuple(example for number, example in enumerate(part) if number not in problems))
+        n_words += sum(len(example.document.words) for example in parts[-1])
+        n_read += int(read.sum() - sum(read[number] for number in problems))
+    if bad is not None and bad.count:
+        bad.total = sum(len(part) for part in (splits.train, splits.dev, splits.test))
+        progress.say(bad.summary())
+    if n_read < n_words:
+        share = (n_words - n_read) / n_words
+        progress.say(f"Truncation leaves {share:.1%} of the words unread. To read them all, set long=stagger.")
+    return Splits(*parts)
+
+
+def drop_too_long_examples(examples: Sequence[Example], model: Rationalizer, bad: BadRows) -> list[Example]:
+    """Return the examples that a model can read, and count the others."""
+    _, problems = document_tokenizer(model).measure([text_of(example.document) for example in examples])
+    _add_or_raise(problems.values(), bad)
+    return [example for number, example in enumerate(examples) if number not in problems]
+
+
+def drop_too_long(documents: Iterator[Document], model: Rationalizer, bad: BadRows) -> Iterator[Document]:
+    """Yield the documents that a model can read, and count the others."""
+    tokenizer = document_tokenizer(model)
+    for document in documents:
+        _, problems = tokenizer.measure([text_of(document)])
+        _add_or_raise(problems.values(), bad)
+        if not problems:
+            yield document
+
+
+def _add_or_raise(problems: Iterable[TooLongError], bad: BadRows | None) -> None:
+    for problem in problems:
+        if bad is None:
+            raise problem
+        bad.add(str(problem))

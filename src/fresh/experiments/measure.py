@@ -8,18 +8,16 @@ from torch import nn
 
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Explanation, Mask
-from fresh.evaluation.evaluate import explain_all, share_unread
-from fresh.evaluation.gold_labels import GoldLabels
-from fresh.evaluation.measures import AGREEMENT, named, unzipped
+from fresh.evaluation.evaluation import GoldLabels, explain_all, share_unread
+from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import Known
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.results import EXPLAIN_SECONDS
-from fresh.methods import full_text
+from fresh.methods.baselines import train_full_text
 from fresh.methods.config import FreshConfig, FullTextConfig
 from fresh.methods.fresh import train_scored
-from fresh.methods.rationales import SUPPORT, has_rationale, score_and_cut
-from fresh.methods.registry import train_method
-from fresh.methods.result import MethodResult, cut_examples
+from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
+from fresh.methods.registry import MethodResult, train_method
 from fresh.metrics.plausibility import compare
 from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
@@ -33,7 +31,7 @@ from fresh.training.loop import RunContext, inference_precision
 
 FIGURES = (
     *("macro-F1", "macro-F1 low", "macro-F1 high", "accuracy", "kept", "kept by gate", "dev macro-F1", "unread"),
-    *AGREEMENT,
+    *AGREEMENT_MEASURES,
 )
 """What is measured of a run, as far as it can be, beside how long it takes."""
 
@@ -46,7 +44,7 @@ def train(splits: Splits, cell: RunSpec, run: RunSettings, known: Known | None, 
     if known is not None and isinstance(run.method, FreshConfig):
         return train_scored(splits, run.method, known, context)
     if isinstance(run.method, FullTextConfig):
-        return full_text.train(splits, run.method, context, SUPPORT)
+        return train_full_text(splits, run.method, context, SUPPORT)
     return train_method(cell.method, splits, run.method, context, None)
 
 
@@ -100,7 +98,7 @@ def measure_complement(splits: Splits, run: RunSettings, known: Known | None, co
     cuts = [
         cut_examples(part, masks) for part, masks in zip((splits.train, splits.dev, splits.test), dropped, strict=True)
     ]
-    predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, context.named("complement"))
+    predictor = Predictor.train(cuts[0], cuts[1], run.method, context.with_name("complement"))
     with inference_precision(predictor.classifier, run.method.train):
         on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
     return _figures_of(splits, on_test, dropped[2], on_dev), {}
@@ -110,7 +108,7 @@ def _figures_of(
     splits: Splits, answers: Sequence[Prediction], masks: Sequence[Mask], on_dev: Sequence[Prediction]
 ) -> dict[str, float]:
     """Hold answers against gold labels."""
-    found = GoldLabels.of(splits.test, splits.labels).row_of("", answers, masks)
+    found = GoldLabels.of(splits.test, splits.labels).masked_row("", answers, masks)
     low, high = found.macro_f1_between or (found.macro_f1, found.macro_f1)
     return {
         "macro-F1": found.macro_f1,
@@ -125,4 +123,6 @@ def _figures_of(
 def agreed(examples: Sequence[Example], explained: Sequence[Explanation]) -> dict[str, float]:
     """Measure how far rationales are what people marked, where they marked anything."""
     marked = [pair for pair in zip(examples, explained, strict=True) if has_rationale(pair[0])]
-    return named(compare(*unzipped(marked))) if marked else {}
+    return (
+        agreement_figures(compare([example for example, _ in marked], [item for _, item in marked])) if marked else {}
+    )

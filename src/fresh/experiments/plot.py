@@ -10,7 +10,7 @@ from fresh._optional import optional_import
 from fresh.experiments.curves import Drawing, Line, Panel
 from fresh.experiments.figure_config import TRIALS
 from fresh.experiments.results import SECONDS
-from fresh.reporting.figure_style import COLOURS, DATELESS, LOOK, MARKERS, check_places
+from fresh.reporting.figure_style import COLORS, MARKERS, NO_METADATA, STYLE, check_figure_paths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,16 +33,16 @@ UNITS = ((3 * 3600, "hours", 3600), (600, "minutes", 60), (0, "seconds", 1))
 
 def plot(drawing: Drawing, places: Sequence[Path]) -> None:
     """Draw a figure into files; their endings say in which form."""
-    check_places(places)
+    check_figure_paths(places)
     matplotlib = optional_import("matplotlib", "plot", "A figure")
     figures = optional_import("matplotlib.figure", "plot", "A figure")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # what a user has set must not change the bytes
-        matplotlib.rcParams.update(LOOK)
+        matplotlib.rcParams.update(STYLE)
         figure = draw(drawing, figures.Figure)
         for place in places:
             with atomic_write(place) as partial:
-                figure.savefig(partial, format=place.suffix[1:], metadata=DATELESS[place.suffix])
+                figure.savefig(partial, format=place.suffix[1:], metadata=NO_METADATA[place.suffix])
 
 
 def draw(drawing: Drawing, make: "Callable[..., Figure]") -> "Figure":
@@ -123,7 +123,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     """Draw a line, with the range over seeds as a band; a whisker where there is one point only."""
     xs, ys = [point.x / unit for point in line.points], [point.y for point in line.points]
     lows, highs = [point.low for point in line.points], [point.high for point in line.points]
-    colour = COLOURS[place % len(COLOURS)]
+    colour = COLORS[place % len(COLORS)]
     style, marker = STYLES[place % len(STYLES)], MARKERS[place % len(MARKERS)]
     if len(xs) > 1:
         axes.fill_between(xs, lows, highs, color=colour, alpha=0.15, linewidth=0)
@@ -140,7 +140,7 @@ def _draw_line(axes: "Axes", line: Line, place: int, unit: float) -> Any:
 
 def _draw_marks(axes: "Axes", line: Line, place: int, unit: float) -> Any:
     """Draw a mark for each run, light inside, so that many can lie above each other."""
-    colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+    colour, marker = COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
     look: dict[str, Any] = {"marker": marker, "edgecolors": colour, "linewidths": 1.0, "s": 26}
     for whole, inside in ((False, "none"), (True, f"{colour}{LIGHT}")):
         chosen = [point for point in line.points if point.whole is whole]

@@ -13,7 +13,7 @@ from typing import Any
 from fresh._optional import optional_import
 from fresh.data.splits import BadRows, DataConfig, read_documents
 from fresh.document import Document
-from fresh.evaluation.length_check import drop_too_long
+from fresh.evaluation.warnings import drop_too_long
 from fresh.experiments.ray_cluster import Node, check_nodes, connected
 from fresh.persistence import read_files
 from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model, from_files

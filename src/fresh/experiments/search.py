@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fresh._io import check_output_folder
 from fresh._optional import optional_import
 from fresh.config import (
     check_min,
@@ -21,12 +22,13 @@ from fresh.config import (
 )
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
-from fresh.evaluation.evaluate import explain_all
-from fresh.methods.registry import find_method, train_method
+from fresh.evaluation.evaluation import explain_all
+from fresh.methods.registry import find_config, train_method
 from fresh.metrics.classification import macro_f1
 from fresh.pipeline import RunSettings, read_usable_splits, resolve_settings, run_identity
 from fresh.progress import Progress, Terminal
 from fresh.training.distributed import process_group
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
 SPACES = {
@@ -57,7 +59,7 @@ class Span:
 def read_span(text: str, method: str) -> Span:
     """Read ``name=low:high``, ``name=low:high:log`` or ``name=one,two,three``."""
     name, _, values = text.partition("=")
-    known = {setting.name: setting for setting in list_settings(find_method(method).config)}
+    known = {setting.name: setting for setting in list_settings(find_config(method))}
     if name not in known:
         raise ConfigError(suggest(name, f"a setting of the method {method}", known))
     if not {float, int} & {*union_types(known[name].kind)}:
@@ -110,7 +112,7 @@ def search(
     wanted = {**own, **lasting, "space": [repr(span) for span in spans]}
     study = _open_study(optuna, Path(out), wanted)
     given = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
-    context = RunContext(progress=progress, feature_store=run.method.train.engine.feature_store())
+    context = RunContext(progress=progress, feature_store=FeatureStore.from_config(run.method.train.engine))
     while len(finished(study)) < trials:
         told = _try_next(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(finished(study))} of {trials}: {told}")
@@ -140,8 +142,8 @@ def _open_study(optuna: Any, folder: Path, wanted: dict[str, Any]) -> Any:
         changed = ", ".join(sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key)))
         if changed:
             raise ConfigError(f"{folder} holds a search that differs in: {changed}. Choose another folder.")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} holds other files, which are not touched. Choose another folder for the search.")
+    else:
+        check_output_folder(folder, "the search")
     folder.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(wanted, indent=2), encoding="utf-8")
     optuna.logging.set_verbosity(optuna.logging.WARNING)

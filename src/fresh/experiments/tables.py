@@ -21,7 +21,7 @@ from fresh.experiments.results import (
     written,
 )
 from fresh.experiments.standing import standing
-from fresh.reporting.tables import Place, Table
+from fresh.reporting.tables import Position, Table
 
 FIGURE = "figure"
 """Where several figures are shown, they are told apart as settings are."""
@@ -122,7 +122,7 @@ class _Pivot:
         n_labels, rows, columns = len(self.row_names), self.rows, self.columns
         heads = (*self.row_names, *(", ".join(column) for column in columns))
         laid = [(*row, *(str(self.cells.get((row, column), NOTHING)) for column in columns)) for row in rows]
-        best: frozenset[Place] = frozenset(
+        best: frozenset[Position] = frozenset(
             (rows.index(row), n_labels + columns.index(column)) for row, column in self.best()
         )
         return Table(heads, tuple(laid), tuple(self.records()), n_labels, best, tuple(self.remarks(bool(best), marked)))

@@ -1,6 +1,5 @@
 """Explanations and reports in a terminal, and explanations as JSON."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -10,110 +9,90 @@ from rich.text import Text
 
 from fresh.document import Explanation
 from fresh.highlight import CONTROL_PICTURES
-from fresh.reporting.report import Figures, Report, cells
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.report import Report, row_cells
 from fresh.selection.extractors import Curve
 
-READ = "bold underline green"
+HIGHLIGHT = "bold underline green"
 STYLES = {"holds": "green", "broken": "bold red", "look here": "bold yellow", "not run": "dim"}
+"""How each verdict is shown."""
 
 
 def _highlighted(explanation: Explanation, plain: bool) -> Text:
-    """Show a document with the words that were read; in plain text, between brackets."""
+    """Mark the words that were read; in plain text, by brackets."""
     text = explanation.document.text.translate(CONTROL_PICTURES)
-    shown = Text()
-    after = 0
+    marked, position = Text(), 0
     for start, end in explanation.spans:
-        shown.append(text[after:start], style="dim")
-        shown.append(f"[{text[start:end]}]" if plain else text[start:end], style=READ)
-        after = end
-    shown.append(text[after:], style="dim")
-    return shown
+        marked.append(text[position:start], style="dim")
+        marked.append(f"[{text[start:end]}]" if plain else text[start:end], style=HIGHLIGHT)
+        position = end
+    return marked.append(text[position:], style="dim")
 
 
 def show_explanation(console: Console, explanation: Explanation, gold: str | None = None) -> None:
-    """Print the answer and the document with the words it was made from."""
+    """Print the prediction, and the document with the words that it was computed from."""
     prediction = explanation.prediction
-    line = Text.assemble(
-        (prediction.label.translate(CONTROL_PICTURES), "bold"), f" (probability {prediction.probability:.2f})"
-    )
+    label = prediction.label.translate(CONTROL_PICTURES)
+    line = Text.assemble((label, "bold"), f" (probability {prediction.probability:.2f})")
     if gold is not None:
-        line.append(
-            " right" if gold == prediction.label else f" wrong: it is {gold.translate(CONTROL_PICTURES)}",
-            style="italic",
-        )
-    kept = int(explanation.mask.kept.sum())
+        outcome = " right" if gold == prediction.label else f" wrong: it is {gold.translate(CONTROL_PICTURES)}"
+        line.append(outcome, style="italic")
     n_words, n_read = len(explanation.mask), None if explanation.saliency is None else explanation.saliency.n_read
-    cut_off = "" if n_read is None or n_read >= n_words else f", of which only the first {n_read} were looked at"
-    line.append(f", from {kept} of {n_words} words{cut_off}:", style="dim")
+    truncated = "" if n_read is None or n_read >= n_words else f", selected among the first {n_read}"
+    line.append(f", from {int(explanation.mask.kept.sum())} of {n_words} words{truncated}:", style="dim")
     console.print(line)
     console.print(_highlighted(explanation, plain=console.color_system is None), soft_wrap=not console.is_terminal)
     console.print()
 
 
 def show_curve(console: Console, curve: Curve) -> None:
-    """Print the answers to growing rationales, and the shortest that is enough."""
-    table = Table(title="Answers to growing rationales", title_justify="left")
-    for name in ("words", "share"):
-        table.add_column(name, justify="right")
-    table.add_column("answer")
-    table.add_column("probability", justify="right")
+    """Print the predictions from growing rationales, and the shortest rationale that is enough."""
+    table = Table(title="Predictions from growing rationales", title_justify="left")
+    for name in ("words", "share", "prediction", "probability"):
+        table.add_column(name, justify="left" if name == "prediction" else "right")
     for point in curve.points:
-        n_kept, prediction = int(point.mask.kept.sum()), point.prediction
-        table.add_row(
-            str(n_kept),
-            f"{point.ratio:.0%}",
-            Text(prediction.label.translate(CONTROL_PICTURES)),
-            f"{prediction.probability:.2f}",
-        )
+        label = Text(point.prediction.label.translate(CONTROL_PICTURES))
+        n_kept = int(point.mask.kept.sum())
+        table.add_row(str(n_kept), f"{point.ratio:.0%}", label, f"{point.prediction.probability:.2f}")
     console.print(table)
-    console.print("From these words on, the answer stays the same:")
+    console.print("From these words on, the prediction stays the same:")
     show_explanation(console, curve.minimal)
 
 
 def show_report(console: Console, report: Report) -> None:
-    """Print a table of what was measured."""
+    """Print the scores, figures, verdicts and notes of a report."""
     title = f"{report.n_documents:,} test document{'s' if report.n_documents != 1 else ''}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("what is read")
     for name in ("macro-F1", "accuracy", "words"):
         table.add_column(name, justify="right")
     for row in report.rows:
-        what, f1, accuracy, _ = (Text(cell.translate(CONTROL_PICTURES)) for cell in cells(row))
-        table.add_row(what, f1, accuracy, f"{row.kept:.1%}", style="bold" if row.own else None)  # it must fit
+        cells = [Text(cell.translate(CONTROL_PICTURES)) for cell in row_cells(row)]
+        # The share of words goes without its interval, so that the table fits into 80 columns.
+        table.add_row(*cells[:3], f"{row.kept:.1%}", style="bold" if row.own else None)
     console.print(table)
     if report.figures is not None:
-        _show_figures(console, report.figures)
+        measures, figures = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False), report.figures
+        for measure in (*figures.calibration, *figures.faithfulness, *figures.agreement):
+            measures.add_row(measure.name, str(measure.figure))
+        console.print(measures)
+        console.print("In brackets: 95 % bootstrap intervals over the documents.", style="dim", highlight=False)
+        if figures.agreement:
+            people = f"Agreement with people: over {figures.n_marked:,} documents with a human rationale."
+            console.print(people, style="dim", highlight=False)
     if report.verdicts:
-        _show_verdicts(console, report.verdicts)
-    for line in report.remarks:
-        console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
-
-
-def _show_verdicts(console: Console, verdicts: Sequence[Verdict]) -> None:
-    """Print what an audit found, without the evidence."""
-    table = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
-    for verdict in verdicts:
-        style = STYLES.get(verdict.found, "")
-        table.add_row(Text(verdict.name), Text(verdict.found, style), Text(verdict.says.translate(CONTROL_PICTURES)))
-    console.print(table)
-
-
-def _show_figures(console: Console, figures: Figures) -> None:
-    """Print what was measured of the model itself."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
-    marked = f" ({figures.n_marked:,} documents that people marked)"
-    for note, measures in (("", figures.calibration), ("", figures.faithfulness), (marked, figures.agreement)):
-        for number, measure in enumerate(measures):
-            table.add_row(measure.name + (note if number == 0 else ""), str(measure.figure))
-    console.print(table)
-    console.print("In brackets: 95 % intervals, by drawing the documents anew.", style="dim")
+        audit = Table(title="Audit", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
+        for verdict in report.verdicts:
+            found, says = Text(verdict.found, STYLES[verdict.found]), Text(verdict.says.translate(CONTROL_PICTURES))
+            audit.add_row(Text(verdict.name), found, says)
+        console.print(audit)
+    for note in report.all_notes:
+        console.print(note.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
 
 def to_record(explanation: Explanation, scores: bool = False) -> dict[str, Any]:
-    """Turn an explanation into plain values, for JSON.
+    """Return an explanation as plain values, for JSON.
 
-    :param scores: Add all words and, where there are any, the scores that the rationale was cut from.
+    :param scores: Add all words and, where there are any, the scores that the rationale was selected by.
     """
     text = explanation.document.text
     record: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""How figures look: for color-blind eyes and for print without color; the same data gives the same bytes."""
+"""The look of figures: readable for color-blind eyes and in print without color; the same data gives the same bytes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 from fresh.errors import ConfigError
 
 ENDINGS = (".png", ".svg", ".pdf")
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, without yellow, which is not seen on white."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette without its yellow, which cannot be seen on white."""
+# 11 markers and 7 colors have no common divisor, so lines repeat only after 77.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
-"""So many that a marker comes in every colour before both repeat: after 77 lines."""
-LOOK: dict[str, Any] = {
+STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 9,
@@ -31,15 +31,17 @@ LOOK: dict[str, Any] = {
     "pdf.fonttype": 42,
     "text.parse_math": False,
 }
-DATELESS: dict[str, dict[str, None]] = {
+# Metadata that would differ between two runs on the same data.
+NO_METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
 }
 
 
-def check_places(places: Sequence[Path]) -> None:
-    """Refuse files that cannot be written, before any work is done."""
-    for place in places:
-        if place.suffix not in ENDINGS:
-            raise ConfigError(f"{place} must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, which says its form.")
+def check_figure_paths(paths: Sequence[Path]) -> None:
+    """Refuse files of an unknown format, before any work is done."""
+    for path in paths:
+        if path.suffix not in ENDINGS:
+            known = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+            raise ConfigError(f"The name of a figure must end in {known}, got {path}.")

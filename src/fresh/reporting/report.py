@@ -1,41 +1,58 @@
-"""What was measured: rows of a table and other figures, as JSON and Markdown."""
+"""What was measured and audited: rows of scores, further figures and verdicts, as JSON and Markdown."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from fresh.highlight import CONTROL_PICTURES
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Bounds, Estimate, Interval, LengthScore, Measure
-from fresh.reporting.verdict import Verdict
+from fresh.reporting.tables import markdown_table
+
+Found = Literal["holds", "broken", "look here", "not run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one check of an audit found."""
+
+    name: str
+    found: Found
+    says: str
+    """The finding, in one sentence."""
+    evidence: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.found not in get_args(Found):
+            raise ValueError(f"found must be one of {', '.join(get_args(Found))}, got {self.found!r} ({self.name}).")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How well one way of reading did."""
+    """The scores of one model, or of one baseline."""
 
     name: str
     macro_f1: float
     accuracy: float
     kept: float
-    """Share of all words that was read."""
+    """Share of all words that were read."""
     classes: tuple[ClassScore, ...] = ()
     macro_f1_between: Bounds | None = None
     accuracy_between: Bounds | None = None
     kept_between: Bounds | None = None
     own: bool = False
-    """Whether this is the model that the report is about; the others are what it is held against."""
+    """Whether this is the model that the report is about; the other rows are baselines."""
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read it back."""
+        """Rebuild a row from JSON."""
         classes = tuple(ClassScore(**_with_tuples(score)) for score in record["classes"])
         return cls(**{**_with_tuples(record), "classes": classes})
 
 
 def _with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the ends of intervals back, which JSON makes lists."""
+    """Turn the bounds of intervals, which JSON makes lists, into tuples again."""
     return {
         name: tuple(value) if name.endswith("_between") and value is not None else value
         for name, value in record.items()
@@ -44,27 +61,27 @@ def _with_tuples(record: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured of the model itself, beside its row of the table."""
+    """What was measured of the model itself, in addition to its row."""
 
     labels: tuple[str, ...]
     confusion: tuple[tuple[int, ...], ...]
-    """How often documents of each label (a row) were given each label (a column)."""
+    """One row a gold label, one column a predicted label."""
     calibration: tuple[Measure, ...]
     """Expected calibration error and Brier score."""
     bins: tuple[Bin, ...]
-    """Answers by how sure the model was."""
+    """Predictions by their probability: a reliability diagram."""
     agreement: tuple[Measure, ...] = ()
-    """How far rationales are what people marked."""
+    """Agreement with human rationales."""
     n_marked: int = 0
-    """Documents that people had marked."""
+    """Documents with a human rationale."""
     faithfulness: tuple[Measure, ...] = ()
-    """How much an answer loses when less is read."""
+    """How much probability a prediction loses when less is read."""
     lengths: tuple[LengthScore, ...] = ()
     """Macro-F1 of rationales of several lengths."""
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read it back."""
+        """Rebuild figures from JSON."""
         measures = {
             name: tuple(Measure(item["name"], Interval(**item["figure"])) for item in record[name])
             for name in ("calibration", "agreement", "faithfulness")
@@ -78,32 +95,51 @@ class Figures:
             **measures,
         )
 
+    @property
+    def groups(self) -> dict[str, tuple[Measure, ...]]:
+        """All single measures, by the title of their group."""
+        return {
+            "calibration": self.calibration,
+            "when less is read": self.faithfulness,
+            f"agreement with people ({self.n_marked:,} documents with a human rationale)": self.agreement,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All rows, over the same documents."""
+    """All rows, over the same documents, with the figures and verdicts of the model."""
 
     n_documents: int
     rows: tuple[Row, ...]
     unread: float = 0.0
-    """Share of the words of all documents that truncating left unread."""
+    """Share of all words that truncation left unread."""
     notes: tuple[str, ...] = ()
-    """What somebody should know who relies on the figures."""
+    """What to know before relying on the figures."""
     figures: Figures | None = None
     verdicts: tuple[Verdict, ...] = ()
-    """What an audit found."""
     guarantee: str = ""
-    """What the audit covers and what it does not."""
+    """What the audit covers, and what it does not cover."""
     measured_on: str = ""
-    """Digest of the documents, so that one can tell later whether others are the same."""
+    """Digest of the documents, to tell later whether others are the same."""
+
+    @property
+    def own(self) -> Row:
+        """The row of the model itself."""
+        return next(row for row in self.rows if row.own)
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, preceded by the share of words that truncation left unread."""
+        unread = (f"Truncation left {self.unread:.1%} of the words unread.",) if self.unread else ()
+        return (*unread, *self.notes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Turn it into plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read it back."""
+        """Rebuild a report from JSON, also from that of a version without figures or verdicts."""
         figures = record.get("figures")
         return cls(
             record["n_documents"],
@@ -117,76 +153,53 @@ class Report:
         )
 
     def to_json(self) -> str:
-        """Write it down."""
+        """Return indented JSON."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def to_markdown(self) -> str:
-        """Lay it out as tables."""
-        head = ["| what is read | macro-F1 | accuracy | words kept |", "| --- | --- | --- | --- |"]
-        body = [f"| {' | '.join(map(in_cell, cells(row)))} |" for row in self.rows]
-        return "\n".join((*head, *body, *self.tables(), *(f"\n{line}" for line in self.remarks))) + "\n"
+        """Return all tables and notes as Markdown."""
+        rows = [map(markdown_cell, row_cells(row)) for row in self.rows]
+        lines = markdown_table(("what is read", "macro-F1", "accuracy", "words kept"), rows)
+        for header, cells in self._further_tables():
+            if cells:
+                lines += ["", *markdown_table(header, [map(markdown_cell, row) for row in cells])]
+        return "\n".join((*lines, *(f"\n{note}" for note in self.all_notes))) + "\n"
 
-    def tables(self) -> list[str]:
-        """Lay out what is known beside the rows."""
-        return [*self.class_table(), *self.figure_tables(), *self.verdict_table()]
-
-    def class_table(self) -> list[str]:
-        """Lay out how well the model found each class."""
+    def _further_tables(self) -> list[tuple[Sequence[str], Sequence[Sequence[str]]]]:
+        """List the header and the rows of every table below the first."""
         classes = next((row.classes for row in self.rows if row.own), ())
-        head = ["", "| class | precision | recall | F1 | documents |", "| --- | --- | --- | --- | --- |"]
-        body = [f"| {' | '.join(map(in_cell, _class_cells(score)))} |" for score in classes]
-        return [*head, *body] if body else []
-
-    def verdict_table(self) -> list[str]:
-        """Lay out what an audit found."""
-        head = ["", "| audit | | |", "| --- | --- | --- |"]
-        body = [f"| {item.name} | {item.found} | {in_cell(item.says)} |" for item in self.verdicts]
-        return [*head, *body] if body else []
-
-    def figure_tables(self) -> list[str]:
-        """Lay out the figures of the model itself."""
-        if self.figures is None:
-            return []
-        marked = f" ({self.figures.n_marked:,} documents that people marked)"
-        groups = (
-            ("calibration", self.figures.calibration),
-            ("when less is read", self.figures.faithfulness),
-            (f"agreement with people{marked}", self.figures.agreement),
-        )
-        lines: list[str] = []
-        for title, measures in groups:
-            if measures:
-                lines += ["", f"| {title} | |", "| --- | --- |"]
-                lines += [f"| {measure.name} | {measure.figure} |" for measure in measures]
-        if self.figures.lengths:
-            lines += ["", "| words kept, same predictor | macro-F1 |", "| --- | --- |"]
-            lines += [f"| {score.ratio:.0%} | {score.macro_f1} |" for score in self.figures.lengths]
-        return lines
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What is to be said below the table."""
-        left = (f"Truncating left {self.unread:.1%} of the words unread.",) if self.unread else ()
-        return (*left, *self.notes)
+        groups = {} if self.figures is None else self.figures.groups
+        lengths = () if self.figures is None else self.figures.lengths
+        return [
+            (("class", "precision", "recall", "F1", "documents"), list(map(_class_cells, classes))),
+            *(((title, ""), [(one.name, str(one.figure)) for one in measures]) for title, measures in groups.items()),
+            (
+                ("words kept, same predictor", "macro-F1"),
+                [(f"{score.ratio:.0%}", str(score.macro_f1)) for score in lengths],
+            ),
+            (("audit", "", ""), [(verdict.name, verdict.found, verdict.says) for verdict in self.verdicts]),
+        ]
 
 
-def in_cell(text: str) -> str:
-    """Make a sentence fit into a cell of a table."""
+def markdown_cell(text: str) -> str:
+    """Escape text for a cell of a Markdown table."""
     return text.translate(CONTROL_PICTURES).replace("\n", " ").replace("|", "\\|")
 
 
-def cells(row: Row) -> tuple[str, str, str, str]:
-    """Write the cells of a row: each figure with its interval, where it has one."""
+def row_cells(row: Row) -> tuple[str, str, str, str]:
+    """Return the cells of a row: its name, and each score with its interval where it has one."""
+    kept = f"{row.kept:.1%}"
+    if row.kept_between is not None:
+        kept += f" ({row.kept_between[0]:.1%}–{row.kept_between[1]:.1%})"
     return (
         row.name,
         str(Estimate.of(row.macro_f1, row.macro_f1_between)),
         str(Estimate.of(row.accuracy, row.accuracy_between)),
-        _percent(row.kept, row.kept_between),
+        kept,
     )
 
 
-def _class_cells(score: ClassScore) -> tuple[str, str, str, str, str]:
-    """Write the cells of a class."""
+def _class_cells(score: ClassScore) -> tuple[str, ...]:
     return (
         score.label,
         str(Estimate.of(score.precision, score.precision_between)),
@@ -194,8 +207,3 @@ def _class_cells(score: ClassScore) -> tuple[str, str, str, str, str]:
         str(Estimate.of(score.f1, score.f1_between)),
         f"{score.support:,}",
     )
-
-
-def _percent(value: float, bounds: Bounds | None) -> str:
-    """Write a share in percent and its interval."""
-    return f"{value:.1%}" if bounds is None else f"{value:.1%} ({bounds[0]:.1%}–{bounds[1]:.1%})"

@@ -1,9 +1,9 @@
-"""A table that is ready to be written: as Markdown, LaTeX or comma-separated values."""
+"""A table that can be written as Markdown, LaTeX or comma-separated values."""
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 LATEX = str.maketrans(
@@ -24,84 +24,72 @@ LATEX = str.maketrans(
     }
 )
 MARKDOWN = str.maketrans({"|": "\\|", "\n": " ", "*": "\\*"})
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a cell for a formula."""
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that begins with one of these for a formula."""
 TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """A row and a column, both from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Heads, rows of cells, and what is to be said below them."""
+    """A header, rows of cells, and notes below them."""
 
-    heads: tuple[str, ...]
+    header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     records: tuple[Mapping[str, object], ...]
-    """The same figures in full, for machines: one a line."""
+    """The same figures unrounded, for machines: one a line."""
     n_labels: int = 1
     """Columns from the left that name a row; the others hold figures."""
-    best: frozenset[Place] = frozenset()
-    """Cells that are set in bold."""
-    remarks: tuple[str, ...] = ()
+    best: frozenset[Position] = frozenset()
+    """Cells in bold."""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for row in self.rows:
-            if len(row) != len(self.heads):
-                raise ValueError(f"The row {row[0]!r} has {len(row)} cells, but there are {len(self.heads)} heads.")
+            if len(row) != len(self.header):
+                raise ValueError(f"The row {row[0]!r} has {len(row)} cells, but the header has {len(self.header)}.")
 
     def to_markdown(self) -> str:
-        """Write it with columns of one width, so that it can be read as it is."""
-        cells = [list(map(_plain, self.heads)), *self.marked(_plain, "**{}**".format)]
-        widths = [max(3, *(len(row[place]) for row in cells)) for place in range(len(self.heads))]
-        rule = ["-" * width if place < self.n_labels else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
-        lines = [self.padded(row, widths) for row in (cells[0], rule, *cells[1:])]
-        return "\n".join((*lines, *(f"\n{remark}" for remark in self.remarks))) + "\n"
-
-    def padded(self, cells: Sequence[str], widths: Sequence[int]) -> str:
-        """Write a line of Markdown: names to the left, figures to the right."""
-        sides = (str.ljust if place < self.n_labels else str.rjust for place in range(len(cells)))
-        whole = (side(cell, width) for side, cell, width in zip(sides, cells, widths, strict=True))
-        return f"| {' | '.join(whole)} |"
+        """Return Markdown whose columns are aligned, so that the source is readable too."""
+        cells = [list(map(_escape_markdown, self.header)), *self._escaped_rows(_escape_markdown, "**{}**".format)]
+        widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(self.header))]
+        is_label = [column < self.n_labels for column in range(len(self.header))]
+        rule = ["-" * width if left else "-" * (width - 1) + ":" for width, left in zip(widths, is_label, strict=True)]
+        sides = [str.ljust if left else str.rjust for left in is_label]
+        lines = [
+            f"| {' | '.join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True))} |"
+            for row in (cells[0], rule, *cells[1:])
+        ]
+        return "\n".join((*lines, *(f"\n{note}" for note in self.notes))) + "\n"
 
     def to_latex(self) -> str:
-        """Write it with booktabs; what is to be said below it stands in comments."""
-        columns = "l" * self.n_labels + "r" * (len(self.heads) - self.n_labels)
-        cells = [list(map(_typeset, self.heads)), *self.marked(_typeset, r"\textbf{{{}}}".format)]
+        """Return a booktabs table, with the notes as comments."""
+        columns = "l" * self.n_labels + "r" * (len(self.header) - self.n_labels)
+        cells = [list(map(_escape_latex, self.header)), *self._escaped_rows(_escape_latex, r"\textbf{{{}}}".format)]
         rows = [" & ".join(row) + r" \\" for row in cells]
-        said = [f"% {line}" for remark in self.remarks for line in remark.splitlines()]
+        notes = [f"% {line}" for note in self.notes for line in note.splitlines()]
         lines = [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule"]
-        return "\n".join((*lines, *rows[1:], r"\bottomrule", r"\end{tabular}", *said)) + "\n"
+        return "\n".join((*lines, *rows[1:], r"\bottomrule", r"\end{tabular}", *notes)) + "\n"
 
     def to_csv(self) -> str:
-        """Write the figures in full, one line a cell of the table."""
-        written = io.StringIO()
+        """Return the unrounded figures, one line a record."""
+        text = io.StringIO()
         names = list(dict.fromkeys(name for record in self.records for name in record))
-        table = csv.DictWriter(written, names, lineterminator="\n")
-        table.writeheader()
-        table.writerows(self.records)
-        return written.getvalue()
-
-    def marked(self, escape: Callable[[str], str], bold: Callable[[str], str]) -> Iterator[list[str]]:
-        """Escape all cells, and set the best in bold."""
-        for number, row in enumerate(self.rows):
-            escaped = [escape(cell) for cell in row]
-            yield [bold(cell) if (number, place) in self.best else cell for place, cell in enumerate(escaped)]
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.records)
+        return text.getvalue()
 
     def write(self, form: str) -> str:
-        """Write it in one of the forms, by its name."""
+        """Return the table in one of the forms of `FORMS`, by its name."""
         return FORMS[form](self)
 
-
-def _plain(text: str) -> str:
-    """Write a text so that Markdown takes it for one."""
-    return TAG.sub("&lt;", text.translate(MARKDOWN))
-
-
-def _typeset(text: str) -> str:
-    """Write a text so that LaTeX takes it for one."""
-    return text.translate(LATEX)
+    def _escaped_rows(self, escape: Callable[[str], str], bold: Callable[[str], str]) -> Iterator[list[str]]:
+        for number, row in enumerate(self.rows):
+            cells = [escape(cell) for cell in row]
+            yield [bold(cell) if (number, column) in self.best else cell for column, cell in enumerate(cells)]
 
 
 FORMS: dict[str, Callable[[Table], str]] = {
@@ -111,6 +99,20 @@ FORMS: dict[str, Callable[[Table], str]] = {
 }
 
 
-def harmless(cell: str) -> str:
-    """Keep a spreadsheet from computing what somebody wrote."""
-    return f"'{cell}" if cell.startswith(FORMULAS) else cell
+def _escape_markdown(text: str) -> str:
+    return TAG.sub("&lt;", text.translate(MARKDOWN))
+
+
+def _escape_latex(text: str) -> str:
+    return text.translate(LATEX)
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Lay out the lines of a plain Markdown table, whose cells are escaped already."""
+    lines = (header, ["---"] * len(header), *rows)
+    return ["|" + "".join(f" {cell} |" if cell else " |" for cell in cells) for cells in lines]
+
+
+def escape_formula(cell: str) -> str:
+    """Put an apostrophe before what a spreadsheet would compute."""
+    return f"'{cell}" if cell.startswith(FORMULA_SIGNS) else cell

@@ -1,4 +1,4 @@
-"""Requests that come at the same time are read together: a thread for each model, and a queue before it."""
+"""Batches requests that arrive at the same time: one thread and one queue for each model."""
 
 import logging
 import math
@@ -13,234 +13,215 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from fresh.rationalizer import Rationalizer
-from fresh.serving.question import Answer, Question, answer
+from fresh.document import Explanation
+from fresh.rationalizer import ExplainSpec, Rationalizer
+from fresh.serving.config import BatchLimits
 from fresh.web.metrics import ServerMetrics
 
 LOG = logging.getLogger(__name__)
+SHUTTING_DOWN = "This server is shutting down. Try again when it is back."
 Result = TypeVar("Result")
 
 
 class OverloadedError(RuntimeError):
-    """Too much waits already."""
+    """Too many texts wait already."""
 
     def __init__(self, name: str, n_waiting: int, seconds: int) -> None:
         super().__init__(
-            f"Model {name!r} has {n_waiting:,} texts to read already, and no more can wait. "
-            f"Ask again in {seconds} second{'s' if seconds != 1 else ''}."
+            f"Model {name!r} is overloaded: {n_waiting:,} texts wait. "
+            f"Try again in {seconds} second{'s' if seconds != 1 else ''}."
         )
         self.seconds = seconds
 
 
-ENDING = "This server is about to end. Ask again when it is back."
-
-
 class ClosedError(RuntimeError):
-    """The server ends."""
+    """The server is shutting down."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """How much is read together, and how much may wait."""
-
-    most_texts: int = 32
-    """Texts that are read together, at most, unless one request brings more."""
-    most_words: int = 16_384
-    """Words that are read together, at most, unless one request brings more."""
-    most_waiting: int = 256
-    """Texts that may wait."""
-    words_a_turn: int = 2048
-    """Words of one request, or of files, that are read before others have their turn; one text in any case."""
-    patience: float = 0.5
-    """How long those who asked together are waited for to ask again, as a share of the time that reading took."""
-    least_pause: float = 0.03
-    """The same in seconds, at least: to tell them and to take what they ask next may take longer than to read."""
-    most_pause: float = 0.25
-    """The same, at most."""
-
-
-Errand = Callable[[Rationalizer, Sequence[Question]], Sequence[Result]]
-"""Does something with a model and questions, and gives one result for each."""
+Answer = tuple[Explanation, ...]
+"""One explanation, or one for each length."""
+Task = Callable[[Rationalizer, Sequence[ExplainSpec]], Sequence[Result]]
+"""Computes one result for each text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """What somebody waits for: answers to questions, or what an errand makes of them alone."""
+    """The texts of one request, and the future of their results."""
 
-    questions: Sequence[Question]
-    errand: Errand[Any] | None = None
+    specs: Sequence[ExplainSpec]
+    task: Task[Any] | None = None
+    """What to compute, in a batch of its own; explanations if None."""
     future: "Future[Any]" = field(default_factory=Future)
-    later: bool = False
-    """Whether all others go first."""
-    before: tuple[Any, ...] = ()
-    """What was found in earlier turns."""
+    low_priority: bool = False
+    results: tuple[Any, ...] = ()
+    """Results of earlier turns."""
     rest: "_Work | None" = None
     """What is left for later turns."""
 
     @property
     def n_texts(self) -> int:
-        """How many texts it counts as."""
-        return len(self.questions)
+        return len(self.specs)
 
     @property
     def n_words(self) -> int:
-        """How many words are read for it."""
-        return sum(len(question.document.words) for question in self.questions)
+        return sum(len(spec.document.words) for spec in self.specs)
 
-    def first_turn(self, most_words: int) -> "_Work":
-        """Take what is read in one turn: so many words, but one text at least."""
-        ends = list(accumulate(len(question.document.words) for question in self.questions))
-        n_first = max(1, bisect_right(ends, most_words))
-        if n_first >= len(self.questions):
+    def first_turn(self, max_words: int) -> "_Work":
+        """Take the texts of one turn: at most so many words, but at least one text."""
+        ends = list(accumulate(len(spec.document.words) for spec in self.specs))
+        n_specs = max(1, bisect_right(ends, max_words))
+        if n_specs >= len(self.specs):
             return self
-        return replace(self, questions=self.questions[:n_first], rest=replace(self, questions=self.questions[n_first:]))
+        return replace(self, specs=self.specs[:n_specs], rest=replace(self, specs=self.specs[n_specs:]))
 
     def is_wanted(self) -> bool:
-        """Say whether somebody still waits; from the last turn on, nobody can take it back."""
+        """Say whether the client still waits; in the last turn, the future can no longer be cancelled."""
         if self.rest is not None and not self.future.cancelled():
             return True
         return self.future.set_running_or_notify_cancel()
 
+    def fail(self, error: Exception) -> None:
+        """Pass an error to the client, if it still waits."""
+        if self.rest is None or self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
+
 
 class Batcher:
-    """Answers in the order of asking, as many at once as came in the meantime; who asks much, in several turns."""
+    """Answers requests in the order of arrival, in batches; large requests take several turns."""
 
     def __init__(
-        self, name: str, model: Rationalizer, measures: ServerMetrics, limits: BatchLimits | None = None
+        self, name: str, model: Rationalizer, metrics: ServerMetrics, limits: BatchLimits | None = None
     ) -> None:
         self.name = name
         self.model = model
         self.limits = limits or BatchLimits()
-        self.measures = measures
-        self.queue: deque[_Work] = deque()
+        self.metrics = metrics
         self.n_waiting = 0
-        self.seconds_a_text = 0.02
-        """How long a text took lately."""
-        self.n_expected = 1
-        """Requests that are waited for, if only for a while: as many as there were at the last reading."""
-        self.pause = 0.0
-        """How long they are waited for, in seconds."""
+        """Texts in the queue."""
+        self.seconds_per_text = 0.02
+        """Moving average of the time that a text takes."""
         self.closed = False
-        self.changed = threading.Condition()
-        self.thread = threading.Thread(target=self.work, name=f"model {name}", daemon=True)
-        self.thread.start()
+        self._queue: deque[_Work] = deque()
+        self._changed = threading.Condition()
+        # Wait a little for as many requests as the last batch had: their clients are likely to send the next at once,
+        # and a batch takes little longer than a single text.
+        self._n_expected = 1
+        self._pause = 0.0
+        self._thread = threading.Thread(target=self._run, name=f"model {name}", daemon=True)
+        self._thread.start()
 
-    def ask(self, questions: Sequence[Question], later: bool = False) -> "Future[list[Answer]]":
-        """Have questions answered; a future that is cancelled before its turn costs nothing.
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread of the model runs."""
+        return self._thread.is_alive()
 
-        :param later: All others go first.
+    def submit(self, specs: Sequence[ExplainSpec], low_priority: bool = False) -> "Future[list[Answer]]":
+        """Queue texts to explain; a future that is cancelled before its turn costs nothing.
+
+        :param low_priority: All other requests go first.
         """
-        return self.add(_Work(questions, later=later))
+        return self._add(_Work(specs, low_priority=low_priority))
 
-    def run(self, errand: Errand[Result], questions: Sequence[Question]) -> "Future[list[Result]]":
-        """Have something done with questions, read together with none of others; in turns, too."""
-        return self.add(_Work(questions, errand))
-
-    def add(self, work: _Work) -> "Future[Any]":
-        """Put work at the end of the queue, unless too much waits."""
-        with self.changed:
-            if self.closed:
-                raise ClosedError(ENDING)
-            if self.n_waiting and self.n_waiting + work.n_texts > self.limits.most_waiting:
-                self.measures.refused.labels(self.name).inc()
-                raise OverloadedError(self.name, self.n_waiting, self.seconds_left())
-            self.queue.append(work)
-            self.count(work.n_texts)
-            if self.is_ready():
-                self.changed.notify_all()
-        return work.future
+    def submit_task(self, task: Task[Result], specs: Sequence[ExplainSpec]) -> "Future[list[Result]]":
+        """Queue a task that shares its batches with no other request."""
+        return self._add(_Work(specs, task))
 
     def seconds_left(self) -> int:
-        """Estimate how long what waits will take, from how long texts took lately; whole seconds, at least one."""
-        return max(1, math.ceil(self.n_waiting * self.seconds_a_text))
-
-    def count(self, more: int) -> None:
-        """Count texts that wait."""
-        self.n_waiting += more
-        self.measures.waiting.labels(self.name).set(self.n_waiting)
+        """Estimate the seconds until the queue is empty, at least 1."""
+        return max(1, math.ceil(self.n_waiting * self.seconds_per_text))
 
     def close(self) -> None:
-        """Finish what was begun, and refuse the rest."""
-        with self.changed:
+        """Finish the current batch, and cancel the rest."""
+        with self._changed:
             self.closed = True
-            self.changed.notify_all()
-        self.thread.join()
-        for work in self.queue:
+            self._changed.notify_all()
+        self._thread.join()
+        for work in self._queue:
             work.future.cancel()
 
-    def work(self) -> None:
-        """Answer until the end."""
-        while works := self.take():
-            begin = time.perf_counter()
-            outcomes = self.do(works)
-            seconds, n_texts = time.perf_counter() - begin, sum(work.n_texts for work in works)
-            self.seconds_a_text += 0.2 * (seconds / n_texts - self.seconds_a_text)
-            # Before anybody is told, since who is told may ask again at once, and would count twice.
-            self.n_expected = len(works) + len(self.queue)
-            self.pause = min(max(self.limits.patience * seconds, self.limits.least_pause), self.limits.most_pause)
-            for tell in outcomes:
-                tell()
+    def _add(self, work: _Work) -> "Future[Any]":
+        with self._changed:
+            if self.closed:
+                raise ClosedError(SHUTTING_DOWN)
+            if self.n_waiting and self.n_waiting + work.n_texts > self.limits.max_waiting:
+                self.metrics.refused.labels(self.name).inc()
+                raise OverloadedError(self.name, self.n_waiting, self.seconds_left())
+            self._queue.append(work)
+            self._count(work.n_texts)
+            if self._is_ready():
+                self._changed.notify_all()
+        return work.future
 
-    def take(self) -> list[_Work]:
-        """Wait for work and take from the front of the queue what is read together; nothing at the end."""
-        with self.changed:
-            if not self.changed.wait_for(self.is_ready, self.pause):
-                self.n_expected = 1
-                self.changed.wait_for(self.is_ready)
-            works: list[_Work] = []
+    def _count(self, change: int) -> None:
+        self.n_waiting += change
+        self.metrics.waiting.labels(self.name).set(self.n_waiting)
+
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            start = time.perf_counter()
+            resolvers = self._compute(batch)
+            seconds, n_texts = time.perf_counter() - start, sum(work.n_texts for work in batch)
+            self.seconds_per_text += 0.2 * (seconds / n_texts - self.seconds_per_text)
+            # Before the futures are resolved: their clients may send the next request at once, and count twice.
+            self._n_expected = len(batch) + len(self._queue)
+            self._pause = min(max(self.limits.patience * seconds, self.limits.min_pause), self.limits.max_pause)
+            for resolve in resolvers:
+                resolve()
+
+    def _next_batch(self) -> list[_Work]:
+        """Wait for requests and take a batch of them; an empty one at the end."""
+        limits = self.limits
+        with self._changed:
+            if not self._changed.wait_for(self._is_ready, self._pause):
+                self._n_expected = 1
+                self._changed.wait_for(self._is_ready)
+            batch: list[_Work] = []
             n_texts = n_words = 0
-            for first in () if self.closed else sorted(self.queue, key=lambda work: work.later):
-                part = first.first_turn(self.limits.words_a_turn)
+            for work in () if self.closed else sorted(self._queue, key=lambda work: work.low_priority):
+                part = work.first_turn(limits.words_per_turn)
                 n_texts, n_words = n_texts + part.n_texts, n_words + part.n_words
-                most_words = self.limits.words_a_turn if first.later else self.limits.most_words
-                alone = works and (first.errand or works[0].errand or first.later != works[0].later)
-                if works and (alone or n_texts > self.limits.most_texts or n_words > most_words):
-                    break
-                works.append(part)
-                self.queue.remove(first)
-                self.count(-first.n_texts)
-            return works
+                if batch:
+                    max_words = limits.words_per_turn if work.low_priority else limits.max_words
+                    is_full = n_texts > limits.max_texts or n_words > max_words
+                    if is_full or work.task or batch[0].task or work.low_priority != batch[0].low_priority:
+                        break
+                batch.append(part)
+                self._queue.remove(work)
+                self._count(-work.n_texts)
+            return batch
 
-    def is_ready(self) -> bool:
-        """Say whether there is nobody left to wait for: many are read in little more time than one."""
-        return self.closed or len(self.queue) >= self.n_expected or self.n_waiting >= self.limits.most_texts
+    def _is_ready(self) -> bool:
+        return self.closed or len(self._queue) >= self._n_expected or self.n_waiting >= self.limits.max_texts
 
-    def do(self, works: Sequence[_Work]) -> list[Callable[[], None]]:
-        """Answer works that somebody still waits for, and return what tells them."""
-        wanted = [work for work in works if work.is_wanted()]
-        self.measures.dropped.labels(self.name).inc(len(works) - len(wanted))
+    def _compute(self, batch: Sequence[_Work]) -> list[Callable[[], None]]:
+        """Compute what clients still wait for, and return the functions that resolve the futures."""
+        wanted = [work for work in batch if work.is_wanted()]
+        self.metrics.dropped.labels(self.name).inc(len(batch) - len(wanted))
         if not wanted:
             return []
-        self.measures.batches.labels(self.name).observe(sum(work.n_texts for work in wanted))
+        self.metrics.batches.labels(self.name).observe(sum(work.n_texts for work in wanted))
         if len(wanted) == 1:
-            return [self.outcome(wanted[0])]
+            return [self._compute_alone(wanted[0])]
         try:
-            answers = iter(answer(self.model, [question for work in wanted for question in work.questions]))
-        except Exception as error:  # noqa: BLE001  # one of them is at fault: each is told apart
-            LOG.debug("Read one by one: %s", error)
-            return [self.outcome(work) for work in wanted]
-        return [partial(self.tell, work, [next(answers) for _ in work.questions]) for work in wanted]
+            answers = iter(self.model.explain_specs([spec for work in wanted for spec in work.specs]))
+        except Exception as error:  # noqa: BLE001  # a single request fails the batch: find it, and answer the others
+            LOG.debug("A batch failed; its requests are computed one by one: %s", error)
+            return [self._compute_alone(work) for work in wanted]
+        return [partial(self._resolve, work, [next(answers) for _ in work.specs]) for work in wanted]
 
-    def outcome(self, work: _Work) -> Callable[[], None]:
-        """Do one piece of work, and return what tells the result, or what went wrong, to whoever waits for it."""
+    def _compute_alone(self, work: _Work) -> Callable[[], None]:
         try:
-            do = work.errand or answer
-            return partial(self.tell, work, do(self.model, work.questions))
+            task = work.task or Rationalizer.explain_specs
+            return partial(self._resolve, work, task(self.model, work.specs))
         except Exception as error:  # noqa: BLE001
-            return partial(_fail, work, error)
+            return partial(work.fail, error)
 
-    def tell(self, work: _Work, answers: Sequence[Any]) -> None:
-        """Tell whoever waits, or put what is left of their questions at the end of the queue."""
-        found = (*work.before, *answers)
+    def _resolve(self, work: _Work, results: Sequence[Any]) -> None:
+        """Resolve the future, or queue what is left."""
+        results = (*work.results, *results)
         if work.rest is None:
-            work.future.set_result(list(found))
+            work.future.set_result(list(results))
             return
-        with self.changed:
-            self.queue.append(replace(work.rest, before=found))
-            self.count(work.rest.n_texts)
-
-
-def _fail(work: _Work, error: Exception) -> None:
-    """Say what went wrong, if somebody still waits."""
-    if work.rest is None or work.future.set_running_or_notify_cancel():
-        work.future.set_exception(error)
+        with self._changed:
+            self._queue.append(replace(work.rest, results=results))
+            self._count(work.rest.n_texts)

@@ -1,5 +1,6 @@
-"""Files that are explained in the background: kept for a while, in places of our own."""
+"""Uploaded files, explained in the background: routes, work, and results that expire."""
 
+import csv
 import json
 import logging
 import math
@@ -14,218 +15,229 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal, TextIO
+
+from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
 
 from fresh._io import open_lines
 from fresh.attribution.support_model import text_of
-from fresh.data.examples import Splitter, document_in, usable
+from fresh.config import from_mapping, suggest
+from fresh.data.examples import Splitter, parse_document, parse_rows
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import BadRows, DataConfig
 from fresh.document import Document
-from fresh.errors import DataError, RowError
-from fresh.evaluation.length_check import reader_of
+from fresh.errors import ConfigError, DataError, RowError
+from fresh.evaluation.warnings import document_tokenizer
+from fresh.rationalizer import ExplainSpec
 from fresh.reporting.console import to_record
+from fresh.reporting.tables import escape_formula
 from fresh.serving.batcher import ClosedError, OverloadedError
-from fresh.serving.models import Served
-from fresh.serving.question import Question
-from fresh.serving.schemas import MOST_CHARACTERS, check_ratio
-from fresh.web.errors import Problem
+from fresh.serving.config import MAX_CHARACTERS, JobLimits
+from fresh.serving.models import Models, ServedModel
+from fresh.serving.routes import JSON_LINES, Responses
+from fresh.serving.schemas import JobRecord, JobState
+from fresh.web.errors import COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 from fresh.web.metrics import ServerMetrics
 
-ENDINGS = (".csv", ".tsv", ".jsonl", ".json")
-"""Of files that can be uploaded: none that is packed, so that little cannot become much."""
-AT_ONCE = 16
-"""Texts of a file that wait to be read at the same time; others have their turn in between."""
-MOST_ROW_MB = 2
-"""Size of a row of a file, in megabytes: room for a text of MOST_CHARACTERS, however it is written."""
-OR_LEAVE_OUT = "or leave such rows out with skip_bad."
-
-State = Literal["waiting", "running", "done", "failed"]
+FILE_TYPES = (".csv", ".tsv", ".jsonl", ".json")
+"""Types of files that can be uploaded; no archives, which could unpack to any size."""
+UPLOAD = "/jobs"
+"""End of the path that files are uploaded to."""
+_FORM_FIELDS = ("file", "text", "query", "id", "ratio", "skip_bad")
+_AT_ONCE = 16
+"""Texts of a file in the queue of a model at the same time."""
+_MAX_ROW_MB = 2
+"""Size of a row: enough for MAX_CHARACTERS in any encoding."""
+_OR_SKIP = "or leave such rows out with skip_bad."
 LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class JobLimits:
-    """How much is kept, and for how long."""
-
-    most_bytes: int = 20 * 1024**2
-    """Size of a file."""
-    most_rows: int = 10_000
-    """Rows of a file."""
-    most_jobs: int = 20
-    """Files that are kept with their results."""
-    seconds: float = 3600.0
-    """How long results are kept after they are done."""
-
-    @property
-    def kept(self) -> str:
-        """That time in words."""
-        return f"{self.seconds / 60:g} minutes"
 
 
 @dataclass(slots=True)
 class Job:
-    """A file, and how far it has come."""
+    """An uploaded file and its progress."""
 
     id: str
     name: str
-    """What the client calls the file."""
-    served: Served
+    """Name of the file at the client."""
+    served: ServedModel
     config: DataConfig
     ratio: float | None
     folder: Path
-    most_rows: int
-    """Rows that the file may have."""
+    max_rows: int
     n_rows: int = 0
     n_done: int = 0
-    state: State = "waiting"
+    state: JobState = "waiting"
     problem: str = ""
     bad: BadRows = field(default_factory=BadRows)
-    """Which rows were left out, and why."""
+    """Rows that were left out."""
     ended: float = 0.0
-    """When it was done, by the clock that only goes on."""
+    """When it ended, by a monotonic clock."""
     stopped: threading.Event = field(default_factory=threading.Event)
 
     @property
     def source(self) -> Path:
-        """Where the upload lies; of the client's name for it only the end is used."""
-        return self.folder / f"upload{next(end for end in ENDINGS if self.name.lower().endswith(end))}"
+        """The upload; only the file type comes from the client."""
+        return self.folder / f"upload{next(end for end in FILE_TYPES if self.name.lower().endswith(end))}"
 
     @property
     def results(self) -> Path:
-        """Where the results are written."""
+        """The explanations, as JSON lines."""
         return self.folder / "results.jsonl"
 
     def documents(self, bad: BadRows) -> Iterator[Document]:
-        """Read the texts of the file."""
-        make = partial(self.document_in, splitter=Splitter())
-        rows = self.at_most(read_rows(self.source, self.name, self.config.limits))
-        return usable(rows, self.config, ("text",), make, bad)
+        """Read the texts of the file.
 
-    def at_most(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Refuse a file that has too many rows, those that cannot be used included."""
+        :param bad: Counts the rows that are left out.
+        """
+        make = partial(self._document_in, splitter=Splitter())
+        rows = self._limit_rows(read_rows(self.source, self.name, self.config.limits))
+        return parse_rows(rows, self.config, ("text",), make, bad)
+
+    def record(self) -> JobRecord:
+        """Return the progress."""
+        return JobRecord(
+            id=self.id,
+            file=self.name,
+            model=self.served.name,
+            ratio=self.ratio,
+            state=self.state,
+            rows=self.n_rows,
+            done=self.n_done,
+            problem=self.problem,
+            left_out=self.bad.summary() if self.bad.count else "",
+        )
+
+    def _limit_rows(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
-            if row.number > self.most_rows:
-                raise DataError(
-                    f"{self.name} has more than {self.most_rows:,} rows, the most that are taken. Upload it in parts."
-                )
+            if row.number > self.max_rows:
+                raise DataError(f"{self.name} has more than {self.max_rows:,} rows. Upload it in parts.")
             yield row
 
-    def document_in(self, row: Row, config: DataConfig, splitter: Splitter) -> Document:
-        """Make a document of a row, as the model can read it; a text that is too long is not even split."""
+    def _document_in(self, row: Row, config: DataConfig, splitter: Splitter) -> Document:
+        """Make a document that the model can read; the length is checked first, since splitting takes time."""
         for name, cell in (("text", row.values.get(config.text)), ("query", row.values.get(config.query))):
-            if isinstance(cell, str) and len(cell) > MOST_CHARACTERS:
-                problem = f"the {name} has {len(cell):,} characters; at most {MOST_CHARACTERS:,} are taken."
-                raise RowError(row.place, problem, f"Split it, {OR_LEAVE_OUT}")
-        document = document_in(row, config, splitter)
+            if isinstance(cell, str) and len(cell) > MAX_CHARACTERS:
+                problem = f"the {name} has {len(cell):,} characters; the limit is {MAX_CHARACTERS:,}."
+                raise RowError(row.place, problem, f"Split it, {_OR_SKIP}")
+        document = parse_document(row, config, splitter)
         try:
             self.served.model.check_query(document)
         except ValueError as error:
-            asks = self.served.model.needs_query
-            problem = f"the row has {'no' if asks else 'a'} query, but model {self.served.name!r} was trained with"
-            way_out = "Give one in the column query." if asks else "Name no column with queries."
-            raise RowError(row.place, f"{problem}{'' if asks else 'out'} queries.", way_out) from error
-        for too_long in reader_of(self.served.model).measure([text_of(document)])[1].values():
-            problem, _, way_out = str(too_long).rpartition(". ")
-            told = f"{problem[:1].lower()}{problem[1:]}."
-            raise RowError(row.place, told, f"{way_out.removesuffix('.')}, {OR_LEAVE_OUT}")
+            has, trained = ("no", "with") if self.served.model.needs_query else ("a", "without")
+            problem = f"the row has {has} query, but model {self.served.name!r} was trained {trained} queries."
+            fix = "Give one in the column query." if self.served.model.needs_query else "Name no column with queries."
+            raise RowError(row.place, problem, fix) from error
+        for too_long in document_tokenizer(self.served.model).measure([text_of(document)])[1].values():
+            problem, _, fix = str(too_long).rpartition(". ")
+            raise RowError(row.place, f"{problem[:1].lower()}{problem[1:]}.", f"{fix.removesuffix('.')}, {_OR_SKIP}")
         return document
-
-    def about(self) -> dict[str, Any]:
-        """Say how far it has come."""
-        return {
-            "id": self.id,
-            "file": self.name,
-            "model": self.served.name,
-            "ratio": self.ratio,
-            "state": self.state,
-            "rows": self.n_rows,
-            "done": self.n_done,
-            "problem": self.problem,
-            "left_out": self.bad.summary() if self.bad.count else "",
-        }
 
 
 class Jobs:
-    """All jobs of a server; two are worked on at a time."""
+    """All jobs of a server; two run at a time."""
 
-    def __init__(self, measures: ServerMetrics, limits: JobLimits, clock: Callable[[], float] = time.monotonic) -> None:
-        self.measures = measures
+    def __init__(self, metrics: ServerMetrics, limits: JobLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.metrics = metrics
         self.limits = limits
         self.clock = clock
         self.jobs: dict[str, Job] = {}
-        self.lock = threading.Lock()
-        self.place = tempfile.TemporaryDirectory(prefix="fresh-serve-")
-        self.pool = ThreadPoolExecutor(2, "jobs")
-        self.checking = threading.Lock()
-        """Held while an upload is read: the memory of many at once would add up."""
+        self.folder = tempfile.TemporaryDirectory(prefix="fresh-serve-")
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(2, "jobs")
+        # Uploads are checked one at a time: the memory of many would add up.
+        self._checking = threading.Lock()
 
-    def add(self, job: Job, content: IO[bytes]) -> Job:
-        """Keep an upload, read all its rows once to find what is wrong, and begin."""
+    def create(self, name: str, served: ServedModel, config: DataConfig, ratio: float | None) -> Job:
+        """Reserve a place for an upload."""
+        shown_name = Path(name.replace("\\", "/")).name[-100:] or "upload"
+        if not shown_name.lower().endswith(FILE_TYPES):
+            raise Problem(415, f"The type of {shown_name!r} is not supported. Upload one of: {', '.join(FILE_TYPES)}.")
+        if ratio is not None:
+            served.check_ratio(ratio)
+        with self._lock:
+            self._expire()
+            if len(self.jobs) >= self.limits.max_jobs:
+                message = (
+                    f"The server holds {len(self.jobs)} files, which is its limit. Delete one, or try again later."
+                )
+                raise Problem(503, message, {"Retry-After": str(self._seconds_to_next_expiry())})
+            id = secrets.token_urlsafe(16)
+            folder = Path(self.folder.name) / id
+            job = self.jobs[id] = Job(id, shown_name, served, config, ratio, folder, self.limits.max_rows)
+            self.metrics.jobs.set(len(self.jobs))
+        return job
+
+    def start(self, job: Job, content: IO[bytes]) -> Job:
+        """Store an upload, check all its rows, and start to explain them."""
         job.folder.mkdir()
         try:
-            with self.checking:
+            with self._checking:
                 with job.source.open("wb") as file:
                     shutil.copyfileobj(content, file)
-                self.check(job)
+                self._check_rows(job)
         except BaseException:
-            self.remove(job)
+            self.delete(job)
             raise
-        self.pool.submit(self.work, job)
+        self._pool.submit(self.work, job)
         return job
 
-    def make(self, name: str, served: Served, config: DataConfig, ratio: float | None) -> Job:
-        """Make a place for a job, if there is one left."""
-        shown = Path(name.replace("\\", "/")).name[-100:] or "upload"
-        if not shown.lower().endswith(ENDINGS):
-            raise Problem(415, f"{shown!r} is of a type that is not taken. Upload one of: {', '.join(ENDINGS)}.")
-        if ratio is not None:
-            check_ratio(served, ratio)
-        with self.lock:
-            self.expire()
-            if len(self.jobs) >= self.limits.most_jobs:
-                told = f"{len(self.jobs)} files are kept already, and no more can be. Delete one, or come back later."
-                raise Problem(503, told, {"Retry-After": str(self.next_place())})
-            id = secrets.token_urlsafe(16)
-            folder = Path(self.place.name) / id
-            job = self.jobs[id] = Job(id, shown, served, config, ratio, folder, self.limits.most_rows)
-            self.measures.jobs.set(len(self.jobs))
+    def get(self, id: str) -> Job:
+        """Return the job with an id."""
+        with self._lock:
+            self._expire()
+            job = self.jobs.get(id)
+        if job is None:
+            message = f"There is no such job. Results are kept for {self.limits.keep_time}; upload the file again."
+            raise Problem(404, message)
         return job
 
-    def check(self, job: Job) -> None:
-        """Read all rows, and refuse a file that cannot be used or has too many."""
-        wrong = ""
+    def delete(self, job: Job) -> None:
+        """Stop a job and delete its files."""
+        with self._lock:
+            self._delete(job)
+
+    def close(self) -> None:
+        """Stop all jobs and delete all files."""
+        for job in list(self.jobs.values()):
+            self.delete(job)
+        self._pool.shutdown(cancel_futures=True)
+        self.folder.cleanup()
+
+    def work(self, job: Job) -> None:
+        """Explain all texts of a file; what is written are whole lines."""
+        job.state = "running"
+        try:
+            with open_lines(job.results) as output:
+                self._explain(job, output)
+            job.state = "done"
+        except (ValueError, OSError, ClosedError) as error:
+            texts = "1 text is" if job.n_done == 1 else f"{job.n_done:,} texts are"
+            rest = f" ({texts} explained and can be downloaded.)" if job.n_done else ""
+            job.state, job.problem = "failed", f"{error}{rest}"
+        except Exception:
+            LOG.exception("A file could not be explained")
+            job.state, job.problem = "failed", "Internal server error. See the log of the server."
+        finally:
+            job.ended = self.clock()
+            if job.stopped.is_set():  # delete also what was written while the job was being deleted
+                shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _check_rows(self, job: Job) -> None:
+        message = ""
         try:
             for _ in job.documents(job.bad):
                 job.n_rows += 1
         except DataError as error:
-            wrong = str(error)
-        if wrong:  # raised anew: the traceback of the first error would keep all that was read until it is collected
-            raise DataError(wrong)
+            message = str(error)
+        if message:  # a new error: the traceback of the first would keep all rows in memory until it is collected
+            raise DataError(message)
 
-    def work(self, job: Job) -> None:
-        """Explain all texts of a file; each line that is written is whole."""
-        job.state = "running"
-        try:
-            with open_lines(job.results) as output:
-                self.explain(job, output)
-            job.state = "done"
-        except (ValueError, OSError, ClosedError) as error:
-            told = f" ({_before(job.n_done)} explained and can be downloaded.)" if job.n_done else ""
-            job.state, job.problem = "failed", f"{error}{told}"
-        except Exception:
-            LOG.exception("A file could not be explained")
-            job.state, job.problem = "failed", "Something went wrong in the server. Its log says what."
-        finally:
-            job.ended = self.clock()
-            if job.stopped.is_set():  # what was written while it was being deleted goes too
-                shutil.rmtree(job.folder, ignore_errors=True)
-
-    def explain(self, job: Job, output: IO[str]) -> None:
-        """Write the answers; a text that turns out to be none the model can read is left out if rows may be."""
+    def _explain(self, job: Job, output: IO[str]) -> None:
         documents = job.documents(BadRows())
-        while group := list(islice(documents, AT_ONCE)):
-            for future in [self.ask(job, document) for document in group]:
+        while group := list(islice(documents, _AT_ONCE)):
+            for future in [self._submit(job, document) for document in group]:
                 try:
                     [[explanation]] = future.result()
                 except ValueError as error:
@@ -237,56 +249,137 @@ class Jobs:
                     job.n_done += 1
             output.flush()
 
-    def ask(self, job: Job, document: Document) -> "Future[list[Any]]":
-        """Have a text wait for its turn, as soon as there is room."""
+    def _submit(self, job: Job, document: Document) -> "Future[list[Any]]":
+        """Queue a text as soon as the queue has room."""
         while not job.stopped.is_set():
             try:
-                return job.served.batcher.ask([Question(document, job.ratio)], later=True)
+                return job.served.batcher.submit([ExplainSpec(document, job.ratio)], low_priority=True)
             except OverloadedError:
                 job.stopped.wait(0.1)
         raise ClosedError("The job was deleted.")
 
-    def find(self, id: str) -> Job:
-        """Find a job by its id."""
-        with self.lock:
-            self.expire()
-            job = self.jobs.get(id)
-        if job is None:
-            told = f"There is no such job. Results are kept for {self.limits.kept}; upload the file again."
-            raise Problem(404, told)
-        return job
-
-    def expire(self) -> None:
-        """Forget what was done long ago."""
+    def _expire(self) -> None:
         for job in list(self.jobs.values()):
-            if job.ended and self.clock() - job.ended > self.limits.seconds:
-                self.forget(job)
+            if job.ended and self.clock() - job.ended > self.limits.keep_seconds:
+                self._delete(job)
 
-    def next_place(self) -> int:
-        """Say in how many seconds a file will go by itself; none of those that are not done goes before its time."""
+    def _seconds_to_next_expiry(self) -> int:
         ended = [job.ended or self.clock() for job in self.jobs.values()]
-        return max(1, math.ceil(min(ended) + self.limits.seconds - self.clock()))
+        return max(1, math.ceil(min(ended) + self.limits.keep_seconds - self.clock()))
 
-    def remove(self, job: Job) -> None:
-        """Stop a job and delete all that belongs to it."""
-        with self.lock:
-            self.forget(job)
-
-    def forget(self, job: Job) -> None:
-        """Delete what belongs to a job."""
+    def _delete(self, job: Job) -> None:
         job.stopped.set()
         self.jobs.pop(job.id, None)
-        self.measures.jobs.set(len(self.jobs))
+        self.metrics.jobs.set(len(self.jobs))
         shutil.rmtree(job.folder, ignore_errors=True)
 
-    def close(self) -> None:
-        """Stop all jobs and delete everything."""
-        for job in list(self.jobs.values()):
-            self.remove(job)
-        self.pool.shutdown(cancel_futures=True)
-        self.place.cleanup()
+
+async def _column_names(
+    request: Request,
+    text: Annotated[str, Form(description="Column with the text.")] = "text",
+    query: Annotated[str, Form(description="Column with the query; empty for none.")] = "query",
+    id: Annotated[str, Form(description="Column with the id; empty to number the rows.")] = "id",
+) -> dict[str, str]:
+    """Read the names of columns from a form, and refuse unknown fields."""
+    form = await request.form()
+    unknown = [suggest(name, "a field of this form", _FORM_FIELDS) for name in form if name not in _FORM_FIELDS]
+    if unknown:
+        raise Problem(422, " ".join(unknown))
+    columns = {"text": text, "query": query, "id": id}
+    return {name: "" if form.get(name) == "" else column for name, column in columns.items()}  # not the default
 
 
-def _before(n_done: int) -> str:
-    """Count the texts before one at which a file was given up."""
-    return "1 text before it is" if n_done == 1 else f"{n_done:,} texts before it are"
+def job_routes(models: Models, jobs: Jobs) -> APIRouter:
+    """Make the routes of jobs."""
+    router = APIRouter(prefix="/v1", tags=["jobs"])
+
+    @router.post(
+        f"/models/{{name}}{UPLOAD}",
+        summary="Explain a file",
+        status_code=202,
+        responses=problem_responses(400, 404, 408, 415, 422, 503, *WRITE_STATUSES),
+    )
+    async def upload(
+        name: str,
+        file: Annotated[UploadFile, File(description=f"A file of one of the types {', '.join(FILE_TYPES)}.")],
+        columns: Annotated[dict[str, str], Depends(_column_names)],
+        ratio: Annotated[float | None, Form(description="Share of the words to read.")] = None,
+        skip_bad: Annotated[bool, Form(description="Leave out rows that cannot be used.")] = False,
+    ) -> JobRecord:
+        """Upload a table with one text a row; it is explained in the background."""
+        served = models.get(name)
+        try:
+            config = from_mapping(DataConfig, {**columns, "skip_bad": skip_bad, "max_row_mb": _MAX_ROW_MB})
+            job = jobs.create(file.filename or "", served, config, ratio)
+            await run_in_threadpool(jobs.start, job, file.file)
+        except (ConfigError, DataError) as error:
+            raise Problem(422, str(error)) from error
+        return job.record()
+
+    @router.get(
+        "/jobs/{id}", summary="Return the progress of a job", responses=problem_responses(404, 422, *COMMON_STATUSES)
+    )
+    def progress(id: str) -> JobRecord:
+        """Return how many texts are explained, and what went wrong, if anything."""
+        return jobs.get(id).record()
+
+    @router.delete(
+        "/jobs/{id}",
+        summary="Delete a job and its results",
+        status_code=204,
+        responses=problem_responses(404, 422, *WRITE_STATUSES),
+    )
+    def delete(id: str) -> None:
+        """Stop a job, and delete the upload and the results."""
+        jobs.delete(jobs.get(id))
+
+    content: Responses = {200: {"description": "The results.", "content": {JSON_LINES: {}, "text/csv": {}}}}
+
+    @router.get(
+        "/jobs/{id}/results",
+        summary="Download results",
+        responses={**content, **problem_responses(404, 409, 422, *COMMON_STATUSES)},
+        response_class=Response,
+    )
+    def results(id: str, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
+        """Return what `fresh explain` writes, as JSON lines, or labels and rationales as CSV."""
+        job = jobs.get(id)
+        if job.state not in ("done", "failed"):
+            raise Problem(409, f"{job.n_done:,} of {job.n_rows:,} texts are explained. Wait until the job has ended.")
+        lines = _read_lines(_open_results(job))
+        body, kind = (lines, JSON_LINES) if format == "jsonl" else (_to_csv(lines), "text/csv; charset=utf-8")
+        headers = {"Content-Disposition": f'attachment; filename="explained.{format}"'}
+        return StreamingResponse(body, media_type=kind, headers=headers)
+
+    return router
+
+
+def _open_results(job: Job) -> TextIO:
+    """Open the results before the response starts: a download continues even if the job is deleted meanwhile."""
+    try:
+        return job.results.open(encoding="utf-8")
+    except OSError as error:
+        raise Problem(404, f"There are no results. {job.problem or 'They were deleted.'}") from error
+
+
+def _read_lines(file: TextIO) -> Iterator[str]:
+    with file:
+        yield from file
+
+
+class _Echo:
+    """A file that returns what is written to it."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def _to_csv(lines: Iterable[str]) -> Iterator[str]:
+    """Turn JSON lines into CSV rows in which no cell begins as a formula of a spreadsheet."""
+    write_row = csv.writer(_Echo()).writerow  # it returns what the file's write() returns
+    yield write_row(("id", "label", "probability", "ratio", "read"))
+    for line in lines:
+        record = json.loads(line)
+        words = " … ".join(span["text"] for span in record["rationale"])
+        cells = (record["id"], record["label"], record["probability"], record["ratio"], words)
+        yield write_row([escape_formula(cell) if isinstance(cell, str) else cell for cell in cells])

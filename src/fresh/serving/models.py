@@ -1,4 +1,4 @@
-"""The models that are served: each loaded once, with a name of its own."""
+"""The models of a server: each is loaded once, and has a name."""
 
 import itertools
 import re
@@ -13,19 +13,18 @@ import fresh
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.config import suggest
 from fresh.persistence import check_model, find_predictor, predictor_digest
-from fresh.rationalizer import Rationalizer, find_model
-from fresh.serving.batcher import Batcher, BatchLimits
-from fresh.serving.question import Question, answer
+from fresh.rationalizer import ExplainSpec, Rationalizer, find_model
+from fresh.serving.batcher import Batcher
+from fresh.serving.config import BatchLimits
 from fresh.web.errors import Problem
 from fresh.web.metrics import ServerMetrics
 
-NAME = re.compile(r"[^\W_][\w.-]*")
-"""How models are called."""
+_NAME = re.compile(r"[^\W_][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A model that answers."""
+class ServedModel:
+    """A model with its name and its queue."""
 
     name: str
     folder: Path
@@ -37,116 +36,116 @@ class Served:
         """The model itself."""
         return self.batcher.model
 
-    def about(self) -> dict[str, Any]:
-        """Say what a client must know to ask it."""
-        model = self.model
+    def describe(self) -> dict[str, Any]:
+        """Return what a client must know to use the model."""
         return {
             "name": self.name,
-            "labels": list(model.labels),
-            "asks": model.needs_query,
-            "ratios": None if model.ratios is None else list(model.ratios),
+            "labels": list(self.model.labels),
+            "asks": self.model.needs_query,
+            "ratios": None if self.model.ratios is None else list(self.model.ratios),
             "predictor_sha256": self.maker.predictor_sha256,
         }
 
     def health(self) -> str:
-        """Say in a few words how it is."""
-        if not self.batcher.thread.is_alive():
+        """Return the state of the model in words."""
+        if not self.batcher.is_alive:
             return "stopped"
         return "ready" if self.folder.is_dir() else "ready, from memory: its folder is gone"
 
-    def certify(self, questions: Sequence[Question]) -> "Future[list[Certificate]]":
-        """Have questions answered by themselves, in turns, and certified; what was read in one turn has one number."""
-        turns = itertools.count()
-        return self.batcher.run(lambda model, some: _certified(model, some, next(turns)), questions)
+    def check_ratio(self, ratio: float) -> None:
+        """Refuse a ratio that the model was not trained for."""
+        try:
+            self.model.check_ratio(ratio)
+        except ValueError as error:
+            raise Problem(422, str(error)) from error
 
-    def check_folder(self) -> None:
-        """Refuse what needs the folder once that is gone."""
+    def certify(self, specs: Sequence[ExplainSpec]) -> "Future[list[Certificate]]":
+        """Explain and certify texts in batches of their own; certificates of one batch share a group number."""
         if not self.folder.is_dir():
             raise Problem(
                 503,
-                f"The folder of model {self.name!r} is gone, so that nobody could verify a certificate of it. "
-                "Put the folder back; answers are given from memory meanwhile.",
+                f"The folder of model {self.name!r} is gone, so its certificates could not be verified. "
+                "Restore the folder. Explanations still work, from memory.",
             )
+        groups = itertools.count()
+        return self.batcher.submit_task(lambda model, part: _certify(model, part, next(groups)), specs)
 
 
 class Models:
     """All models of a server, by name."""
 
-    def __init__(self, served: Mapping[str, Served]) -> None:
+    def __init__(self, served: Mapping[str, ServedModel]) -> None:
         self.served = dict(served)
 
-    def find(self, name: str) -> Served:
-        """Find a model by its name."""
+    def get(self, name: str) -> ServedModel:
+        """Return the model with a name."""
         if name not in self.served:
             raise Problem(404, suggest(name, "a model here", self.served))
         return self.served[name]
 
     def close(self) -> None:
-        """Have all models finish what they began."""
+        """Finish the current batch of each model."""
         for served in self.served.values():
             served.batcher.close()
 
 
-def _certified(model: Rationalizer, questions: Sequence[Question], group: int) -> list[Certificate]:
-    """Answer questions together and certify the answers.
-
-    :param group: Tells these from others in the same file, which were not read together with them.
-    """
-    explanations = [explanation for [explanation] in answer(model, questions)]
+def _certify(model: Rationalizer, specs: Sequence[ExplainSpec], group: int) -> list[Certificate]:
+    explanations = [explanation for [explanation] in model.explain_specs(specs)]
     rationales = [explanation.rationale for explanation in explanations]
-    made = zip(rationales, model.predictor.token_ids(rationales), explanations, strict=True)
-    return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in made]
+    rows = zip(rationales, model.predictor.token_ids(rationales), explanations, strict=True)
+    return [Certificate(rationale, pieces, one.prediction, group) for rationale, pieces, one in rows]
 
 
-def _named(models: Sequence[str]) -> dict[str, str]:
-    """Give each model a name: that of its folder, or the one that stands before it, as in NAME=MODEL."""
+def _name_models(models: Sequence[str]) -> dict[str, str]:
+    """Map names to places; a model is named after its folder, unless given as NAME=MODEL."""
     places: dict[str, str] = {}
-    for given in models:
-        name, place = _name_and_place(given)
-        if NAME.fullmatch(name) is None:
-            better = shlex.quote(f"{_fitting(name)}={place}")
+    for model in models:
+        name, place = _split_name(model)
+        if _NAME.fullmatch(name) is None:
+            command = shlex.quote(f"{_valid_name(name)}={place}")
             raise ValueError(
-                f"{name!r} cannot be the name of a model: a name stands in addresses, so it holds letters, digits, "
-                f"-, _ and . only, and begins with a letter or a digit. Write {better}."
+                f"{name!r} cannot be the name of a model: names are part of URLs, so they hold letters, digits, "
+                f"-, _ and . only, and begin with a letter or a digit. Write {command}."
             )
         if name in places:
             raise ValueError(
                 f"Two models have the name {name}: {places[name]} and {place}. "
-                f"Give one another name: other-{name}={place}."
+                f"Give one of them another name: other-{name}={place}."
             )
         places[name] = place
     return places
 
 
-def _name_and_place(given: str) -> tuple[str, str]:
-    """Take NAME=MODEL apart; a folder may have the sign in its name, too."""
-    name, sign, place = given.partition("=")
-    if Path(given).exists():
-        return Path(given).resolve().name, given
-    if not sign or ("/" in name and not Path(place).exists()):
-        return given.rstrip("/").rpartition("/")[2], given
-    return name, place
-
-
-def _fitting(name: str) -> str:
-    """Make a name for a model of one that cannot be."""
+def _valid_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip("-_.") or "my-model"
 
 
-def check(models: Sequence[str]) -> None:
-    """Refuse models that can be seen to be wrong without loading them; the hub is not asked."""
-    for place in _named(models).values():
+def _split_name(model: str) -> tuple[str, str]:
+    """Split NAME=MODEL; names of folders may contain "=" too."""
+    name, sign, place = model.partition("=")
+    if Path(model).exists():
+        return Path(model).resolve().name, model
+    if not sign or ("/" in name and not Path(place).exists()):
+        return model.rstrip("/").rpartition("/")[2], model
+    return name, place
+
+
+def check_models(models: Sequence[str]) -> None:
+    """Check names and folders without loading models or asking the model hub."""
+    for place in _name_models(models).values():
         on_hub = place.count("/") == 1 and not Path(place).parent.exists()
         if not on_hub:
             check_model(find_model(place, {}))
 
 
-def load(models: Sequence[str], device: str, measures: ServerMetrics, limits: BatchLimits | None = None) -> Models:
-    """Load models from their folders, or from the hub."""
-    served: dict[str, Served] = {}
-    for name, place in _named(models).items():
+def load_models(
+    models: Sequence[str], device: str, metrics: ServerMetrics, limits: BatchLimits | None = None
+) -> Models:
+    """Load models from their folders, or from the model hub."""
+    served: dict[str, ServedModel] = {}
+    for name, place in _name_models(models).items():
         folder = find_model(place, {})
         model = Rationalizer.from_pretrained(folder, device=device)
         maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
-        served[name] = Served(name, folder, maker, Batcher(name, model, measures, limits))
+        served[name] = ServedModel(name, folder, maker, Batcher(name, model, metrics, limits))
     return Models(served)

@@ -1,8 +1,8 @@
-"""Routes to models: what there is, explain, curve, certificate."""
+"""Routes of models: list, explain, curve, certificate."""
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
@@ -11,156 +11,139 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from fresh.audit.certificates.certify import certificates_of
+from fresh.audit.certificates.certify import encode_certificates
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
 from fresh.selection.extractors import Curve
-from fresh.serving.batcher import ENDING, ClosedError, OverloadedError
+from fresh.serving.batcher import SHUTTING_DOWN, Answer, ClosedError, OverloadedError
 from fresh.serving.models import Models
-from fresh.serving.question import Question
-from fresh.serving.schemas import About, Asked, CurveRecord, Record
-from fresh.web.errors import ALWAYS, CHANGING, LEFT, Problem, problems
+from fresh.serving.schemas import CurveRecord, ExplainRequest, ModelRecord, Record
+from fresh.web.errors import CLIENT_CLOSED, COMMON_STATUSES, WRITE_STATUSES, Problem, problem_responses
 
 Result = TypeVar("Result")
 JSON_LINES = "application/x-ndjson"
-MUCH = 20_000
-"""Characters from which on a request takes a thread of its own; splitting them takes some 30 ms."""
-Documented = dict[int | str, dict[str, Any]]
-"""Answers of a route, in the words of OpenAPI."""
-REFUSALS = (400, 404, 408, 415, 422, 503, *CHANGING)
+Responses = dict[int | str, dict[str, Any]]
+"""Responses of a route, for OpenAPI."""
+_PROBLEMS = problem_responses(400, 404, 408, 415, 422, 503, *WRITE_STATUSES)
+_THREAD_CHARACTERS = 20_000
+"""Requests with more text are parsed in a thread, since splitting it takes some 30 ms."""
 
 
-def explaining(models: Models, seconds: float) -> APIRouter:
+def model_routes(models: Models, timeout: float) -> APIRouter:
     """Make the routes.
 
-    :param seconds: How long somebody waits for an answer, at most.
+    :param timeout: Seconds that a client waits for an answer, at most.
     """
     router = APIRouter(prefix="/v1/models", tags=["models"])
 
-    @router.get("", summary="Which models there are", responses=problems(*ALWAYS))
-    def all_models() -> list[About]:
-        """List the models, and what must be known to ask them."""
-        return [About(**served.about()) for served in models.served.values()]
+    @router.get("", summary="List the models", responses=problem_responses(*COMMON_STATUSES))
+    def all_models() -> list[ModelRecord]:
+        """Return all models, with what a client must know to use them."""
+        return [ModelRecord(**served.describe()) for served in models.served.values()]
 
-    @router.post("/{name}/explain", summary="Classify text and say from which words", responses=problems(*REFUSALS))
-    async def explain(name: str, asked: Asked, request: Request) -> Record | list[Record]:
-        """Answer about `text`, `texts`, or `words` of which exactly those that are `kept` are read.
+    @router.post("/{name}/explain", summary="Classify and explain texts", responses=_PROBLEMS)
+    async def explain(name: str, body: ExplainRequest, request: Request) -> Record | list[Record]:
+        """Explain `text`, `texts`, or `words` of which exactly those that are `kept` are read.
 
-        For `texts` comes a list, else one record: what `fresh explain` writes.
+        Returns a list for `texts`, else one record, as `fresh explain` writes it.
         """
-        served = models.find(name)
-        questions = await _beside(asked, asked.questions, served)
-        answers = await _got(
-            request, _put(partial(served.batcher.ask, questions)), seconds, served.batcher.seconds_left
-        )
-        return _as_json(await _beside(asked, _written, asked, answers))  # type: ignore[return-value]
+        served = models.get(name)
+        specs = await _run(body, body.specs, served)
+        answers = await _wait_for(request, partial(served.batcher.submit, specs), timeout, served.batcher.seconds_left)
+        return _json_response(await _run(body, _write_records, body, answers))  # type: ignore[return-value]
 
-    @router.post("/{name}/curve", summary="Answer from growing rationales", responses=problems(*REFUSALS))
-    async def curve(name: str, asked: Asked, request: Request) -> CurveRecord:
-        """Answer about one `text` at every length that the model was trained for."""
-        served = models.find(name)
-        question = await _beside(asked, asked.one, served)
+    @router.post("/{name}/curve", summary="Explain a text at all lengths", responses=_PROBLEMS)
+    async def curve(name: str, body: ExplainRequest, request: Request) -> CurveRecord:
+        """Explain one `text` at every length that the model was trained for."""
+        served = models.get(name)
+        spec = await _run(body, body.curve_spec, served)
         if served.model.ratios is None:
-            raise Problem(422, f"Model {served.name!r} was trained for one length, so that there is no curve.")
-        question = Question(question.document, curve=True)
-        [points] = await _got(
-            request, _put(partial(served.batcher.ask, [question])), seconds, served.batcher.seconds_left
+            raise Problem(422, f"Model {served.name!r} was trained for a single length and has no curve.")
+        [points] = await _wait_for(
+            request, partial(served.batcher.submit, [spec]), timeout, served.batcher.seconds_left
         )
-        return _as_json(await _beside(asked, _curve_of, points))  # type: ignore[return-value]
+        return _json_response(await _run(body, _write_curve, points))  # type: ignore[return-value]
 
-    certificates: Documented = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
+    content: Responses = {200: {"description": "Certificates, for `fresh verify`.", "content": {JSON_LINES: {}}}}
 
     @router.post(
         "/{name}/certificate",
-        summary="Certify answers",
-        responses={**certificates, **problems(*REFUSALS)},
+        summary="Certify explanations",
+        responses={**content, **_PROBLEMS},
         response_class=Response,
     )
-    async def certificate(name: str, asked: Asked, request: Request) -> Response:
-        """Answer as `explain` does, and give the certificates of the answers as a file."""
-        served = models.find(name)
-        questions = await _beside(asked, asked.questions, served)
-        served.check_folder()
-        made = await _got(request, _put(partial(served.certify, questions)), seconds, served.batcher.seconds_left)
-        content = await _beside(asked, certificates_of, served.maker, made)
+    async def certificate(name: str, body: ExplainRequest, request: Request) -> Response:
+        """Explain texts as `explain` does, and return a file with certificates."""
+        served = models.get(name)
+        specs = await _run(body, body.specs, served)
+        made = await _wait_for(request, partial(served.certify, specs), timeout, served.batcher.seconds_left)
+        content = await _run(body, encode_certificates, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(content, media_type=JSON_LINES, headers=headers)
 
     return router
 
 
-async def _beside(asked: Asked, work: Callable[..., Result], *about: Any) -> Result:
-    """Do what takes long for much text in a thread of its own, so that others are answered meanwhile."""
-    return await run_in_threadpool(work, *about) if asked.n_characters > MUCH else work(*about)
+async def _run(body: ExplainRequest, function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a function, in a thread if the request has much text, so that other requests are not held up."""
+    if body.n_characters > _THREAD_CHARACTERS:
+        return await run_in_threadpool(function, *arguments)
+    return function(*arguments)
 
 
-def _written(asked: Asked, answers: Sequence[Sequence[Explanation]]) -> str:
-    """Write answers as `fresh explain` does: a list of them for texts, else one."""
-    records = [to_record(explanation, asked.scores) for [explanation] in answers]
-    return _to_json(records if asked.texts is not None else records[0])
+def _write_records(body: ExplainRequest, answers: Sequence[Sequence[Explanation]]) -> str:
+    records = [to_record(explanation, body.scores) for [explanation] in answers]
+    return _to_json(records if body.texts is not None else records[0])
 
 
-def _curve_of(points: tuple[Explanation, ...]) -> str:
-    """Write answers from growing rationales, and from which one on the answer stays."""
-    stays = Curve(points).minimal
-    minimal = next(place for place, point in enumerate(points) if point is stays)
-    return _to_json({"points": [to_record(point) for point in points], "minimal": minimal})
+def _write_curve(points: Answer) -> str:
+    minimal = Curve(points).minimal
+    index = next(index for index, point in enumerate(points) if point is minimal)
+    return _to_json({"points": [to_record(point) for point in points], "minimal": index})
 
 
 def _to_json(value: Any) -> str:
-    """Write a value as JSON; what it holds was checked when it was made."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _as_json(text: str) -> Response:
-    """Answer with JSON."""
+def _json_response(text: str) -> Response:
+    # FastAPI would validate and serialize the record a second time.
     return Response(text, media_type="application/json")
 
 
-def _put(work: Callable[[], "Future[Result]"]) -> "Future[Result]":
-    """Have work wait for its turn, unless too much waits."""
-    try:
-        return work()
-    except (OverloadedError, ClosedError) as error:
-        raise _busy(error) from error
+def _busy(message: str, seconds: int) -> Problem:
+    return Problem(503, message, {"Retry-After": str(seconds)})
 
 
-def _busy(error: Exception) -> Problem:
-    """Say when to ask again."""
-    return Problem(503, str(error), _later(getattr(error, "seconds", 1)))
+async def _wait_for(
+    request: Request, submit: Callable[[], "Future[Result]"], timeout: float, seconds_left: Callable[[], int]
+) -> Result:
+    """Submit work and wait for its result; cancel it if the client leaves, or after the timeout.
 
-
-def _later(seconds: int) -> Mapping[str, str]:
-    """Tell a client when to ask again, in a header."""
-    return {"Retry-After": str(seconds)}
-
-
-async def _got(request: Request, future: "Future[Result]", seconds: float, seconds_left: Callable[[], int]) -> Result:
-    """Wait for a result; who leaves, or waits too long, is not worked for any more.
-
-    :param seconds_left: Estimates how long those who wait have to wait.
+    :param seconds_left: Estimates how long the queue takes.
     """
-    waiting: asyncio.Future[Any] = asyncio.wrap_future(future)
-    gone: asyncio.Future[Any] = asyncio.ensure_future(_left(request))
     try:
-        await asyncio.wait({waiting, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.cancelled():
-            raise _busy(ClosedError(ENDING))
-        if waiting.done():
-            result: Result = waiting.result()
-            return result
-    except ValueError as error:  # the package's own words, such as those on a text that is too long
+        result: asyncio.Future[Any] = asyncio.wrap_future(submit())
+    except (OverloadedError, ClosedError) as error:
+        raise _busy(str(error), getattr(error, "seconds", 1)) from error
+    gone: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
+    try:
+        await asyncio.wait({result, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if result.cancelled():
+            raise _busy(SHUTTING_DOWN, 1)
+        if result.done():
+            value: Result = result.result()
+            return value
+    except ValueError as error:  # an error of the library, such as a text that is too long for the model
         raise Problem(422, str(error)) from error
     finally:
         gone.cancel()
-        waiting.cancel()
+        result.cancel()
     if gone.done():
-        raise Problem(LEFT, "Nobody waits for this answer any more.")
-    told = f"The answer took longer than {seconds:g} seconds. Ask again, or about less text."
-    raise Problem(503, told, _later(seconds_left()))
+        raise Problem(CLIENT_CLOSED, "The client has closed the connection.")
+    raise _busy(f"The answer took longer than {timeout:g} seconds. Try again, or send less text.", seconds_left())
 
 
-async def _left(request: Request) -> None:
-    """Wait until the client is gone."""
+async def _disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

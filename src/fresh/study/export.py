@@ -22,7 +22,7 @@ from fresh._io import write_text
 from fresh.config import suggest
 from fresh.data.annotation import label_studio, potato
 from fresh.errors import StudyError
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 from fresh.study.annotators import signing_key
 from fresh.study.answers import SCALES
 from fresh.study.assignment import latin_row
@@ -132,7 +132,7 @@ def format_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {key: harmless(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
+        {key: escape_formula(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows
     )
     return text.getvalue()
 

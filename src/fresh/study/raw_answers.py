@@ -19,7 +19,7 @@ from fresh.config import suggest
 from fresh.data.annotation import label_studio, potato
 from fresh.data.readers import Row, read_rows
 from fresh.errors import StudyError
-from fresh.reporting.tables import harmless
+from fresh.reporting.tables import escape_formula
 from fresh.study.answers import QUESTIONS
 
 KINDS = ("real", "practice", "check")
@@ -112,7 +112,7 @@ def _read_own(row: Row) -> Iterator[RawAnswer]:
 
 def unguard(value: Any) -> Any:
     """Remove the apostrophe that keeps a spreadsheet from computing a cell."""
-    guarded = isinstance(value, str) and value[:1] == "'" and harmless(value[1:]) == value
+    guarded = isinstance(value, str) and value[:1] == "'" and escape_formula(value[1:]) == value
     return value[1:] if guarded else value
 
 

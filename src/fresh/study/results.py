@@ -14,7 +14,7 @@ from fresh._optional import optional_import
 from fresh.errors import StudyError
 from fresh.metrics.bootstrap import mean_interval
 from fresh.metrics.estimate import Interval, short
-from fresh.reporting.figure_style import COLOURS, DATELESS, LOOK, MARKERS, check_places
+from fresh.reporting.figure_style import COLORS, MARKERS, NO_METADATA, STYLE, check_figure_paths
 from fresh.reporting.tables import Table
 from fresh.study import statistics
 from fresh.study.answers import MEASURES, Response, group_by_item, majority_labels, measure_items, median_seconds
@@ -117,13 +117,13 @@ class Results:
             )
             for row in self.rows
         ]
-        return Table(HEADER, tuple(rows), tuple(self.records()), remarks=self.notes[:2])
+        return Table(HEADER, tuple(rows), tuple(self.records()), notes=self.notes[:2])
 
     def agreement_table(self) -> Table:
         """Lay out how far people agree."""
         columns = ("raw", "chance", "kappa", "alpha", "alpha_confidence", "alpha_readability")
         rows = [(row.condition, *(_figure(getattr(row.agreement, name)) for name in columns)) for row in self.rows]
-        return Table(AGREEMENT_HEADER, tuple(rows), tuple(self.records()), remarks=self.notes[2:3])
+        return Table(AGREEMENT_HEADER, tuple(rows), tuple(self.records()), notes=self.notes[2:3])
 
     def differences_table(self) -> Table:
         """Lay out the tests."""
@@ -137,7 +137,7 @@ class Results:
             )
             for one in self.differences
         ]
-        return Table(DIFFERENCE_HEADER, tuple(rows), tuple(self.records()), n_labels=2, remarks=self.notes[3:])
+        return Table(DIFFERENCE_HEADER, tuple(rows), tuple(self.records()), n_labels=2, notes=self.notes[3:])
 
     def tables(self) -> dict[str, Table]:
         """Return all tables by their titles."""
@@ -249,18 +249,18 @@ def draw_results(results: Results, paths: Sequence[Path]) -> None:
 
     :param paths: Files to write; their suffix is the format.
     """
-    check_places(paths)
+    check_figure_paths(paths)
     matplotlib = optional_import("matplotlib", "plot", "A figure")
     figures = optional_import("matplotlib.figure", "plot", "A figure")
     rows = results.rows
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # the user's matplotlibrc must not change the bytes
-        matplotlib.rcParams.update(LOOK)
+        matplotlib.rcParams.update(STYLE)
         figure = figures.Figure(figsize=(8.4, 0.9 + 0.35 * len(rows)), layout="constrained")
         for axes, (name, limits) in zip(figure.subplots(1, 3, sharey=True), FIGURE_LIMITS.items(), strict=True):
             for number, row in enumerate(rows):
                 mean = row.accuracy if name == "accuracy" else getattr(row, name).mean
-                color, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+                color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
                 axes.plot([mean.low, mean.high], [number, number], color=color)
                 axes.plot([mean.value], [number], color=color, marker=marker, clip_on=False)
             axes.set_title(name)
@@ -269,4 +269,4 @@ def draw_results(results: Results, paths: Sequence[Path]) -> None:
             axes.set_yticks(range(len(rows)), [row.condition for row in rows])
         for path in paths:
             with atomic_write(path) as partial:
-                figure.savefig(partial, format=path.suffix[1:], metadata=DATELESS[path.suffix])
+                figure.savefig(partial, format=path.suffix[1:], metadata=NO_METADATA[path.suffix])

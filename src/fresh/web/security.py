@@ -1,4 +1,4 @@
-"""What stands before every page: safe headers, whose requests are taken, how large and how slow they may be."""
+"""Security of every request: host and origin checks, limits on the body, and response headers."""
 
 import asyncio
 import ipaddress
@@ -11,198 +11,191 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fresh.web.errors import UNEXPECTED, Problem, Teller
+from fresh.web.errors import INTERNAL_ERROR, ErrorRenderer, Problem
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with none at all, browsers would not say that a form is one of our own
+    "Referrer-Policy": "same-origin",  # with "no-referrer", browsers send forms of our own pages with "Origin: null"
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-SAFE = ("GET", "HEAD", "OPTIONS")
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-MEGABYTE = 1024**2
-HOST = re.compile(
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_MEGABYTE = 1024**2
+_HOST_NAME = re.compile(
     r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*(?!\d+$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """Which requests are taken."""
+class SecurityConfig:
+    """Which requests a server accepts."""
 
     hosts: frozenset[str] = frozenset()
     """Names under which the server may be reached; any if empty."""
-    most_bytes: int = 2 * MEGABYTE
-    """Size of a body, at most."""
-    larger: Mapping[str, int] = field(default_factory=dict)
-    """Another such size for addresses that end so."""
-    seconds: float = 30.0
-    """Time in which the whole body must have come."""
+    max_body_bytes: int = 2 * _MEGABYTE
+    """Largest body of a request."""
+    upload_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Larger limits, by the end of the path."""
+    body_timeout: float = 30.0
+    """Seconds within which the whole body must arrive."""
 
-    def room(self, path: str) -> int:
-        """Say how large a body may be."""
-        return next((size for end, size in self.larger.items() if path.endswith(end)), self.most_bytes)
+    def body_limit(self, path: str) -> int:
+        """Return the size limit of bodies sent to a path."""
+        return next((size for end, size in self.upload_bytes.items() if path.endswith(end)), self.max_body_bytes)
 
 
-def hosts_of(bound: str, allowed: frozenset[str]) -> frozenset[str]:
-    """Say under which names a server may be reached.
+def allowed_hosts(listen_address: str, allow_hosts: frozenset[str]) -> frozenset[str]:
+    """List the names under which a server may be reached; empty for any.
 
-    On loopback only under its own, so that no page elsewhere can reach it under a name that it made to point here.
+    On loopback only its own names: otherwise a foreign page could reach it by DNS rebinding.
 
-    :param bound: The address that the server listens on.
-    :param allowed: Further names, such as that of a reverse proxy.
+    :param listen_address: Address that the server listens on.
+    :param allow_hosts: Additional names, such as that of a reverse proxy.
     """
-    if not is_loopback(bound):
-        return allowed
-    return frozenset((*LOOPBACK, bound.lower())) | allowed
+    if not is_loopback(listen_address):
+        return allow_hosts
+    return frozenset((*_LOOPBACK, listen_address.lower())) | allow_hosts
 
 
-def wrong_host(name: str) -> str | None:
-    """Say that something is no name of a server, as browsers send it."""
+def check_host(name: str) -> str | None:
+    """Return what is wrong with the name of a host, if anything."""
     with suppress(ValueError):
         ipaddress.ip_address(name)
         return None
-    if HOST.fullmatch(name):
+    if _HOST_NAME.fullmatch(name):
         return None
     return (
-        f"`allow_hosts` takes the name of a server alone, such as texts.example.org, got {name!r:.60}. Leave out what "
-        "stands before it (https://) and behind it (a port, a path); letters that are not English as xn--."
+        f"allow_hosts must be host names, such as texts.example.org, got {name!r:.60}. Leave out the scheme "
+        "(https://), the port and the path; write letters that are not ASCII as Punycode (xn--...)."
     )
 
 
-def wrong_proxy(address: str) -> str | None:
-    """Say that something is not the address of a proxy, or a network of them."""
+def check_proxy(address: str) -> str | None:
+    """Return what is wrong with the address or network of a proxy, if anything."""
     try:
         ipaddress.ip_network(address)
     except ValueError as error:
-        return f"`trusted_proxies` takes an IP address or a network, such as 127.0.0.1 or 10.0.0.0/24: {error}."
+        return f"trusted_proxies must be IP addresses or networks, such as 127.0.0.1 or 10.0.0.0/24: {error}."
     return None
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether an address is reached from this machine only."""
+    """Say whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
 
 
-def _name_in(host: str) -> str:
-    """Take the name out of a Host header, without its port."""
+def _host_name(host: str) -> str:
+    """Take the port off a Host header."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
 
 
-class Guard:
-    """Refuses what must not reach the pages, and puts safe headers on all that leaves them."""
+class SecurityMiddleware:
+    """Refuses requests that break the rules, and adds security headers to every response."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, teller: Teller | None = None) -> None:
+    def __init__(self, app: ASGIApp, config: SecurityConfig, renderer: ErrorRenderer | None = None) -> None:
         self.app = app
-        self.rules = rules
-        self.teller = teller or Teller()
+        self.config = config
+        self.renderer = renderer or ErrorRenderer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or have it answered."""
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         try:
-            self.check(scope)
+            self._check(scope)
         except Problem as problem:
-            refused = self.teller.tell(scope, problem)
-            refused.headers["Connection"] = "close"  # what is still on its way is not read
-            await refused(scope, receive, _with_headers(send))
+            response = self.renderer.render(scope, problem)
+            response.headers["Connection"] = "close"  # the body is not read
+            await response(scope, receive, _with_headers(send))
             return
-        begun = False
+        started = False
 
-        async def sent(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
-        guarded = _with_headers(sent)
+        safe_send = _with_headers(send_and_note)
         try:
-            await self.app(scope, self.limited(scope, receive), guarded)
-        except Exception:  # the framework would answer from outside, without these headers
-            if not begun:
-                await self.teller.respond(scope, 500, UNEXPECTED, None)(scope, receive, guarded)
+            await self.app(scope, self._limited(scope, receive), safe_send)
+        except Exception:  # Starlette would respond outside this middleware, without the headers
+            if not started:
+                await self.renderer.respond(scope, 500, INTERNAL_ERROR, None)(scope, receive, safe_send)
             raise
 
-    def check(self, scope: Scope) -> None:
-        """Refuse a request for what its head says."""
+    def _check(self, scope: Scope) -> None:
+        """Check host, origin and announced size."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self.rules.hosts and _name_in(host) not in self.rules.hosts:
+        if self.config.hosts and _host_name(host) not in self.config.hosts:
             raise Problem(
                 421,
-                f"This server is not reached as {host!r}. Use the address that it printed, or start it with "
-                "--allow-host and that name.",
+                f"This server does not answer to the host {host!r}. Use the address that it printed, or restart it "
+                "with this host among those that it allows.",
             )
         origin = headers.get("origin")
-        if scope["method"] not in SAFE and origin is not None and not self.is_own(origin, host):
-            raise Problem(403, f"A page of {origin} may not ask this server. Ask it from its own page, or without one.")
-        length, room = headers.get("content-length", "0"), self.rules.room(scope["path"])
-        if length.isdecimal() and int(length) > room:
-            raise _too_large(room)
+        if scope["method"] not in _SAFE_METHODS and origin is not None and not self._is_own(origin, host):
+            raise Problem(403, f"Pages of {origin} may not send requests to this server. Use the server's own page.")
+        length, limit = headers.get("content-length", "0"), self.config.body_limit(scope["path"])
+        if length.isdecimal() and int(length) > limit:
+            raise _too_large(limit)
 
-    def is_own(self, origin: str, host: str) -> bool:
-        """Say whether a page is one of this server."""
+    def _is_own(self, origin: str, host: str) -> bool:
         try:
-            place = urlsplit(origin)
+            url = urlsplit(origin)
         except ValueError:
             return False
-        return place.netloc.lower() == host.lower() or (place.hostname or "") in self.rules.hosts - {*LOOPBACK}
+        return url.netloc.lower() == host.lower() or (url.hostname or "") in self.config.hosts - {*_LOOPBACK}
 
-    def limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Receive a body that is neither too large nor too slow."""
-        room, loop = self.rules.room(scope["path"]), asyncio.get_running_loop()
-        ends, n_bytes, whole = loop.time() + self.rules.seconds, 0, False
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """Limit the size of a body, and the time it takes to arrive."""
+        limit, loop = self.config.body_limit(scope["path"]), asyncio.get_running_loop()
+        deadline, n_bytes, complete = loop.time() + self.config.body_timeout, 0, False
 
-        async def checked() -> Message:
-            nonlocal n_bytes, whole
-            if whole:  # what comes now is only that the client left
+        async def limited_receive() -> Message:
+            nonlocal n_bytes, complete
+            if complete:  # the next message says that the client left, which may take any time
                 return await receive()
             try:
-                async with asyncio.timeout_at(ends):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError as error:
-                told = f"The request did not come whole within {self.rules.seconds:g} seconds. Send it again."
-                raise Problem(408, told, {"Connection": "close"}) from error
+                text = f"The request did not arrive within {self.config.body_timeout:g} seconds. Send it again."
+                raise Problem(408, text, {"Connection": "close"}) from error
             n_bytes += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if n_bytes > room:
-                raise _too_large(room)
+            complete = not message.get("more_body", False)
+            if n_bytes > limit:
+                raise _too_large(limit)
             return message
 
-        return checked
+        return limited_receive
 
 
-def _too_large(room: int) -> Problem:
-    """Say that a body is too large."""
-    size = f"{room // MEGABYTE} MB" if room >= MEGABYTE else f"{room:,} bytes"
-    told = f"The request is larger than {size}, the most that is taken here. Send less at a time."
-    return Problem(413, told, {"Connection": "close"})
+def _too_large(limit: int) -> Problem:
+    size = f"{limit // _MEGABYTE} MB" if limit >= _MEGABYTE else f"{limit:,} bytes"
+    return Problem(413, f"The request is larger than {size}. Send less at a time.", {"Connection": "close"})
 
 
 def _with_headers(send: Send) -> Send:
-    """Put safe headers on what is sent; what says nothing of caches is not kept by any."""
+    """Add security headers; responses are not cached unless they say so."""
 
-    async def sent(message: Message) -> None:
+    async def safe_send(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers.setdefault("Cache-Control", "no-store")
-            for name, value in HEADERS.items():
-                headers[name] = value
+            headers.update(HEADERS)
         await send(message)
 
-    return sent
+    return safe_send

@@ -1,148 +1,205 @@
-"""What every server of pages shares: an app that guards itself, and the port it listens on."""
+"""The app that all servers build on, its static files, and the port it listens on."""
 
 import errno
 import gc
+import hashlib
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from importlib.resources import files
 from typing import Any
 
 import fastapi
 import uvicorn
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fresh.web.assets import Assets
-from fresh.web.errors import Teller, tell_problems
-from fresh.web.metrics import Counted, ServerMetrics
-from fresh.web.security import Guard, Rules, is_loopback
-from fresh.web.slow_clients import AnswersHead, Punctual
+from fresh.web.errors import ErrorRenderer, Problem, add_error_handlers
+from fresh.web.metrics import MetricsMiddleware, ServerMetrics
+from fresh.web.security import SecurityConfig, SecurityMiddleware, is_loopback
 
 OPENAPI = "/v1/openapi.json"
-MOST_CONNECTIONS = 1000
-ALL = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-"""What stands for all addresses of a machine, and one of them that can be opened there."""
-ELSEWHERE: dict[int, str] = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
-"""Addresses that are nobody's, of which the system still says from where they would be asked."""
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+_MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_MAX_CONNECTIONS = 1000
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""Addresses that stand for all of a machine, and one of those."""
+_UNUSED_ADDRESS: dict[int, str] = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses reserved for documentation."""
 
 
 class PortError(OSError):
-    """An address that cannot be listened on."""
+    """A port that cannot be listened on."""
+
+
+class Assets:
+    """Styles, scripts and images, under URLs with one digest of all: browsers cache them until any of them changes."""
+
+    def __init__(self, content: Mapping[str, bytes]) -> None:
+        self.content = dict(content)
+        digest = hashlib.sha256()
+        for name in sorted(self.content):
+            digest.update(name.encode() + b"\0" + self.content[name] + b"\0")
+        self.digest = digest.hexdigest()[:12]
+
+    def url(self, name: str) -> str:
+        """Return the URL of a file."""
+        assert name in self.content, name
+        return f"/static/{self.digest}/{name}"
+
+    def serve(self, digest: str, name: str) -> Response:
+        """Return a file from memory; no path from a client is ever opened."""
+        content = self.content.get(name)
+        if content is None or digest != self.digest:
+            raise Problem(404, "There is no such file in this version of the pages. Reload the page.")
+        media_type = _MEDIA_TYPES[name[name.rindex(".") :]]
+        return Response(
+            content, media_type=media_type, headers={"Cache-Control": CACHE_FOREVER, "ETag": f'"{self.digest}"'}
+        )
+
+
+def read_assets(package: str, folder: str = "") -> dict[str, bytes]:
+    """Read the styles, scripts and images of a package."""
+    directory = files(package).joinpath(folder)
+    return {item.name: item.read_bytes() for item in directory.iterdir() if item.name.endswith(tuple(_MEDIA_TYPES))}
+
+
+def template_environment(package: str, folder: str, assets: Assets) -> Environment:
+    """Load the templates of a package; values are escaped, and undefined names are errors."""
+    loader = PackageLoader(package, folder)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals["asset"] = assets.url
+    return environment
+
+
+class _HeadMiddleware:
+    """Answers HEAD like GET, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_head(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self.app({**scope, "method": "GET"}, receive, send_head)
 
 
 def make_app(
     title: str,
     version: str,
-    rules: Rules,
+    security: SecurityConfig,
     assets: Assets,
-    measures: ServerMetrics,
-    teller: Teller | None = None,
-    **more: Any,
+    metrics: ServerMetrics,
+    renderer: ErrorRenderer | None = None,
+    **options: Any,
 ) -> fastapi.FastAPI:
-    """Make an app with files and figures that tells what goes wrong, and a guard before it.
+    """Make an app with security, static files, metrics and error handlers.
 
-    :param teller: How it does; as problem details, if nothing is said.
-    :param more: Passed to FastAPI, such as ``lifespan``.
+    :param renderer: How errors are shown; as problem details by default.
+    :param options: Passed to FastAPI, such as ``lifespan``.
     """
-    teller, given = teller or Teller(), {"openapi_url": OPENAPI, **more}
-    app = fastapi.FastAPI(title=title, version=version, docs_url=None, redoc_url=None, **given)
+    renderer = renderer or ErrorRenderer()
+    options = {"openapi_url": OPENAPI, "docs_url": None, "redoc_url": None, **options}
+    app = fastapi.FastAPI(title=title, version=version, **options)
     app.add_api_route("/static/{digest}/{name}", assets.serve, include_in_schema=False, response_class=Response)
-    app.add_api_route("/metrics", measures.exposed, include_in_schema=False, response_class=Response)
-    tell_problems(app, teller)
-    app.add_middleware(Guard, rules=rules, teller=teller)
-    app.add_middleware(Counted, measures=measures)
-    app.add_middleware(AnswersHead)
+    app.add_api_route("/metrics", metrics.render, include_in_schema=False, response_class=Response)
+    add_error_handlers(app, renderer)
+    app.add_middleware(SecurityMiddleware, config=security, renderer=renderer)
+    app.add_middleware(MetricsMiddleware, metrics=metrics)
+    app.add_middleware(_HeadMiddleware)
     return app
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take a port; 0 takes one that is free."""
+    """Listen on a port; 0 takes a free one."""
     if not 0 <= port < 2**16:
-        raise PortError(f"A port is a number from 0 to 65535, got {port}.")
+        raise PortError(f"port must be from 0 to 65535, got {port}.")
+    no_address = f"{host} is not an address of this machine. Use 127.0.0.1, or 0.0.0.0 for all addresses."
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
-        raise PortError(f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them.") from error
-    taken = socket.socket(family, kind, protocol)  # without its protocol, small answers wait 40 ms for company
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        raise PortError(no_address) from error
+    # Without the protocol, asyncio leaves TCP_NODELAY off, and small responses wait 40 ms.
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        taken.bind(address)
-        taken.listen(128)
+        listener.bind(address)
+        listener.listen(128)
     except OSError as error:
-        taken.close()
-        raise PortError(_unbound(host, port, error)) from error
-    return taken
+        listener.close()
+        messages = {
+            errno.EADDRINUSE: f"Port {port} of {host} is in use. Choose another `port`, or port=0 for a free one.",
+            errno.EACCES: f"Port {port} of {host} needs administrator rights. Choose a `port` of 1024 or above.",
+            errno.EADDRNOTAVAIL: no_address,
+        }
+        other = f"Port {port} of {host} cannot be used ({error.strerror}). Choose another `port`."
+        raise PortError(messages.get(error.errno or 0, other)) from error
+    return listener
 
 
-def _unbound(host: str, port: int, error: OSError) -> str:
-    """Say why a port could not be taken."""
-    if error.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is in use. Choose another with `port`, or let one be found with port=0."
-    if error.errno == errno.EACCES:
-        return f"Port {port} of {host} is for administrators only. Choose one from 1024 on with `port`."
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine. Use 127.0.0.1, or 0.0.0.0 for all of them."
-    return f"Port {port} of {host} cannot be used ({error.strerror}). Choose another with `port`."
+def server_url(listener: socket.socket) -> str:
+    """Return a URL that opens on this machine."""
+    host, port = listener.getsockname()[:2]
+    return _url(_ANY_ADDRESS.get(host, host), port)
 
 
-def address_of(taken: socket.socket) -> str:
-    """Write an address at which a page is reached from this machine."""
-    host, port = taken.getsockname()[:2]
-    return _written(ALL.get(host, host), port)
+def server_urls(listener: socket.socket, allow_hosts: Collection[str] = ()) -> list[str]:
+    """List the URLs of a server, the one for this machine first.
 
-
-def addresses_of(taken: socket.socket, allowed: Collection[str] = ()) -> list[str]:
-    """Write all addresses at which a page is reached, that for this machine first.
-
-    :param allowed: The names that the guard knows beside those of loopback.
+    :param allow_hosts: Names that the server answers to besides those of loopback.
     """
-    host, port = taken.getsockname()[:2]
-    if allowed and not is_loopback(host):
-        return [_written(name, port) for name in sorted(allowed)]
-    others = [socket.gethostname(), *_own_address(taken.family)] if host in ALL else []
-    return [address_of(taken), *(_written(name, port) for name in others)]
+    host, port = listener.getsockname()[:2]
+    if allow_hosts and not is_loopback(host):
+        return [_url(name, port) for name in sorted(allow_hosts)]
+    others = [socket.gethostname(), *_network_address(listener.family)] if host in _ANY_ADDRESS else []
+    return [server_url(listener), *(_url(name, port) for name in others)]
 
 
-def _written(host: str, port: int) -> str:
-    """Write the address of a page."""
+def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def _own_address(family: int) -> list[str]:
-    """Find the address of this machine in its network, if it is in one; nothing is sent."""
+def _network_address(family: int) -> list[str]:
+    """Return the address of this machine in its network, if any; connecting a datagram socket sends nothing."""
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((ELSEWHERE[family], 9))
+            probe.connect((_UNUSED_ADDRESS[family], 9))
             return [probe.getsockname()[0]]
     except OSError:
         return []
 
 
-def _serving(app: fastapi.FastAPI, trusted_proxies: Collection[str] = ()) -> uvicorn.Server:
-    """Make a server; run it with ``run(sockets=[bind(...)])``, and end it with ``should_exit = True``.
+def make_server(app: fastapi.FastAPI, trusted_proxies: Collection[str] = ()) -> uvicorn.Server:
+    """Make a server; run it with ``run(sockets=[bind(...)])`` and end it with ``should_exit = True``.
 
-    :param trusted_proxies: Addresses and networks of proxies that say where a request comes from, and by which scheme.
+    :param trusted_proxies: Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
     """
     config = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
-        http=Punctual,
+        http="h11",
         ws="none",
         proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=sorted(trusted_proxies),  # by default uvicorn believes all that comes from loopback
+        forwarded_allow_ips=sorted(trusted_proxies),  # by default uvicorn believes every client on loopback
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=_MAX_CONNECTIONS,
     )
     return uvicorn.Server(config)
 
 
-def serve(app: fastapi.FastAPI, taken: socket.socket, trusted_proxies: Collection[str] = ()) -> None:
-    """Serve on a port, in a process of its own, until that is told to end.
-
-    What was loaded so far stays to the end: looked through for garbage again and again, as Python would, it held up all
-    requests for a quarter of a second each time.
-    """
+def serve(app: fastapi.FastAPI, listener: socket.socket, trusted_proxies: Collection[str] = ()) -> None:
+    """Serve until the process is told to end."""
+    # The garbage collector would go through the loaded models again and again, 0.25 s each time.
     gc.collect()
     gc.freeze()
-    _serving(app, trusted_proxies).run(sockets=[taken])
+    make_server(app, trusted_proxies).run(sockets=[listener])

@@ -1,6 +1,5 @@
 import gzip
 import json
-import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,17 +18,15 @@ from annotated import Record, explanation
 from fresh.cli.main import main
 from fresh.data.annotation import TOOLS, ExportResult, export, read_explanations
 from fresh.data.annotation.tools import FORMATS, _recognize, to_table
-from fresh.data.corpora import find_corpus
 from fresh.data.readers import Row, read_rows
 from fresh.data.splits import DataConfig, Splits, load_splits
 from fresh.document import Document, Explanation, Mask
-from fresh.errors import DataError, RowError
+from fresh.errors import DataError, FreshError, RowError
 from fresh.rationale import Prediction
 from fresh.reporting.console import to_record
 from fresh.text import split_words
 from strategies import documents, flags, masks, texts
 
-DATA = Path(os.environ.get("FRESH_DATA") or Path(__file__).parents[4] / "shared" / "data")
 TASK = {"id": 1, "data": {"text": "Good film"}, "annotations": [], "predictions": []}
 FLAT = {"id": 1, "text": "Good film", "label": "good", "annotator": 1, "annotation_id": 2, "lead_time": 3.5}
 CATS = {"id": 1, "text": "Good film", "cats": ["good"], "entities": [[0, 4, "RATIONALE"]], "Comments": []}
@@ -294,7 +291,7 @@ def test_documents_without_an_id_are_numbered(tmp_path: Path, tool: str) -> None
 def test_an_export_that_cannot_be_done_is_refused(
     tmp_path: Path, name: str, tool: str, explanations: Sequence[Explanation], message: str
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(FreshError, match=message):
         export(explanations, tmp_path / name, tool)
     assert not list(tmp_path.iterdir())
 
@@ -392,21 +389,14 @@ def test_spans_count_what_the_tool_counts(tool: str, tmp_path: Path) -> None:
     assert spans == ["𝒻𝒾𝓁𝓂𝓈\r\n\tand\u0301", "家"]
 
 
-@pytest.fixture(scope="module")
-def reviews() -> Splits:
-    if not DATA.is_dir() and os.environ.get("CI") == "true":
-        pytest.fail(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
-    if not DATA.is_dir():
-        pytest.skip(f"The corpora are not at {DATA}. Name their folder in FRESH_DATA.")
-    return find_corpus("movies").read(DATA / "movies")
-
-
 @pytest.mark.parametrize("name", ROUND_TRIPS)
-def test_human_rationales_of_movies_survive_a_round_trip(name: str, reviews: Splits, tmp_path: Path) -> None:
+def test_human_rationales_of_movies_survive_a_round_trip(
+    name: str, corpora_dir: Path, read_corpus: Callable[[str, Path], Splits], tmp_path: Path
+) -> None:
     labels = {"NEG": "bad", "POS": "good"}
     items = [
         explanation(example.document, example.human, labels[example.label])
-        for example in reviews.test
+        for example in read_corpus("movies", corpora_dir).test
         if example.human is not None
     ]
     assert len(items) == 199

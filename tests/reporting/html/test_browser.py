@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from fresh.document import Document, Mask
 from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.reporting.html import View, render
-from pages import HOSTILE, document_view, hostile_view, movies_page, small_view
+from pages import HOSTILE, document_view, hostile_view, small_view
 
 MILLISECONDS_A_STEP = """() => {
   const begin = performance.now();
@@ -22,16 +22,6 @@ MILLISECONDS_A_STEP = """() => {
 }"""
 FOUND = "[...CSS.highlights.get('found')].map(range => range.toString())"
 MARKS = "marks => marks.map(mark => mark.textContent)"
-
-
-@pytest.fixture(scope="module")
-def movies() -> View:
-    return movies_page()
-
-
-@pytest.fixture(scope="module")
-def address(movies: View, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return written(movies, tmp_path_factory.mktemp("movies"))
 
 
 @pytest.fixture
@@ -70,8 +60,8 @@ def opened(page: Page) -> str:
 # Filters and search
 
 
-def test_filters_leave_what_fits(page: Page, address: str, movies: View) -> None:
-    page.goto(address)
+def test_filters_leave_what_fits(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(movies_url)
     expect(page.get_by_role("status")).to_have_text("199 documents")
     page.get_by_label("Answer").select_option("wrong")
     wrong = [one.id for one in movies.documents if one.label != one.gold]
@@ -91,8 +81,8 @@ def test_filters_leave_what_fits(page: Page, address: str, movies: View) -> None
     assert rows(page) == fitting
 
 
-def test_documents_are_put_in_order(page: Page, address: str, movies: View) -> None:
-    page.goto(address)
+def test_documents_are_put_in_order(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(movies_url)
     page.get_by_label("Order").select_option("unsure")
     least = min(movies.documents, key=lambda one: round(one.probabilities[one.label], 4))
     expect(page.locator("#list .name").first).to_have_text(least.id)
@@ -119,8 +109,8 @@ def test_search_finds_words_across_lines_and_marks(page: Page, tmp_path: Path) -
     expect(page.get_by_text("No document fits.")).to_be_visible()
 
 
-def test_search_finds_words_and_ids(page: Page, address: str, movies: View) -> None:
-    page.goto(address)
+def test_search_finds_words_and_ids(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(movies_url)
     page.get_by_label("Search").fill("  Special\tEffects ")
     found = [one.id for one in movies.documents if "special effects" in " ".join(one.text.lower().split())]
     expect(page.get_by_role("status")).to_have_text(f"{len(found)} of 199 documents")
@@ -132,8 +122,8 @@ def test_search_finds_words_and_ids(page: Page, address: str, movies: View) -> N
     assert opened(page) == movies.documents[7].id
 
 
-def test_nothing_found_is_said_and_can_be_undone(page: Page, address: str) -> None:
-    page.goto(address)
+def test_nothing_found_is_said_and_can_be_undone(page: Page, movies_url: str) -> None:
+    page.goto(movies_url)
     page.get_by_label("Search").fill("no review says this")
     expect(page.get_by_text("No document fits. Loosen a filter, or search for less.")).to_be_visible()
     expect(page.locator("#detail")).to_be_hidden()
@@ -145,8 +135,8 @@ def test_nothing_found_is_said_and_can_be_undone(page: Page, address: str) -> No
 # One document
 
 
-def test_marks_and_underlines_stand_exactly_where_they_should(page: Page, address: str, movies: View) -> None:
-    page.goto(address)
+def test_marks_and_underlines_stand_exactly_where_they_should(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(movies_url)
     for one in movies.documents[:3]:
         assert opened(page) == one.id
         ends = [(one.spans[start][0], one.spans[end - 1][1]) for start, end in one.kept]
@@ -158,8 +148,8 @@ def test_marks_and_underlines_stand_exactly_where_they_should(page: Page, addres
         page.get_by_role("button", name="Document after").click()
 
 
-def test_the_switch_leaves_only_what_was_read(page: Page, address: str, movies: View) -> None:
-    page.goto(address)
+def test_the_switch_leaves_only_what_was_read(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(movies_url)
     one = movies.documents[0]
     document = Document(one.text, tuple(one.text[start:end] for start, end in one.spans), one.spans)
     page.get_by_text("Only what the predictor read").click()
@@ -202,8 +192,8 @@ def test_hostile_text_is_shown_and_does_nothing(page: Page, tmp_path: Path) -> N
 # Keys and links
 
 
-def test_keys_move_through_documents(page: Page, address: str, movies: View) -> None:
-    page.goto(address)
+def test_keys_move_through_documents(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(movies_url)
     for key, place in (("j", 1), ("ArrowRight", 2), ("k", 1), ("ArrowLeft", 0), ("k", 0), ("j", 1)):
         page.keyboard.press(key)
         assert opened(page) == movies.documents[place].id
@@ -216,8 +206,8 @@ def test_keys_move_through_documents(page: Page, address: str, movies: View) -> 
         expect(page.locator(f"#row-{place}")).to_be_in_viewport()
 
 
-def test_keys_search_switch_and_can_be_turned_off(page: Page, address: str, movies: View) -> None:
-    page.goto(address)
+def test_keys_search_switch_and_can_be_turned_off(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(movies_url)
     page.keyboard.press("/")
     expect(page.get_by_label("Search")).to_be_focused()
     page.keyboard.type("jo")  # in a field, letters are letters
@@ -233,8 +223,8 @@ def test_keys_search_switch_and_can_be_turned_off(page: Page, address: str, movi
     assert opened(page) == movies.documents[0].id
 
 
-def test_the_first_tab_leads_past_the_links(page: Page, address: str) -> None:
-    page.goto(address)
+def test_the_first_tab_leads_past_the_links(page: Page, movies_url: str) -> None:
+    page.goto(movies_url)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the results")).to_be_focused()
     expect(page.get_by_role("link", name="Skip to the results")).to_be_in_viewport()
@@ -242,12 +232,12 @@ def test_the_first_tab_leads_past_the_links(page: Page, address: str) -> None:
     expect(page.locator("main")).to_be_focused()
 
 
-def test_the_address_names_the_document(page: Page, address: str, movies: View) -> None:
-    page.goto(f"{address}#document-{movies.documents[42].id}")
+def test_the_address_names_the_document(page: Page, movies_url: str, movies: View) -> None:
+    page.goto(f"{movies_url}#document-{movies.documents[42].id}")
     assert opened(page) == movies.documents[42].id
     expect(page.locator("#detail-id")).to_be_in_viewport()
     page.keyboard.press("j")
-    assert page.url == f"{address}#document-{movies.documents[43].id}"
+    assert page.url == f"{movies_url}#document-{movies.documents[43].id}"
     page.get_by_label("Search").fill(movies.documents[0].id)
     expect(page.locator("#list li")).to_have_count(1)
     page.evaluate(f"location.hash = 'document-{movies.documents[5].id}'")
@@ -260,8 +250,7 @@ def test_the_address_names_the_document(page: Page, address: str, movies: View) 
 def test_any_name_can_be_linked_to(page: Page, tmp_path: Path) -> None:
     names = ("a b", "50 %/#?&\"'", "😀é")
     documents = tuple(document_view("a film", "1", id=name) for name in names)
-    address = written(small_view(documents=documents), tmp_path)
-    page.goto(address)
+    page.goto(written(small_view(documents=documents), tmp_path))
     page.keyboard.press("j")
     link = page.url
     page.goto("about:blank")

@@ -1,34 +1,14 @@
 """How the page looks: light and dark, on a phone, on paper, and without scripts."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from fresh.reporting.html import View, render
-from pages import hostile_view, movies_page
+from fresh.reporting.html import render
+from pages import hostile_view
 
 WIDER_THAN_THE_SCREEN = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="module")
-def movies() -> View:
-    return movies_page()
-
-
-@pytest.fixture(scope="module")
-def address(movies: View, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("movies") / "report.html"
-    path.write_text(render(movies), encoding="utf-8")
-    return path.as_uri()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    shown = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
-    yield shown
-    shown.close()
 
 
 def background(page: Page) -> str:
@@ -36,8 +16,8 @@ def background(page: Page) -> str:
     return found
 
 
-def test_light_and_dark_follow_the_system_and_the_button(page: Page, address: str) -> None:
-    page.goto(address)
+def test_light_and_dark_follow_the_system_and_the_button(page: Page, movies_url: str) -> None:
+    page.goto(movies_url)
     assert background(page) == "rgb(255, 255, 255)"
     page.emulate_media(color_scheme="dark")
     assert background(page) == "rgb(20, 23, 27)"
@@ -47,17 +27,17 @@ def test_light_and_dark_follow_the_system_and_the_button(page: Page, address: st
     assert background(page) == "rgb(20, 23, 27)"
 
 
-def test_a_mark_is_told_by_more_than_colour(page: Page, address: str) -> None:
-    page.goto(address)
+def test_a_mark_is_told_by_more_than_colour(page: Page, movies_url: str) -> None:
+    page.goto(movies_url)
     style = "mark => [getComputedStyle(mark).borderBottomStyle, getComputedStyle(mark).textDecorationStyle]"
     assert page.eval_on_selector("#text mark", style) == ["solid", "solid"]
     assert page.eval_on_selector("#text u", style) == ["none", "dashed"]
 
 
 @pytest.mark.parametrize("width", [320, 375, 740, 900])
-def test_a_small_screen_never_scrolls_sideways(page: Page, address: str, tmp_path: Path, width: int) -> None:
+def test_a_small_screen_never_scrolls_sideways(page: Page, movies_url: str, tmp_path: Path, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 812})
-    page.goto(address)
+    page.goto(movies_url)
     assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0
     expect(page.locator("#text")).to_be_visible()
     hostile = tmp_path / "hostile.html"
@@ -66,9 +46,9 @@ def test_a_small_screen_never_scrolls_sideways(page: Page, address: str, tmp_pat
     assert page.evaluate(WIDER_THAN_THE_SCREEN) == 0
 
 
-def test_paper_shows_all_that_is_folded_and_nothing_to_press(page: Page, address: str) -> None:
+def test_paper_shows_all_that_is_folded_and_nothing_to_press(page: Page, movies_url: str) -> None:
     page.emulate_media(media="print", color_scheme="dark")
-    page.goto(address)
+    page.goto(movies_url)
     assert background(page) == "rgb(255, 255, 255)"
     for hidden in (".links", ".filters", "#list", "#theme", ".keys", ".switch"):
         expect(page.locator(hidden)).to_be_hidden()
@@ -79,15 +59,15 @@ def test_paper_shows_all_that_is_folded_and_nothing_to_press(page: Page, address
     assert page.locator("details[open]").count() == 0
 
 
-def test_a_page_prints(page: Page, address: str) -> None:
-    page.goto(address)
+def test_a_page_prints(page: Page, movies_url: str) -> None:
+    page.goto(movies_url)
     assert page.pdf(format="A4").startswith(b"%PDF")
 
 
-def test_without_scripts_everything_but_the_documents_is_there(browser: Browser, address: str) -> None:
+def test_without_scripts_everything_but_the_documents_is_there(browser: Browser, movies_url: str) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(address)
+    page.goto(movies_url)
     expect(page.get_by_role("table", name="How well each way of reading did")).to_be_visible()
     expect(page.locator("svg.picture").first).to_be_visible()
     expect(page.get_by_text("Without scripts the documents cannot be shown")).to_be_visible()

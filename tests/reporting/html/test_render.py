@@ -4,15 +4,32 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fresh.document import Document
+from fresh.highlight import HTML_CONTROL_PICTURES
 from fresh.metrics.classification import Bin, ClassScore
 from fresh.metrics.estimate import Estimate, Interval, LengthScore
-from fresh.reporting.html import Confusion, View, render
-from fresh.reporting.html.layout import figure
-from fresh.reporting.html.render import SCRIPTS, STYLES, _read
-from pages import AGREEMENT, BINS, CALIBRATION, CURVE, HEADLINE, PAIRS, VERDICTS, hostile_view, movies_page, small_view
+from fresh.reporting.html import DocumentView, View, render
+from fresh.reporting.html.render import SCRIPTS, STYLES, _read, pack
+from fresh.reporting.report import Figures
+from pages import (
+    AGREEMENT,
+    BINS,
+    CALIBRATION,
+    HEADLINE,
+    HOSTILE,
+    LENGTHS,
+    PAIRS,
+    VERDICTS,
+    document_view,
+    hostile_view,
+    small_view,
+)
+from strategies import masks, texts
 
 
 class Page(HTMLParser):
@@ -50,9 +67,10 @@ class Page(HTMLParser):
         return [attributes.get("id") for tag, attributes in self.tags if tag == "section"]
 
 
-@pytest.fixture(scope="module")
-def movies() -> View:
-    return movies_page()
+def with_figures(full_text: float | None = None, **figures: Any) -> str:
+    """Render a small page with some figures."""
+    least: dict[str, Any] = {"labels": ("neg", "pos"), "confusion": ((1, 0), (0, 1)), "calibration": (), "bins": ()}
+    return render(small_view(figures=Figures(**{**least, **figures}), full_text=full_text))
 
 
 # Safety
@@ -94,9 +112,17 @@ def test_no_text_can_break_out_of_the_page() -> None:
 
 
 def test_a_text_with_the_template_s_own_signs_is_shown_as_it_is() -> None:
-    page = Page(render(small_view(title="$script ${data} $$", notes=("$title",))))
-    assert "$script ${data} $$" in page.text
-    assert "$title" in page.text
+    page = Page(render(small_view(title="{{ script }} {% raw %}", notes=("{# title #}",))))
+    assert "{{ script }} {% raw %}" in page.text
+    assert "{# title #}" in page.text
+
+
+def test_every_text_is_escaped_and_none_turns_the_reading_direction_round() -> None:
+    page = Page(render(hostile_view()))
+    before = page.html[: page.html.index('<script type="application/json"')].partition("</style>")[2]
+    assert "<img" not in before
+    assert not set("\u202e\ud800\x00") & set(page.html)
+    assert before.count("&lt;/script&gt;&lt;script&gt;alert(1)") == 20
 
 
 # What is shown
@@ -139,7 +165,7 @@ def test_verdicts_come_with_sign_word_sentence_and_evidence() -> None:
     assert "✓ Replay holds All 199 predictions" in page.text
     for sign, verdict in zip("✓✓✗!–", VERDICTS, strict=True):
         assert (
-            f'aria-hidden="true">{sign}</span><div><h3><bdi>{verdict.name}</bdi> <span class="found">{verdict.found}'
+            f'aria-hidden="true">{sign}</span><div>\n<h3><bdi>{verdict.name}</bdi> <span class="found">{verdict.found}'
             in page.html
         )
     assert page.html.count("<summary>Evidence</summary>") == 4
@@ -147,36 +173,36 @@ def test_verdicts_come_with_sign_word_sentence_and_evidence() -> None:
 
 
 def test_a_confusion_matrix_shows_counts_and_shares_of_the_gold_label() -> None:
-    html = render(small_view(confusion=Confusion(("neg", "pos"), ((9, 1), (0, 0)))))
+    html = with_figures(confusion=((9, 1), (0, 0)))
     assert '<td class="shade-9 hit">9 <small>90%</small></td><td class="shade-1">1 <small>10%</small></td>' in html
     assert '<td class="shade-0">0 <small>0%</small></td><td class="shade-0 hit">0 <small>0%</small></td>' in html
 
 
 def test_a_matrix_of_many_labels_has_the_width_of_the_page_and_counts_only() -> None:
     labels = tuple(f"topic {n}" for n in range(7))
-    html = render(small_view(confusion=Confusion(labels, ((2, *[1] * 6),) * 7)))
+    html = with_figures(labels=labels, confusion=((2, *[1] * 6),) * 7)
     assert '<div class="card whole"><h3>Confusion matrix' in html
     assert html.count("<small>") == 0
     assert '<td class="shade-2 hit">2</td><td class="shade-1">1</td>' in html
 
 
 def test_a_curve_has_its_points_its_band_and_the_full_text() -> None:
-    html = render(small_view(curve=CURVE))
-    assert html.count('class="dot"') == len(CURVE.points) + 2  # and the two of the headline
+    html = with_figures(0.919, lengths=LENGTHS)
+    assert html.count('class="dot"') == len(LENGTHS) + 2  # and the two of the headline
     assert html.count('class="band"') == 1
     assert ">full text</text>" in html
     assert '<th scope="row"><bdi>5%</bdi></th>' in html
-    bare = render(small_view(curve=replace(CURVE, points=(LengthScore(0.2, Interval(0.5, 0.4, 0.6)),), full_text=None)))
+    bare = with_figures(lengths=(LengthScore(0.2, Interval(0.5, 0.4, 0.6)),))
     assert 'class="band"' not in bare
     assert ">full text</text>" not in bare
 
 
 def test_calibration_leaves_out_empty_bins() -> None:
-    html = render(small_view(bins=(Bin(0.5, 0.75, 4, 0.6, 0.5, (0.25, 0.8)), Bin(0.75, 1.0, 0, None, None))))
+    html = with_figures(bins=(Bin(0.5, 0.75, 4, 0.6, 0.5, (0.25, 0.8)), Bin(0.75, 1.0, 0, None, None)))
     assert html.count('class="miss"') == 1
     assert "<b>0.500</b> <small>0.250 to 0.800</small>" in html
-    assert render(small_view(bins=BINS)).count('class="miss"') == len(BINS)
-    assert "expected calibration error" in render(small_view(bins=BINS, calibration=CALIBRATION))
+    assert with_figures(bins=BINS).count('class="miss"') == len(BINS)
+    assert "expected calibration error" in with_figures(bins=BINS, calibration=CALIBRATION)
 
 
 def test_each_class_is_shown_with_its_intervals() -> None:
@@ -213,5 +239,70 @@ def test_the_same_view_gives_the_same_page() -> None:
 
 
 def test_nothing_is_written_as_less_than_nothing() -> None:
-    assert "<b>0.000</b> <small>0.000 to 0.000</small>" in figure(Estimate(-0.0001, -0.0002, 0.0001))
-    assert "<b>-0.001</b>" in figure(Estimate(-0.0008))
+    row = replace(HEADLINE[0], macro_f1=Estimate(-0.0001, -0.0002, 0.0001), accuracy=Estimate(-0.0008))
+    html = render(small_view(headline=(row,)))
+    assert "<b>0.000</b> <small>0.000 to 0.000</small>" in html
+    assert "<b>-0.001</b>" in html
+
+
+# Documents as JSON
+
+
+def unpacked(runs: list[list[int]], text: str) -> list[list[str]]:
+    """Read packed words back as a browser counts: in UTF-16 units."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    at, found = 0, []
+    for run in runs:
+        words = []
+        for gap, length in zip(run[::2], run[1::2], strict=True):
+            start, at = at + gap, at + gap + length
+            words.append(units[2 * start : 2 * at].decode("utf-16-le", "surrogatepass"))
+        found.append(words)
+    return found
+
+
+def test_documents_are_packed_by_gaps_and_lengths() -> None:
+    one = document_view("😀 is a lovely film", "1 2 4", gold="neg", human=((0, 2), (3, 4)), query="good?")
+    record = json.loads(pack([one]))
+    assert record == {
+        "labels": ["neg", "pos"],
+        "documents": [
+            {
+                "id": "d-1",
+                "text": "😀 is a lovely film",
+                "words": 5,
+                "kept": [[3, 2, 1, 1], [8, 4]],
+                "label": 1,
+                "probabilities": [[0, 0.25], [1, 0.75]],
+                "gold": 0,
+                "human": [0, 5, 3, 6],
+                "query": "good?",
+            }
+        ],
+    }
+
+
+@given(texts(min_size=1), st.data())
+def test_packed_words_are_the_words_of_the_rationale(text: str, data: st.DataObject) -> None:
+    document = Document.from_text(f"{text} x")
+    mask, people = data.draw(masks(document)), data.draw(masks(document))
+    one = DocumentView("d", document.text, document.spans, mask.spans, "pos", {"pos": 1.0}, None, people.spans)
+    [record] = json.loads(pack([one]))["documents"]
+    shown = document.text.translate(HTML_CONTROL_PICTURES)
+    words = [word.translate(HTML_CONTROL_PICTURES) for word in document.cut(mask).words]
+    assert record["text"] == shown
+    assert [word for run in unpacked(record["kept"], shown) for word in run] == words
+    assert [len(run) // 2 for run in record["kept"]] == [end - start for start, end in mask.spans]
+    marked = [shown[document.spans[start][0] : document.spans[end - 1][1]] for start, end in people.spans]
+    assert [
+        run for (run,) in unpacked([record["human"][i : i + 2] for i in range(0, len(record["human"]), 2)], shown)
+    ] == marked
+
+
+@given(texts(max_size=20) | st.just(HOSTILE))
+def test_nothing_in_a_text_can_end_the_script_it_stands_in(text: str) -> None:
+    one = document_view(f"x {text}", "0", id=text, query=text, probabilities={"pos": 1.0, text: 0.0}, gold=text)
+    packed = pack([one])
+    assert not set("<>&\u2028\u2029") & set(packed)
+    packed.encode("utf-8")
+    assert json.loads(packed)["documents"][0]["text"] == f"x {text}".translate(HTML_CONTROL_PICTURES)

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 from fresh.data.annotation.aggregate import (
     Annotation,
@@ -171,5 +170,7 @@ def format_config(_data: str, labels: Sequence[str], has_query: bool) -> str:
 
     :param has_query: Whether to show queries above the texts.
     """
+    from xml.sax.saxutils import quoteattr  # slow to import
+
     choices = "\n".join(f"    <Choice value={quoteattr(label)}/>" for label in labels)
     return CONFIG.format(query=QUERY if has_query else "", label=RATIONALE_LABEL, choices=choices)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fresh._io import atomic_write
+from fresh._io import atomic_write, check_output
 from fresh.config import suggest
 from fresh.data.annotation import doccano, label_studio, potato, prodigy
 from fresh.data.annotation.aggregate import check_span_texts, to_word_spans
@@ -169,8 +169,7 @@ def export_paths(path: str | Path, tool: str) -> tuple[Path, ...]:
             f"{exporter.title} reads {exporter.ending} files, but the output is {target.name}. "
             f"Give it the ending {exporter.ending}."
         )
-    if not target.parent.is_dir():
-        raise DataError(f"There is no folder {target.parent} to write to. Make it first.")
+    check_output(target, overwrite=True)
     if not exporter.config_ending:
         return (target,)
     return target, target.with_name(target.name.removesuffix(exporter.ending) + exporter.config_ending)

@@ -1,76 +1,77 @@
-"""A view as one HTML file: no request leaves it, and nothing in a text can run in it."""
+"""A view as one HTML file: it makes no request, and nothing in a text can run in it."""
 
 import base64
 import hashlib
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
 from importlib import resources
-from string import Template
+from typing import Any
 
-from fresh.highlight import escape_text, isolate
-from fresh.reporting.html import sections
-from fresh.reporting.html.charts import charts
-from fresh.reporting.html.packed import pack
-from fresh.reporting.html.view import View
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fresh.highlight import HTML_CONTROL_PICTURES
+from fresh.metrics.estimate import Estimate
+from fresh.reporting.html.charts import calibration_chart, length_chart, whisker_axis
+from fresh.reporting.html.view import AGREEMENT_COLUMNS, DocumentView, View
+from fresh.text import Spans, to_utf16
 
 STYLES = ("page.css", "explorer.css", "print.css")
 SCRIPTS = ("unpack.js", "marks.js", "list.js", "explorer.js", "keys.js")
-NAMES = {
-    "results": "Results",
-    "figures": "Figures",
-    "agreement": "People",
-    "audit": "Audit",
-    "comparisons": "Comparisons",
-    "documents": "Documents",
-    "about": "About",
-}
+# What could end a script element, begin a comment in it, or is half a surrogate pair.
+UNSAFE_IN_SCRIPT = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def render(view: View) -> str:
-    """Write a page that needs no other file, no server and no network."""
+    """Return a page that needs no other file, no server and no network."""
     style = "".join(map(_read, STYLES))
     script = '"use strict";\n(() => {\n' + "".join(map(_read, SCRIPTS)) + "})();\n"
-    before = (
-        sections.headline(view.headline, view.whiskers)
-        + charts(view)
-        + sections.agreement(view.agreement)
-        + sections.audit(view.verdicts, view.guarantee)
-        + sections.comparisons(view.pairs, view.tests)
-    )
-    after = sections.about(view)
-    return Template(_read("page.html")).substitute(
-        policy=_policy(script, style),
-        style=style,
-        script=script,
-        title=isolate(view.title),
-        name=escape_text(view.title),
-        facts=" · ".join(map(isolate, _header_facts(view))),
-        links=_links(before + after),
-        before=before,
-        after=after,
-        data=pack(view.documents),
+    return (
+        _templates()
+        .get_template("report.html")
+        .render(
+            view=view,
+            policy=_content_security_policy(script, style),
+            style=style,
+            script=script,
+            data=pack(view.documents),
+        )
     )
 
 
-def _header_facts(view: View) -> list[str]:
-    """Say in a line what the page is about."""
-    n_shown = len(view.documents)
-    n_documents = view.n_documents or n_shown
-    count = "1 document" if n_documents == 1 else f"{n_documents:,} documents"
-    shown = f"{n_shown:,} of them shown" if n_shown < n_documents else ""
-    return [fact for fact in (view.data, count, shown, view.when) if fact]
+@cache
+def _templates() -> Environment:
+    """Load the templates, in which every text is escaped and shows its control characters as pictures."""
+    templates = Environment(
+        loader=PackageLoader("fresh.reporting.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value,
+    )
+    templates.filters["number"] = format
+    templates.globals |= {
+        "AGREEMENT_COLUMNS": AGREEMENT_COLUMNS,
+        "Estimate": Estimate,
+        "calibration_chart": calibration_chart,
+        "length_chart": length_chart,
+        "whisker_axis": whisker_axis,
+    }
+    return templates
 
 
-def _links(body: str) -> str:
-    """Link to the parts that are there; the documents always are."""
-    there = [id for id in NAMES if id == "documents" or f'<section id="{id}"' in body]
-    return "".join(f'<a href="#{id}">{NAMES[id]}</a>' for id in there)
-
-
-def _policy(script: str, style: str) -> str:
+def _content_security_policy(script: str, style: str) -> str:
     """Allow this one script and this one style sheet, and nothing else at all."""
+
+    def digest(text: str) -> str:
+        return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
     rules = (
         "default-src 'none'",
-        f"script-src '{_digest(script)}'",
-        f"style-src '{_digest(style)}'",
+        f"script-src '{digest(script)}'",
+        f"style-src '{digest(style)}'",
         "img-src data:",  # the empty icon, so that no browser asks for one
         "base-uri 'none'",
         "form-action 'none'",
@@ -79,11 +80,52 @@ def _policy(script: str, style: str) -> str:
     return "; ".join(rules)
 
 
-def _digest(text: str) -> str:
-    """Name a text as a Content-Security-Policy does."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
 def _read(name: str) -> str:
-    """Read a file that comes with this package."""
     return resources.files("fresh.reporting.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def pack(documents: Sequence[DocumentView]) -> str:
+    """Return documents as compact JSON that is safe between script tags, whatever is in their texts."""
+    labels = dict.fromkeys(label for one in documents for label in (*one.probabilities, one.gold) if label is not None)
+    numbers = {label: number for number, label in enumerate(labels)}
+    record = {
+        "labels": [label.translate(HTML_CONTROL_PICTURES) for label in labels],
+        "documents": [_pack_document(document, numbers) for document in documents],
+    }
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return UNSAFE_IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _pack_document(document: DocumentView, labels: dict[str, int]) -> dict[str, Any]:
+    """Return a document as plain values, with numbers in place of labels and UTF-16 units in place of characters."""
+    text = document.text.translate(HTML_CONTROL_PICTURES)
+    spans = to_utf16(text, document.spans)
+    record: dict[str, Any] = {
+        "id": document.id.translate(HTML_CONTROL_PICTURES),
+        "text": text,
+        "words": len(spans),
+        "kept": _pack_words(spans, document.kept),
+        "label": labels[document.label],
+        "probabilities": [[labels[label], round(share, 4)] for label, share in document.probabilities.items()],
+    }
+    if document.gold is not None:
+        record["gold"] = labels[document.gold]
+    if document.human is not None:
+        runs = [(spans[first][0], spans[end - 1][1]) for first, end in document.human]
+        record["human"] = [number for run in _pack_words(runs, [(0, len(runs))]) for number in run]
+    if document.query:
+        record["query"] = document.query.translate(HTML_CONTROL_PICTURES)
+    return record
+
+
+def _pack_words(spans: Spans | Sequence[tuple[int, int]], runs: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """List, for each word of each run, its distance from the end of the word before it, and its length."""
+    packed: list[list[int]] = []
+    position = 0
+    for first, after in runs:
+        run: list[int] = []
+        for start, end in spans[first:after]:
+            run += (start - position, end - start)
+            position = end
+        packed.append(run)
+    return packed

@@ -1,4 +1,4 @@
-"""All that the page shows, as plain values."""
+"""Everything that the page shows, as plain values."""
 
 import math
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from fresh.document import Example, Explanation
-from fresh.metrics.classification import Bin, ClassScore
-from fresh.metrics.estimate import Estimate, LengthScore, Measure
-from fresh.reporting.verdict import Verdict
+from fresh.metrics.classification import ClassScore
+from fresh.metrics.estimate import Estimate
+from fresh.reporting.report import Figures, Verdict
 from fresh.text import Spans
 
 Facts = tuple[tuple[str, str], ...]
@@ -16,88 +16,64 @@ Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineRow:
-    """How well one way of reading did."""
+class ScoreRow:
+    """The scores of one model, of the runs of one, or of a baseline."""
 
     name: str
     macro_f1: Estimate
     accuracy: Estimate
     kept: Estimate
-    """Share of all words that was read."""
+    """Share of all words that were read."""
+    token_f1: Estimate | None = None
+    """Agreement with people, where a comparison measured it."""
+    runs: tuple[str, ...] = ()
+    """The runs that the scores are means over; empty for a single model."""
     own: bool = False
-    """Whether this is the model that the page is about; the others are what it is held against."""
-
-
-@dataclass(frozen=True, slots=True)
-class LengthCurve:
-    """How well longer and longer rationales did."""
-
-    points: tuple[LengthScore, ...]
-    full_text: float | None = None
-    """Macro-F1 of reading everything, to compare with."""
-
-    def __post_init__(self) -> None:
-        if not self.points:
-            raise ValueError("A curve has at least one point. Leave the curve out where nothing was measured.")
-
-
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """How often each label was given to documents of each label."""
-
-    labels: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
-    """One row a gold label, one column a predicted label."""
-
-    def __post_init__(self) -> None:
-        n_labels = len(self.labels)
-        if not n_labels or [len(row) for row in self.counts] != [n_labels] * n_labels:
-            widths = [len(row) for row in self.counts]
-            raise ValueError(f"A confusion matrix of {n_labels} labels is square, got rows of lengths {widths}.")
+    """Whether this is the model that the page is about; the other rows are baselines."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """How well rationales agree with those of people, as far as it was measured."""
+    """How well rationales agree with those of people."""
 
     name: str
-    precision: Estimate | None = None
-    recall: Estimate | None = None
-    token_f1: Estimate | None = None
-    iou_f1: Estimate | None = None
-    auprc: Estimate | None = None
+    figures: Mapping[str, Estimate]
+    """By the name of the column, of those in `AGREEMENT_COLUMNS`."""
     own: bool = False
+
+
+AGREEMENT_COLUMNS = ("precision", "recall", "token F1", "IoU-F1", "AUPRC")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How far two models are apart in one measure."""
+    """The difference between two models in one measure, and its test."""
 
     first: str
     second: str
     measure: str
     difference: Estimate
-    """The first less the second."""
+    """The first minus the second."""
     p: float | None
-    """None where the test cannot be made."""
+    """None where no test is possible."""
     says: str = ""
-    """How the test went, or why it cannot be made."""
+    """How the test was made, or why none is possible."""
     adjusted: float | None = None
     """The same p after Holm's correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentView:
-    """A document with what was read in it, what was answered, and what people say."""
+    """A document with the words that were read, the prediction, and what people say."""
 
     id: str
     text: str
     spans: Spans
-    """Where its words stand, in characters."""
+    """The characters of each word."""
     kept: Spans
-    """Runs of words that were read, as `Mask.spans` gives them."""
+    """Runs of words that were read, as in `Mask.spans`."""
     label: str
-    """What was predicted."""
+    """The prediction."""
     probabilities: Mapping[str, float]
     gold: str | None = None
     human: Spans | None = None
@@ -106,7 +82,7 @@ class DocumentView:
 
     @classmethod
     def of(cls, example: Example, explanation: Explanation) -> Self:
-        """Show an example as it was explained."""
+        """Combine an example with its explanation."""
         document = example.document
         return cls(
             id=document.id,
@@ -121,66 +97,58 @@ class DocumentView:
         )
 
     def __post_init__(self) -> None:
-        self.check_runs("kept", self.kept)
-        self.check_runs("human", self.human or ())
+        self._check_runs("kept", self.kept)
+        self._check_runs("human", self.human or ())
         if self.label not in self.probabilities:
             raise ValueError(f"Document {self.id!r}: the predicted label {self.label!r} has no probability.")
         if not all(map(math.isfinite, self.probabilities.values())):
             raise ValueError(f"Document {self.id!r}: probabilities must be finite, got {dict(self.probabilities)}.")
 
-    def check_runs(self, name: str, runs: Spans) -> None:
-        """Refuse runs that are out of order, touch each other, or go past the last word."""
-        before = -1
+    def _check_runs(self, name: str, runs: Spans) -> None:
+        last = -1
         for start, end in runs:
-            if not before < start < end <= len(self.spans):
+            if not last < start < end <= len(self.spans):
                 raise ValueError(
-                    f"Document {self.id!r}: the run ({start}, {end}) of {name} does not fit its {len(self.spans)} "
-                    "words and the run before it. Give runs as Mask.spans does."
+                    f"Document {self.id!r}: the runs of {name} must be ordered, apart and within {len(self.spans)} "
+                    f"words, as in Mask.spans, got ({start}, {end})."
                 )
-            before = end
+            last = end
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A page: the headline table and the documents, and whatever else is known."""
+    """A page: scores and documents, and everything else that is known."""
 
     title: str
-    headline: tuple[HeadlineRow, ...]
+    headline: tuple[ScoreRow, ...]
     documents: tuple[DocumentView, ...]
     data: str = ""
-    """What the documents were taken from."""
+    """The source of the documents."""
     n_documents: int | None = None
     """How many documents were measured, where the page shows only some of them."""
     when: str = ""
     settings: Facts = ()
     versions: Facts = ()
     classes: tuple[ClassScore, ...] = ()
-    curve: LengthCurve | None = None
-    confusion: Confusion | None = None
-    bins: tuple[Bin, ...] = ()
-    """Answers by how sure the model was."""
-    calibration: tuple[Measure, ...] = ()
-    """How far the model is from being right as often as it is sure."""
-    less_read: tuple[Measure, ...] = ()
-    """What it costs to read less."""
+    figures: Figures | None = None
+    full_text: float | None = None
+    """Macro-F1 of reading everything, drawn beside the scores of several lengths."""
     agreement: tuple[AgreementRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     guarantee: str = ""
-    """What the audit covers and what it does not; empty lines part paragraphs."""
+    """What the audit covers, and what it does not cover; empty lines separate paragraphs."""
     pairs: tuple[Pair, ...] = ()
     notes: tuple[str, ...] = ()
     whiskers: str = "Whiskers are 95 % intervals."
-    """What the ends of whiskers are, in a sentence."""
     tests: str = "Paired tests on the same documents"
-    """How models were compared."""
 
     def __post_init__(self) -> None:
         if not self.headline:
-            raise ValueError("A page has a headline table. Give at least the row of the model itself.")
+            raise ValueError("headline must have at least one row: that of the model.")
         if not self.documents:
-            raise ValueError("A page shows documents. Give at least one.")
+            raise ValueError("documents must not be empty: a page shows at least one.")
         if self.n_documents is not None and self.n_documents < len(self.documents):
             raise ValueError(
-                f"n_documents is {self.n_documents}, but the page shows {len(self.documents)}. "
-                "Leave it out where all documents are shown."
+                f"n_documents must be at least the number of documents shown, {len(self.documents)}, "
+                f"got {self.n_documents}. Leave it out where all are shown."
             )

@@ -24,7 +24,7 @@ from fresh.study.web.annotator_views import AnnotatorViews
 from fresh.study.web.auth import Sessions, Signer
 from fresh.study.web.site import Site, make_assets, make_templates
 from fresh.web.metrics import ServerMetrics
-from fresh.web.security import Rules, hosts_of, wrong_host, wrong_proxy
+from fresh.web.security import SecurityConfig, allowed_hosts, check_host, check_proxy
 from fresh.web.server import make_app
 
 MAX_BYTES = 16 * 1024
@@ -52,8 +52,8 @@ class StudyServeConfig:
     def __post_init__(self) -> None:
         raise_all(
             *check_min(0.01, session_hours=self.session_hours),
-            *map(wrong_host, sorted(self.allow_hosts)),
-            *map(wrong_proxy, sorted(self.trusted_proxies)),
+            *map(check_host, sorted(self.allow_hosts)),
+            *map(check_proxy, sorted(self.trusted_proxies)),
         )
 
 
@@ -79,9 +79,11 @@ def create_app(store: Store, config: StudyServeConfig | None = None) -> FastAPI:
             return site.database_error(request, error)
         raise error
 
-    rules = Rules(hosts_of(config.host, config.allow_hosts), most_bytes=MAX_BYTES)
+    security = SecurityConfig(allowed_hosts(config.host, config.allow_hosts), max_body_bytes=MAX_BYTES)
     options = {"lifespan": lifespan, "openapi_url": None}
-    app = make_app("fresh study", fresh.__version__, rules, assets, ServerMetrics(), site.error_reporter(), **options)
+    app = make_app(
+        "fresh study", fresh.__version__, security, assets, ServerMetrics(), site.error_reporter(), **options
+    )
     app.add_exception_handler(StudyError, site.study_error)
     app.add_exception_handler(OperationalError, site.database_error)
     app.add_exception_handler(InternalError, internal_error)

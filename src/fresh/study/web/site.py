@@ -22,8 +22,8 @@ from fresh.study.display import cannot_complete, plural, split_query
 from fresh.study.service import INACTIVE, PAUSED
 from fresh.study.store import Store
 from fresh.study.web.auth import RateLimiter, Session, Sessions
-from fresh.web.assets import Assets, files_of, templates_of
-from fresh.web.errors import Problem, Teller, problem_response
+from fresh.web.errors import ErrorRenderer, Problem, problem_response
+from fresh.web.server import Assets, read_assets, template_environment
 
 LOG = logging.getLogger(__name__)
 PACKAGE = "fresh.study.web"
@@ -75,13 +75,13 @@ START = {"annotator": "/", "admin": "/admin"}
 
 def make_assets() -> Assets:
     """Load the styles and scripts of the pages; the look is that of all pages of fresh."""
-    shared = files_of("fresh.reporting.html") | files_of("fresh.web", "pages")
-    return Assets({name: shared[name] for name in SHARED_STYLES} | files_of(PACKAGE, "pages"))
+    shared = read_assets("fresh.reporting.html") | read_assets("fresh.web", "pages")
+    return Assets({name: shared[name] for name in SHARED_STYLES} | read_assets(PACKAGE, "pages"))
 
 
 def make_templates(assets: Assets) -> Environment:
     """Load the templates; text in them cannot change the reading direction of the page."""
-    templates = templates_of(PACKAGE, "pages", assets)
+    templates = template_environment(PACKAGE, "pages", assets)
     templates.finalize = lambda value: value.translate(HTML_CONTROL_PICTURES) if type(value) is str else value
     templates.filters |= {"figure": _format_figure, "plural": plural, "parts": split_query}
     templates.globals["cannot_complete"] = cannot_complete
@@ -108,9 +108,9 @@ class Site:
         html = self.templates.get_template(name).render(title=about["title"], token=token, about=about, **values)
         return HTMLResponse(html, status)
 
-    def error_reporter(self) -> Teller:
+    def error_reporter(self) -> ErrorRenderer:
         """Return what reports errors: to browsers as pages, to programs as problem details."""
-        return Teller(self.error_page, NO_PAGE)
+        return ErrorRenderer(self.error_page, NO_PAGE)
 
     def error_page(self, scope: Scope, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
         """Report an error."""

@@ -1,5 +1,5 @@
-// The probability of the answer along growing rationales, with a mark where the slider stands.
-import { percent, svg } from "./talk.js";
+// Draws the probability of the answer for growing rationales, with a mark at the slider.
+import { percent, svg } from "./api.js";
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [560, 190, 44, 548, 12, 150];
 
@@ -25,7 +25,7 @@ export function drawCurve(parent, points, label, counts, at) {
     const words = `${counts[place]} word${counts[place] === 1 ? "" : "s"}`;
     parts.push(svg("text", { x: x(place), y: BOTTOM + 22, "text-anchor": anchor }, words));
   }
-  const told = `Probability of ${label} from ${percent(share(points[0]))} to ${percent(share(points.at(-1)))}`;
+  const message = `Probability of ${label} from ${percent(share(points[0]))} to ${percent(share(points.at(-1)))}`;
   const viewBox = `0 0 ${WIDTH} ${HEIGHT - 12}`;
-  parent.replaceChildren(svg("svg", { class: "picture", viewBox, role: "img", "aria-label": told }, ...parts));
+  parent.replaceChildren(svg("svg", { class: "picture", viewBox, role: "img", "aria-label": message }, ...parts));
 }

@@ -1,28 +1,28 @@
-// One text: asked, shown, pruned and expanded, edited, passed on.
-import { startBatch, takeDrops } from "./batch.js";
+// Explains one text: shows the answer, changes the length of the rationale, edits words, shares.
+import { startUpload, takeDrops } from "./upload.js";
 import { drawCurve } from "./curve.js";
 import { startJobs } from "./jobs.js";
-import { openTab, startLook } from "./look.js";
-import { leaveLink, linkTo, readLink, recordOf, saveCertificate } from "./passing.js";
-import { byId, copy, element, percent, post, Refused, svg, visible } from "./talk.js";
+import { openTab, startTheme } from "./theme.js";
+import { leaveLink, linkTo, readLink, recordOf, saveCertificate } from "./share.js";
+import { byId, copy, element, percent, post, ServerError, svg, visible } from "./api.js";
 import { changeOf, drawRead, drawWords, focusWord, isEdited, keptOf, placesOf, withWord } from "./words.js";
 
-const MOST_LABELS = 6; // that are shown
+const MOST_LABELS = 6; // shown at once
 
-let state = null; // what is shown: only ever what was answered
-let wanted = null; // what is shown next, while its answer is under way
-let running = null; // the request under way
-let stale = false; // whether the words on the page are not those of what is shown
+let state = null; // what is shown: always an answer of the server
+let wanted = null; // what is shown next, while its request runs
+let running = null; // the request that runs
+let stale = false; // whether the page shows older words than the state
 
 const chosen = () => byId("model").selectedOptions[0];
 
-// place: where the slider shall stand; original: the text before edits. Says whether it was done; null if given up.
+// place: position of the slider; original: the text before edits. Returns whether it succeeded; null if aborted.
 async function explain({ text = byId("text").value, place = null, original = null } = {}) {
   const model = byId("model").value;
   const query = chosen().dataset.asks ? byId("query").value : null;
   wanted = null;
-  byId("result").inert = true; // it goes, or comes back as it was
-  return during("Reading …", async (signal) => {
+  byId("result").inert = true; // until the request ends
+  return during("Explaining …", async (signal) => {
     const record = await json(post(model, "explain", { text, query, scores: true }, signal));
     const curve = chosen().dataset.lengths ? await json(post(model, "curve", { text, query }, signal)) : null;
     const places = placesOf(text, record.words);
@@ -38,7 +38,7 @@ async function explain({ text = byId("text").value, place = null, original = nul
 
 const json = async (answer) => (await answer).json();
 
-// One request at a time: a newer one ends the one before, and only what goes wrong with the newest is told.
+// One request at a time: a newer one aborts the last, and only errors of the newest are shown.
 async function during(what, work) {
   running?.abort();
   const mine = (running = new AbortController());
@@ -50,7 +50,7 @@ async function during(what, work) {
     return true;
   } catch (error) {
     if (error.name === "AbortError") return null;
-    if (!(error instanceof Refused)) throw error;
+    if (!(error instanceof ServerError)) throw error;
     goBack();
     tell(error.message);
     return false;
@@ -59,7 +59,7 @@ async function during(what, work) {
   }
 }
 
-// What was refused is forgotten. What is shown was answered, and stays; of another text, it cannot be used.
+// After an error, the last answer stays. If text or model have changed, it cannot be used.
 function goBack() {
   wanted = null;
   if (state && byId("text").value === state.chosenFrom && byId("model").value === state.model) show();
@@ -86,11 +86,11 @@ function prepareLengths(wanted) {
   state.record = state.curve.points[state.place];
 }
 
-// Show other words, or another choice, once the model has answered about them.
+// Show other words, or another selection, once the model has answered.
 async function hold(next) {
   wanted = next;
   byId("actions").inert = true;
-  return during("Reading …", async (signal) => {
+  return during("Explaining …", async (signal) => {
     const { model, words, kept, query, curve, place, own } = next;
     if (isEdited(next)) next.record = await json(post(model, "explain", { words, kept, query }, signal));
     else next.record = curve ? curve.points[place] : own;
@@ -105,42 +105,42 @@ function slide() {
   return hold({ ...now, place, kept: now.masks[place] });
 }
 
-// word: nothing if it is to stay as it is.
+// word: empty to leave it as it is.
 async function edit(number, word) {
   const [before, now] = [state, wanted ?? state];
   if (!word || word === now.words[number]) {
     if (stale) draw();
   } else if (byId("hold").checked) {
     if (!(await hold(withWord(now, number, word))) || state.kept !== before.kept) return;
-    const { read, told } = changeOf(before, state);
-    tellChange(`${told}: ${became(before, state)}.`, !read);
+    const { read, text } = changeOf(before, state);
+    tellChange(`${text}: ${effect(before, state)}.`, !read);
   } else {
     const { text, original, place = null } = withWord(now, number, word);
-    let chosenAnew = "";
+    let again = "";
     let base = before;
-    // The answer on the page may be to words that were held or to another length: what the model chooses of the text as
-    // it was is asked for first, so that the edit is not blamed for what choosing anew did.
+    // The answer on the page may be for kept words or another length. Explain the text before the edit first, so that
+    // the edit is not blamed for an effect of selecting the words again.
     if (isEdited(now) || now !== before) {
       if (!(await explain({ text: now.text, place, original }))) return;
       base = state;
-      if (now === before) chosenAnew = `After choosing the words again: ${became(before, base)}. `;
+      if (now === before) again = `After selecting the words again, ${effect(before, base)}. `;
     }
     if (!(await explain({ text, place, original }))) return;
-    tellChange(`${chosenAnew}“${now.words[number]}” became “${word}”, and the words were chosen again: ${became(base, state)}.`);
+    tellChange(`${again}“${now.words[number]}” was changed to “${word}”, and the words were selected again: ${effect(base, state)}.`);
     focusWord(byId("document"), state, Math.min(number, state.words.length - 1));
   }
 }
 
-function became({ record: before }, { record: after }) {
+function effect({ record: before }, { record: after }) {
   const [one, other] = [before, after].map(({ label, probability }) => `${label} ${percent(probability)}`);
   const same = Object.keys(after.probabilities).every(
-    (label) => Math.abs(before.probabilities[label] - after.probabilities[label]) < 1e-5, // what other company may change
+    (label) => Math.abs(before.probabilities[label] - after.probabilities[label]) < 1e-5, // the batch may change that much
   );
-  return same ? `nothing changed, it is still ${other}` : `${one} became ${other}`;
+  return same ? `the answer is still ${other}` : `the answer changed from ${one} to ${other}`;
 }
 
-function tellChange(told, same = false) {
-  byId("change").textContent = visible(told);
+function tellChange(message, same = false) {
+  byId("change").textContent = visible(message);
   byId("change").classList.toggle("same", same);
   byId("change").hidden = false;
 }
@@ -164,14 +164,14 @@ function show() {
   byId("done").textContent = "";
   byId("bars").replaceChildren(...bars(record.probabilities));
   byId("asked").hidden = !query;
-  byId("asked").textContent = query ? `Asked: ${visible(query)}` : "";
+  byId("asked").textContent = query ? `Query: ${visible(query)}` : "";
   byId("undo").hidden = !isEdited(state) && state.original === state.chosenFrom;
   byId("lengths").hidden = !state.curve;
   if (state.curve) showLengths();
   draw();
 }
 
-// A word that is being edited is left alone: all is drawn when that is over.
+// While a word is being edited, wait with drawing.
 function draw() {
   stale = byId("document").querySelector(".edit") !== null;
   if (stale) return;
@@ -190,8 +190,8 @@ function showLengths() {
   byId("length").value = place;
   byId("length").setAttribute("aria-valuetext", `${counts[place]} words: ${state.record.label} ${percent(state.record.probability)}`);
   const enough = counts[curve.minimal];
-  const stays = `From ${enough} word${enough === 1 ? "" : "s"} on the answer stays ${visible(label)}.`;
-  byId("curve-says").textContent = `Probability of ${visible(label)}. ${stays}${isEdited(state) ? " The curve is that of the text before your edits." : ""}`;
+  const stays = `From ${enough} word${enough === 1 ? "" : "s"} on, the answer stays ${visible(label)}.`;
+  byId("curve-says").textContent = `Probability of ${visible(label)}. ${stays}${isEdited(state) ? " The curve shows the text before your edits." : ""}`;
 }
 
 function bars(probabilities) {
@@ -210,10 +210,10 @@ async function certificate() {
   const saved = await during("Certifying …", (signal) => saveCertificate(state, signal));
   if (!saved) return;
   byId("result").classList.remove("old");
-  done("Downloaded. Check it with: fresh verify certificate.jsonl MODEL");
+  done("Downloaded. To check it, run: fresh verify certificate.jsonl MODEL");
 }
 
-const done = (told) => (byId("done").textContent = told);
+const done = (message) => (byId("done").textContent = message);
 
 function fitModel() {
   for (const id of ["query-box", "and-query", "given-query"]) byId(id).hidden = !chosen().dataset.asks;
@@ -222,7 +222,7 @@ function fitModel() {
   byId("ratio-range").textContent = chosen().dataset.lengths;
   const labels = JSON.parse(chosen().dataset.labels).map(visible);
   const more = labels.length > MOST_LABELS ? `, and ${labels.length - MOST_LABELS} more` : "";
-  byId("answers").textContent = `Possible answers: ${labels.slice(0, MOST_LABELS).join(", ")}${more}`;
+  byId("answers").textContent = `Labels: ${labels.slice(0, MOST_LABELS).join(", ")}${more}`;
 }
 
 async function follow() {
@@ -233,13 +233,13 @@ async function follow() {
   openTab(byId(tab === "file" ? "tab-batch" : "tab-text"));
   if (!text) return;
   [byId("text").value, byId("query").value] = [text, query];
-  if (model && !known) return tell(`The link asks for the model “${visible(model)}”, which is not served here. Choose another one, and press Explain.`);
+  if (model && !known) return tell(`The link is for the model “${visible(model)}”, which this server does not have. Choose another model and press Explain.`);
   if (!(await explain({ place }))) return;
   const fitting = edits.filter(([number]) => number < state.words.length);
   if (fitting.length) hold(fitting.reduce((now, [number, word]) => withWord(now, number, word.trim()), state));
 }
 
-// Explain the text of a file, if it is text and not too long; nothing of it is lost without a word.
+// Explain the text of a file, if it is UTF-8 and not too long; it is never cut.
 async function takeFile(file) {
   const most = Number(byId("text").dataset.most);
   let text;
@@ -248,9 +248,9 @@ async function takeFile(file) {
   } catch {
     text = "\0";
   }
-  if (text.includes("\0")) return tell(`${file.name} is not text in UTF-8. Save it as that, or paste the text.`);
+  if (text.includes("\0")) return tell(`${file.name} is not UTF-8 text. Save it as UTF-8, or paste the text.`);
   if (text.length > most) {
-    return tell(`${file.name} has ${text.length.toLocaleString("en")} characters; ${most.toLocaleString("en")} can be read at once. Take a part of it.`);
+    return tell(`${file.name} has ${text.length.toLocaleString("en")} characters; the limit is ${most.toLocaleString("en")}. Use a part of it.`);
   }
   byId("text").value = text;
   askAnew();
@@ -278,13 +278,13 @@ function start() {
   byId("length").addEventListener("input", slide);
   byId("only").addEventListener("change", draw);
   byId("undo").addEventListener("click", undo);
-  byId("copy-link").addEventListener("click", () => copy(linkTo(state)).then(() => done("Link copied; the text stands in it.")));
+  byId("copy-link").addEventListener("click", () => copy(linkTo(state)).then(() => done("Link copied. It contains the text.")));
   byId("copy-json").addEventListener("click", () => copy(JSON.stringify(recordOf(state), null, 2)).then(() => done("JSON copied.")));
   byId("certificate").addEventListener("click", certificate);
   addEventListener("hashchange", follow);
-  startBatch(chosen);
+  startUpload(chosen);
   startJobs();
-  startLook();
+  startTheme();
   follow();
 }
 

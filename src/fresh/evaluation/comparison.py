@@ -1,0 +1,292 @@
+"""Models measured on the same documents and tested against each other: single ones, or groups of runs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, islice
+from typing import Any
+
+import numpy as np
+
+from fresh.config import flatten, suggest
+from fresh.document import Example, Explanation
+from fresh.evaluation.comparison_report import ComparisonReport
+from fresh.evaluation.evaluation import GoldLabels, check_labels, explain_all
+from fresh.evaluation.warnings import training_warnings
+from fresh.metrics import plausibility
+from fresh.metrics.bootstrap import accuracy_interval, macro_f1_interval, ratio_interval
+from fresh.metrics.classification import accuracy, macro_f1
+from fresh.metrics.estimate import Estimate
+from fresh.metrics.resampling import Numbers, Values
+from fresh.metrics.significance import N_PERMUTATIONS, compare_accuracy, compare_macro_f1, holm, welch
+from fresh.progress import SILENT, Progress
+from fresh.rationalizer import Rationalizer
+from fresh.reporting.html import DocumentView, Pair, ScoreRow
+from fresh.training.config import FREE
+
+MAX_DOCUMENTS_SHOWN = 1_000
+
+
+def compare(
+    models: Mapping[str, Rationalizer],
+    examples: Sequence[Example],
+    progress: Progress = SILENT,
+    against: str | None = None,
+) -> ComparisonReport:
+    """Measure models on the same documents, and test each pair of them.
+
+    :param models: At least two, by name. They are looked up twice, one at a time: to check whether they can be
+        compared, and to explain the documents. So a mapping may load them, and only one is in memory.
+    :param against: Name of the model that all others are tested against, instead of each pair.
+    """
+    name_pairs = _pair_names(list(models), against)
+    checked = _check_models(models.items(), examples)
+    measured, views = _measure_all(models.items(), examples, progress)
+    by_name = dict(zip(models, measured, strict=True))
+    gold = GoldLabels.of(examples, checked.labels)
+    rows = tuple(_model_row(name, gold, one) for name, one in by_name.items())
+    tests: list[Pair] = []
+    with progress.task("testing", len(name_pairs)) as advance:
+        for first, second in name_pairs:
+            tests += _paired_tests((first, second), gold, by_name[first], by_name[second])
+            advance(1, "")
+    return _report(examples, checked, rows, tests, views, gold.n_texts)
+
+
+def compare_groups(
+    groups: Mapping[str, Mapping[str, Rationalizer]],
+    examples: Sequence[Example],
+    progress: Progress = SILENT,
+    against: str | None = None,
+) -> ComparisonReport:
+    """Measure groups of runs that differ in their seeds, and test the means of each pair of groups.
+
+    :param groups: At least two, by name; each at least two runs, by name.
+    :param against: Name of the group that all others are tested against, instead of each pair.
+    """
+    name_pairs = _pair_names(list(groups), against)
+    for name, runs in groups.items():
+        if len(runs) < 2:
+            raise ValueError(
+                f"Means over seeds need at least two runs of each name, but {name} has {len(runs)}. Add runs, or "
+                "compare single models only."
+            )
+    checked = _check_models(_all_runs(groups), examples)
+    settings = iter(checked.settings)
+    for name, runs in groups.items():
+        _check_runs(name, dict(zip(runs, islice(settings, len(runs)), strict=True)))
+    measured, views = _measure_all(_all_runs(groups), examples, progress)
+    gold, rest = GoldLabels.of(examples, checked.labels), iter(measured)
+    scores = {name: _run_scores(gold, list(islice(rest, len(runs)))) for name, runs in groups.items()}
+    rows = tuple(_group_row(name, tuple(groups[name]), own) for name, own in scores.items())
+    tests = [test for pair in name_pairs for test in _seed_tests(pair, scores)]
+    return _report(examples, checked, rows, tests, views)
+
+
+def _all_runs(groups: Mapping[str, Mapping[str, Rationalizer]]) -> Iterator[tuple[str, Rationalizer]]:
+    return ((f"{name} ({run})", model) for name, runs in groups.items() for run, model in runs.items())
+
+
+def _pair_names(names: Sequence[str], against: str | None) -> list[tuple[str, str]]:
+    """List the pairs of models to test."""
+    if len(names) < 2:
+        raise ValueError(f"A comparison needs at least two models, got {len(names)}: {', '.join(names) or 'none'}.")
+    if against is None:
+        return list(combinations(names, 2))
+    if against not in names:
+        raise ValueError(suggest(against, "one of the models", names))
+    return [(name, against) for name in names if name != against]
+
+
+@dataclass(slots=True)
+class _CheckedModels:
+    """What is known of models after they were looked at once."""
+
+    labels: tuple[str, ...] = ()
+    """Those that all models know."""
+    settings: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def _check_models(models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example]) -> _CheckedModels:
+    """Refuse models that cannot be compared with each other, and documents that they cannot read."""
+    if not examples:
+        raise ValueError("examples must have at least one document to compare on.")
+    checked, first, first_needs_query = _CheckedModels(), "", False
+    for name, model in models:
+        checked.warnings += [f"{name}: {warning}" for warning in training_warnings(model, examples)]
+        checked.settings.append(dict(flatten(model.settings)))
+        if not first:
+            first, first_needs_query, checked.labels = name, model.needs_query, model.labels
+            for example in examples:
+                model.check_query(example.document)
+        if set(model.labels) != set(checked.labels):
+            raise ValueError(
+                "Only models with the same labels can be compared, but "
+                f"{first} has {', '.join(checked.labels)} and {name} has {', '.join(model.labels)}. Leave one out."
+            )
+        if model.needs_query != first_needs_query:
+            with_queries, without = (first, name) if first_needs_query else (name, first)
+            raise ValueError(
+                "Models trained with and without queries cannot be compared: "
+                f"{with_queries} was trained with queries, {without} without. Leave one out."
+            )
+    check_labels(checked.labels, examples)
+    return checked
+
+
+def _check_runs(name: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse runs of one group that differ in more than the seed, or not even in the seed."""
+    seeds: dict[tuple[Any, ...], str] = {}
+    [first, *_] = settings
+    for run, own in settings.items():
+        for setting in sorted({*own, *settings[first]}, key=lambda setting: (setting != "method", setting)):
+            one, other = settings[first].get(setting), own.get(setting)
+            if one != other and setting.rpartition(".")[2] not in ("seed", *FREE):
+                raise ValueError(
+                    f"Runs of one name may differ only in the seed, but {setting} is {one!r} in {first} and {other!r} "
+                    f"in {run}. Give the runs of {name} two names."
+                )
+        seed = tuple(value for setting, value in sorted(own.items()) if setting.rpartition(".")[2] == "seed")
+        if seed and seed in seeds:
+            raise ValueError(
+                f"Runs of one name must differ in the seed, but {seeds[seed]} and {run} both have {seed[0]}. "
+                f"Leave one of them out of {name}."
+            )
+        seeds[seed] = run
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """What one model did, counted for each document."""
+
+    answers: tuple[str, ...]
+    n_kept: Numbers
+    """Words that were read. Shape: (documents,)."""
+    n_words: Numbers
+    """All words. Shape: (documents,)."""
+    token_f1: Values
+    """Agreement with people, summed over the texts of each document that people marked. Shape: (marked,)."""
+    n_parts: Values
+    """How many texts, of which a document may be joined, that is a sum over. Shape: (marked,)."""
+    marked: Numbers
+    """The numbers of the documents that people marked. Shape: (marked,)."""
+
+    @property
+    def kept(self) -> float:
+        """Share of all words that were read."""
+        return float(self.n_kept.sum() / self.n_words.sum())
+
+    @property
+    def agreement(self) -> float:
+        """Mean token F1 over all texts in which people or the model marked words."""
+        return float(self.token_f1.sum() / max(1.0, self.n_parts.sum()))
+
+
+def _measure_all(
+    models: Iterable[tuple[str, Rationalizer]], examples: Sequence[Example], progress: Progress
+) -> tuple[list[_Measured], tuple[DocumentView, ...]]:
+    """Have models explain the documents one after the other; show what the first one read."""
+    documents = [example.document for example in examples]
+    measured: list[_Measured] = []
+    views: tuple[DocumentView, ...] = ()
+    for name, model in models:
+        try:
+            explained = explain_all(model, documents, progress, f"explaining {name}")
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        views = views or _shown_documents(examples, explained)
+        measured.append(_measure(examples, explained))
+    return measured, views
+
+
+def _measure(examples: Sequence[Example], explained: Sequence[Explanation]) -> _Measured:
+    answers = tuple(explanation.prediction.label for explanation in explained)
+    n_kept = np.array([int(explanation.mask.kept.sum()) for explanation in explained])
+    n_words = np.array([len(explanation.mask) for explanation in explained])
+    marked = np.array(
+        [number for number, example in enumerate(examples) if example.human_spans is not None], dtype=np.int64
+    )
+    if not len(marked):
+        return _Measured(answers, n_kept, n_words, np.empty(0), np.empty(0), marked)
+    tally = plausibility.compare(examples, explained).tally
+    # As in ERASER, a text in which neither side marked a word is left out of the mean.
+    counted = (tally.words_marked > 0) | (tally.words_kept > 0)
+    sums, counts = np.zeros(len(examples)), np.zeros(len(examples))
+    np.add.at(sums, tally.example[counted], tally.token_f1[counted])
+    np.add.at(counts, tally.example[counted], 1.0)
+    return _Measured(answers, n_kept, n_words, sums[marked], counts[marked], marked)
+
+
+def _shown_documents(examples: Sequence[Example], explained: Sequence[Explanation]) -> tuple[DocumentView, ...]:
+    """Show each document on the page, or evenly spaced ones where there are too many."""
+    step = max(1.0, len(examples) / MAX_DOCUMENTS_SHOWN)
+    places = [int(number * step) for number in range(min(len(examples), MAX_DOCUMENTS_SHOWN))]
+    return tuple(DocumentView.of(examples[place], explained[place]) for place in places)
+
+
+def _model_row(name: str, gold: GoldLabels, measured: _Measured) -> ScoreRow:
+    """Score one model, with bootstrap intervals over documents, or over the texts that documents share."""
+    numbers = gold.numbered(gold.gold), gold.numbered(measured.answers)
+    marked = None if gold.texts is None else gold.texts[measured.marked]
+    return ScoreRow(
+        name,
+        macro_f1_interval(*numbers, len(gold.labels), texts=gold.texts),
+        accuracy_interval(*numbers, texts=gold.texts),
+        ratio_interval(measured.n_kept, measured.n_words, texts=gold.texts),
+        ratio_interval(measured.token_f1, measured.n_parts, texts=marked) if len(measured.marked) else None,
+    )
+
+
+def _run_scores(gold: GoldLabels, runs: Sequence[_Measured]) -> dict[str, list[float]]:
+    """List one score a run, by the name of the score."""
+    scores = {
+        "macro_f1": [macro_f1(gold.gold, run.answers, gold.labels) for run in runs],
+        "accuracy": [accuracy(gold.gold, run.answers) for run in runs],
+        "kept": [run.kept for run in runs],
+    }
+    if any(len(run.marked) for run in runs):
+        scores["token_f1"] = [run.agreement for run in runs]
+    return scores
+
+
+def _group_row(name: str, runs: tuple[str, ...], scores: Mapping[str, Sequence[float]]) -> ScoreRow:
+    means = {score: Estimate(sum(own) / len(own), min(own), max(own)) for score, own in scores.items()}
+    return ScoreRow(name, means["macro_f1"], means["accuracy"], means["kept"], means.get("token_f1"), runs)
+
+
+def _paired_tests(pair: tuple[str, str], gold: GoldLabels, first: _Measured, second: _Measured) -> Iterator[Pair]:
+    """Test two models on the same documents."""
+    right, one, two = (gold.numbered(labels) for labels in (gold.gold, first.answers, second.answers))
+    for test in (
+        compare_macro_f1(right, one, two, len(gold.labels), texts=gold.texts),
+        compare_accuracy(right, one, two, texts=gold.texts),
+    ):
+        swaps = "all swaps were counted" if test.exact else f"{N_PERMUTATIONS:,} random swaps"
+        units = "whole texts" if test.by_text else "documents"
+        says = f"a swap matters on {test.n_discordant:,} {units}; {swaps}"
+        yield Pair(*pair, test.measure, test.difference, test.p, says)
+
+
+def _seed_tests(pair: tuple[str, str], scores: Mapping[str, Mapping[str, Sequence[float]]]) -> Iterator[Pair]:
+    """Test the means over seeds of two groups."""
+    for score, measure in (("macro_f1", "macro-F1"), ("accuracy", "accuracy")):
+        test = welch(*(scores[name][score] for name in pair))
+        says = test.note if test.t is None else f"Welch's t({test.degrees:.1f}) = {test.t:.2f}"
+        yield Pair(*pair, measure, Estimate(test.difference), test.p, says)
+
+
+def _report(
+    examples: Sequence[Example],
+    checked: _CheckedModels,
+    rows: tuple[ScoreRow, ...],
+    pairs: Sequence[Pair],
+    views: tuple[DocumentView, ...],
+    n_texts: int | None = None,
+) -> ComparisonReport:
+    """Correct the p of all tests together, as Holm does, and put everything into a report."""
+    p_values = {str(number): pair.p for number, pair in enumerate(pairs) if pair.p is not None}
+    adjusted = {one.name: one.adjusted for one in holm(p_values)}
+    corrected = tuple(replace(pair, adjusted=adjusted.get(str(number))) for number, pair in enumerate(pairs))
+    n_marked = sum(example.human_spans is not None for example in examples)
+    warnings = tuple(checked.warnings)
+    return ComparisonReport(len(examples), n_marked, checked.labels, rows, corrected, views, n_texts, warnings)

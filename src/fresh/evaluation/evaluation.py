@@ -1,0 +1,236 @@
+"""How well a model answers, compared with full text, random words, the complement and the majority class."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fresh.attribution.registry import scorer_to_dict
+from fresh.attribution.support_model import SupportModel, text_of
+from fresh.data.splits import dataset_digest
+from fresh.document import Document, Example, Explanation, Mask
+from fresh.evaluation.baselines import (
+    Baselines,
+    dropped_masks,
+    is_baseline,
+    majority_label,
+    random_masks_like,
+    read_masks,
+)
+from fresh.evaluation.eraser import write_results
+from fresh.evaluation.measures import compute_measures, read_at_lengths
+from fresh.evaluation.warnings import data_warnings, document_tokenizer
+from fresh.metrics.bootstrap import accuracy_interval, class_intervals, macro_f1_interval, numbered, ratio_interval
+from fresh.metrics.classification import ClassScore, accuracy, class_scores, macro_f1
+from fresh.metrics.estimate import Bounds
+from fresh.metrics.faithfulness import Readings
+from fresh.metrics.resampling import Numbers, number_texts, share_texts
+from fresh.progress import SILENT, Progress
+from fresh.rationale import Prediction
+from fresh.rationalizer import Rationalizer
+from fresh.reporting.report import Report, Row
+from fresh.selection.extractors import FullText, SaliencyExtractor, select_masks, with_ratio
+from fresh.selection.tagger import Tagger
+
+TAGGER_NAMES = {"lei": "Lei et al.", "bastings": "Bastings et al."}
+SAME, RETRAINED = "same predictor", "retrained"
+"""Who reads random words and the complement: the predictor of the rationales, or one that was trained on such words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A report, with the explanations that it was measured on."""
+
+    report: Report
+    examples: Sequence[Example]
+    explained: Sequence[Explanation]
+    complements: Sequence[Prediction] | None = None
+    """Predictions from the words that were not selected, unless the model is itself a baseline."""
+    by_ratio: Mapping[float, Readings] = field(default_factory=dict)
+    """Predictions from rationales of several lengths, and from their complements."""
+
+    def write_eraser(self, path: Path) -> None:
+        """Write predictions and rationales as the scorer of the ERASER benchmark reads them.
+
+        The scorer measures faithfulness from the predictions in the file, which are those from the rationales.
+        """
+        own = [item.prediction for item in self.explained]
+        readings = None if self.complements is None else Readings(own, own, self.complements)
+        write_results(path, self.explained, readings, (self.by_ratio or None) if readings else None)
+
+
+def evaluate(
+    model: Rationalizer,
+    examples: Sequence[Example],
+    progress: Progress = SILENT,
+    baselines: Baselines | None = None,
+) -> Evaluation:
+    """Measure a model on labelled documents.
+
+    :param baselines: Predictors to compare with. Where one for random words or for the complement is missing, the
+        predictor of the model reads them; where one for full text is missing, the support model does, if there is one.
+    """
+    if not examples:
+        raise ValueError("examples must have at least one document to evaluate on.")
+    check_labels(model.labels, examples)
+    baselines = baselines or Baselines()
+    if baselines.full_text is None and isinstance(model.extractor, SaliencyExtractor):
+        baselines = replace(baselines, full_text=model.extractor.support)
+    documents, gold = [example.document for example in examples], GoldLabels.of(examples, model.labels)
+    explained = explain_all(model, documents, progress, "explaining")
+    answers, masks = [item.prediction for item in explained], [item.mask for item in explained]
+    read = read_masks(model, documents)
+    rows: list[Row] = []
+
+    full = baselines.predict_full_text(documents, read, progress)
+    if full is not None:
+        by_support = isinstance(baselines.full_text, SupportModel)
+        rows.append(gold.row("full text (support model)" if by_support else "full text", full, 1.0))
+    rows.append(replace(gold.masked_row(_describe(model), answers, masks), own=True))
+    rows += [_row_at(ratio, model, gold, explained) for ratio in model.ratios or ()]
+
+    complements: dict[str, list[Prediction]] = {}
+    if not is_baseline(model):
+        for name, chosen, trained in (
+            ("random words", random_masks_like(model, documents, masks), baselines.random),
+            ("complement", dropped_masks(read, masks), baselines.complement),
+        ):
+            rationales = [document.cut(mask) for document, mask in zip(documents, chosen, strict=True)]
+            with progress.task(name, len(rationales)) as advance:
+                predictions = (trained or model.predictor).predict(rationales)
+                advance(len(rationales), "")
+            rows.append(gold.masked_row(name if trained else f"{name}, {SAME}", predictions, chosen))
+        complements = {RETRAINED if baselines.complement else SAME: predictions}
+    majority = baselines.majority or majority_label(examples)
+    certain = Prediction(majority, {label: float(label == majority) for label in model.labels})
+    rows.append(gold.row(f"majority class ({majority})", [certain] * len(examples), 0.0))
+
+    by_ratio = read_at_lengths(model, explained, read, progress)
+    report = Report(
+        len(examples),
+        tuple(rows),
+        share_unread(model, documents),
+        (*gold.notes, *data_warnings(model, examples)),
+        compute_measures(model, examples, explained, full, complements, by_ratio),
+        measured_on=dataset_digest(examples),
+    )
+    return Evaluation(report, examples, explained, next(iter(complements.values()), None), by_ratio)
+
+
+def explain_all(model: Rationalizer, documents: Sequence[Document], progress: Progress, name: str) -> list[Explanation]:
+    """Explain documents and report progress after each."""
+    explained: list[Explanation] = []
+    with progress.task(name, len(documents)) as advance:
+        for explanation in model.explain_stream(iter(documents)):
+            explained.append(explanation)
+            advance(1, "")
+    return explained
+
+
+def share_unread(model: Rationalizer, documents: Sequence[Document]) -> float:
+    """Return the share of all words that truncation leaves unread."""
+    n_read, _ = document_tokenizer(model).measure([text_of(document) for document in documents])
+    return 1 - float(n_read.sum()) / sum(len(document.words) for document in documents)
+
+
+def _describe(model: Rationalizer) -> str:
+    """Name the way in which a model selects words."""
+    extractor, method = model.extractor, model.settings.get("method")
+    if isinstance(extractor, FullText):
+        return "all words"
+    if not isinstance(extractor, SaliencyExtractor):
+        return "human rationales"
+    if isinstance(extractor.scorer, Tagger):
+        return TAGGER_NAMES.get(str(method), "FRESH (tagger)")
+    return "random words" if method == "random" else f"FRESH ({scorer_to_dict(extractor.scorer)['name']})"
+
+
+def _row_at(ratio: float, model: Rationalizer, gold: "GoldLabels", explained: Sequence[Explanation]) -> Row:
+    """Measure a model that was trained for a range of lengths at one of them, from the scores at hand."""
+    saliencies = [item.saliency for item in explained if item.saliency is not None]
+    masks = select_masks(with_ratio(model.extractor, ratio).discretizer, saliencies)
+    rationales = [item.document.cut(mask) for item, mask in zip(explained, masks, strict=True)]
+    return gold.masked_row(f"the same, at {ratio:g}", model.predictor.predict(rationales), masks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GoldLabels:
+    """The gold labels of documents, and everything needed to score predictions against them."""
+
+    gold: Sequence[str]
+    labels: Sequence[str]
+    """All classes, also those that no document has."""
+    texts: Numbers | None
+    """Number of the text of each document, where several documents share one."""
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], labels: Sequence[str]) -> "GoldLabels":
+        """Take gold labels and texts from examples."""
+        texts = number_texts(example.document.words for example in examples)
+        return cls([example.label for example in examples], labels, texts)
+
+    @property
+    def n_texts(self) -> int | None:
+        """The number of different texts, where several documents share one."""
+        return None if self.texts is None else len(set(self.texts.tolist()))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the intervals resample, where several documents share a text, for example with several queries."""
+        if self.n_texts is None:
+            return ()
+        meaning = "Intervals resample whole texts" if self.n_texts > 1 else "Intervals say nothing about other texts"
+        return (f"{share_texts(len(self.gold), self.n_texts)}. {meaning}.",)
+
+    def numbered(self, labels: Sequence[str]) -> Numbers:
+        """Return the number of each label."""
+        return numbered(labels, self.labels)
+
+    def row(self, name: str, answers: Sequence[Prediction], kept: float, kept_between: Bounds | None = None) -> Row:
+        """Score predictions.
+
+        :param kept: Share of the words that were read.
+        """
+        predicted = [answer.label for answer in answers]
+        numbers = self.numbered(self.gold), self.numbered(predicted)
+        return Row(
+            name,
+            macro_f1(self.gold, predicted, self.labels),
+            accuracy(self.gold, predicted),
+            kept,
+            self._class_scores(predicted),
+            macro_f1_interval(*numbers, len(self.labels), texts=self.texts).bounds,
+            accuracy_interval(*numbers, texts=self.texts).bounds,
+            kept_between,
+        )
+
+    def masked_row(self, name: str, answers: Sequence[Prediction], masks: Sequence[Mask]) -> Row:
+        """Score predictions from the words that masks keep."""
+        n_kept, n_words = [int(mask.kept.sum()) for mask in masks], [len(mask) for mask in masks]
+        kept = ratio_interval(n_kept, n_words, texts=self.texts)
+        return self.row(name, answers, kept.value, kept.bounds)
+
+    def _class_scores(self, predicted: Sequence[str]) -> tuple[ClassScore, ...]:
+        numbers = self.numbered(self.gold), self.numbered(predicted)
+        intervals = class_intervals(*numbers, len(self.labels), texts=self.texts)
+        return tuple(
+            replace(score, precision_between=precision.bounds, recall_between=recall.bounds, f1_between=f1.bounds)
+            for score, (precision, recall, f1) in zip(
+                class_scores(self.gold, predicted, self.labels), intervals, strict=True
+            )
+        )
+
+
+def check_labels(labels: Sequence[str], examples: Sequence[Example]) -> None:
+    """Refuse labels that a model cannot predict.
+
+    :param labels: Those that it was trained with.
+    """
+    unknown = Counter(example.label for example in examples if example.label not in labels)
+    if unknown:
+        named = ", ".join(f"{label} ({count:,})" for label, count in unknown.items())
+        first = next(example.document.id for example in examples if example.label in unknown)
+        raise ValueError(
+            f"The model was trained with the labels {', '.join(labels)}, but the data also has {named}, first in "
+            f"document {first!r}. Leave such documents out, or train a model with these labels."
+        )

@@ -1,0 +1,216 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.document import Document, Example, Explanation, Mask
+from fresh.evaluation.comparison import MAX_DOCUMENTS_SHOWN, _measure, _shown_documents, compare, compare_groups
+from fresh.metrics import plausibility as agreement
+from fresh.metrics.bootstrap import macro_f1_interval, numbered
+from fresh.metrics.estimate import Estimate, Interval
+from fresh.metrics.significance import compare_macro_f1, holm, welch
+from fresh.rationale import Prediction
+from fresh.rationalizer import Rationalizer
+from strategies import documents, masks
+from stubs import NAMES, examples, stub
+
+GOLD = "ppppnnnn"
+LABELS = ("neg", "pos")
+SOME = {"right": stub(GOLD), "fair": stub("ppnnnnnn", n_kept=2), "wrong": stub("nnnnpppp", n_kept=4)}
+
+
+# Single models
+
+
+def test_figures_are_those_that_one_works_out_by_hand() -> None:
+    table = compare(SOME, examples(GOLD, n_marked=3))
+    assert (table.n_documents, table.n_marked, table.labels) == (8, 3, LABELS)
+    assert [row.name for row in table.rows] == ["right", "fair", "wrong"]
+    assert [row.macro_f1.value for row in table.rows] == pytest.approx([1, (2 / 3 + 0.8) / 2, 0])
+    assert [row.accuracy.value for row in table.rows] == [1, 0.75, 0]
+    assert [row.kept for row in table.rows] == [Interval(share, share, share) for share in (0.25, 0.5, 1.0)]
+    found = [row.token_f1.value for row in table.rows if row.token_f1]
+    assert found == pytest.approx([1, 2 / 3, 2 / 5])  # one word of people in one, two and four
+
+
+def test_intervals_are_those_of_the_bootstrap() -> None:
+    table = compare(SOME, examples(GOLD))
+    found = macro_f1_interval(numbered(["pos"] * 4 + ["neg"] * 4, LABELS), [1, 1, 0, 0, 0, 0, 0, 0], 2)
+    assert table.rows[1].macro_f1 == found
+    assert table.rows[1].accuracy == Interval(0.75, 3 / 8, 1)  # where 8 draws of chance 3/4 fall
+
+
+def test_each_pair_is_tested_and_all_tests_are_corrected_together() -> None:
+    table = compare(SOME, examples(GOLD))
+    names = [("right", "fair"), ("right", "wrong"), ("fair", "wrong")]
+    assert [(one.first, one.second, one.measure) for one in table.pairs] == [
+        (*pair, measure) for pair in names for measure in ("macro-F1", "accuracy")
+    ]
+    rows = (GOLD, "ppnnnnnn", "nnnnpppp")
+    gold, fair, wrong = (numbered([NAMES[letter] for letter in row], LABELS) for row in rows)
+    last = compare_macro_f1(gold, fair, wrong, 2).p
+    assert [one.p for one in table.pairs] == pytest.approx([1 / 2, 1 / 2, 2 / 2**8, 2 / 2**8, last, 2 / 2**6])
+    assert table.pairs[2].adjusted == 6 * 2 / 2**8  # the smallest of six
+    family = holm({str(number): one.p for number, one in enumerate(table.pairs) if one.p is not None})
+    assert [one.adjusted for one in table.pairs] == [one.adjusted for one in family]
+    assert table.n_tests == 6
+    assert table.pairs[1].difference == Interval(0.25, 0, 5 / 8)
+    assert table.pairs[1].says == "a swap matters on 2 documents; all swaps were counted"
+
+
+def test_texts_that_documents_share_are_drawn_and_swapped_whole() -> None:
+    apart, shared = compare(SOME, examples(GOLD, 8)), compare(SOME, examples(GOLD, 8, n_asked=2))
+    assert (apart.n_texts, shared.n_texts) == (None, 4)
+    assert [row.accuracy.value for row in shared.rows] == [row.accuracy.value for row in apart.rows]
+    assert shared.rows[1].accuracy == Interval(0.75, 0.25, 1)  # the second of four texts is wrong, both times
+    assert shared.pairs[1].says == "a swap matters on 1 whole texts; all swaps were counted"
+    assert [one.p for one in shared.pairs] == pytest.approx([1, 1, 2 / 2**4, 2 / 2**4, shared.pairs[4].p, 2 / 2**3])
+
+
+def test_all_are_tested_against_one() -> None:
+    table = compare(SOME, examples(GOLD), against="right")
+    assert [(one.first, one.second) for one in table.pairs] == [("fair", "right")] * 2 + [("wrong", "right")] * 2
+    assert [one.difference.value for one in table.pairs[1::2]] == [-0.25, -1]
+    assert [one.adjusted for one in table.pairs] == pytest.approx([1, 1, 4 / 2**7, 4 / 2**7])
+
+
+def test_models_may_know_more_labels_than_the_data_has() -> None:
+    labels = ("pos", "great", "neg")
+    table = compare({"a": stub("pn", labels), "b": stub("nn", ("great", "neg", "pos"))}, examples("pn"))
+    assert table.labels == labels
+    assert [row.macro_f1.value for row in table.rows] == pytest.approx([2 / 3, 2 / 9])  # great counts as 0
+    assert [row.token_f1 for row in table.rows] == [None, None]
+
+
+def test_models_are_taken_one_at_a_time() -> None:
+    taken: list[str] = []
+
+    class Watched(dict[str, Rationalizer]):
+        def items(self) -> Any:
+            for name in self:
+                taken.append(name)
+                yield name, self[name]
+
+    compare(Watched(a=stub("pn"), b=stub("nn")), examples("pn"))
+    assert taken == ["a", "b", "a", "b"]
+
+
+@given(st.lists(documents(), min_size=1, max_size=6), st.data())
+def test_token_f1_is_that_of_the_benchmark(texts: list[Document], data: st.DataObject) -> None:
+    pairs = []
+    for number, text in enumerate(texts):
+        parts = data.draw(st.integers(0, len(text.words)))
+        joined = (("one", parts), ("two", len(text.words) - parts)) if 0 < parts < len(text.words) else ()
+        document = Document(text.text, text.words, text.spans, text.query, str(number), joined)
+        human = data.draw(masks(document) if number == 0 else st.none() | masks(document))
+        mask = data.draw(masks(document))
+        explanation = Explanation(document, mask, document.cut(mask), Prediction("a", {"a": 1.0}))
+        pairs.append((Example(document, "a", human), explanation))
+    given_, explained = [list(column) for column in zip(*pairs, strict=True)]
+    found = _measure(given_, explained)
+    assert found.agreement == pytest.approx(agreement.compare(given_, explained).token_macro.f1)
+    assert found.kept == pytest.approx(np.concatenate([explanation.mask.kept for explanation in explained]).mean())
+    assert len(found.marked) == sum(example.human is not None for example in given_)
+
+
+# Groups of runs
+
+
+def runs(*answers: str, **settings: Any) -> dict[str, Rationalizer]:
+    return {
+        f"run-{seed}": stub(row, settings={"ratio": 0.2, **settings, "train": {"seed": seed, "device": str(seed)}})
+        for seed, row in enumerate(answers)
+    }
+
+
+GROUPS = {"high": runs(GOLD, "pppnnnnn"), "low": runs("ppnnnnnn", "pnnnnnnp", "nnnnnnnn")}
+
+
+def test_means_over_seeds_are_compared_by_welch() -> None:
+    table = compare_groups(GROUPS, examples(GOLD, n_marked=1))
+    high, low = table.rows
+    assert high.accuracy == Estimate((1 + 7 / 8) / 2, 7 / 8, 1)
+    assert low.accuracy == Estimate((6 / 8 + 4 / 8 + 4 / 8) / 3, 4 / 8, 6 / 8)
+    assert (high.kept, high.token_f1) == (Estimate(0.25, 0.25, 0.25), Estimate(1, 1, 1))
+    assert (high.runs, low.runs) == (("run-0", "run-1"), ("run-0", "run-1", "run-2"))
+    expected = welch([1, 7 / 8], [6 / 8, 4 / 8, 4 / 8])
+    found = table.pairs[1]
+    assert (found.measure, found.p, found.difference) == ("accuracy", expected.p, Estimate(expected.difference))
+    assert found.says == f"Welch's t({expected.degrees:.1f}) = {expected.t:.2f}"
+    family = holm({one.measure: one.p for one in table.pairs if one.p is not None})
+    assert [one.adjusted for one in table.pairs] == [one.adjusted for one in family]
+
+
+def test_where_no_test_can_be_made_it_is_said() -> None:
+    same = {"a": runs(GOLD, GOLD), "b": runs("nnnnnnnn", "nnnnnnnn")}
+    table = compare_groups(same, examples(GOLD))
+    assert [(one.p, one.adjusted) for one in table.pairs] == [(None, None)] * 2
+    assert table.n_tests == 0
+    assert table.notes[-1] == (
+        "a − b, accuracy: no test, since all seeds of a model gave the same figure, for both models. "
+        "Chance shows nowhere."
+    )
+
+
+# What is refused
+
+
+THREE = ("great", "neg", "pos")
+SEEDS = {"a": runs(GOLD, GOLD)}
+
+
+@pytest.mark.parametrize(
+    ("models", "gold", "options", "message"),
+    [
+        ({"a": stub("pn")}, "pn", {}, r"at least two models, got 1: a"),
+        ({}, "pn", {}, r"at least two models, got 0: none"),
+        (SOME, "pn", {"against": "b"}, r"b is not one of the models.*right, fair, wrong"),
+        (SOME, "", {}, r"examples must have at least one document"),
+        ({"a": stub("pn"), "b": stub("pn", THREE)}, "pn", {}, r"same labels.*a has neg, pos and b has great, neg, pos"),
+        ({"a": stub("pn", needs_query=True), "b": stub("pn")}, "pn?", {}, r"a was trained with queries, b without"),
+        ({"a": stub("pn"), "b": stub("pn", needs_query=True)}, "pn", {}, r"b was trained with queries, a without"),
+        ({"a": stub("pn"), "b": stub("pn")}, "pxx", {}, r"labels neg, pos.*great \(2\).*'d-1'"),
+        ({"a": stub("pn"), "b": stub("pn")}, "pn?", {}, r"'d-0' has a query"),
+        ({"a": stub("pn"), "b": stub("p!")}, "pn", {}, r"^b: Document 'd-1' cannot be read"),
+        (SEEDS | {"b": runs(GOLD)}, GOLD, {}, r"at least two runs.*b has 1"),
+        (
+            SEEDS | {"b": runs(GOLD, method="fresh") | {"x": stub(GOLD, settings={"ratio": 0.3, "method": "lei"})}},
+            GOLD,
+            {},
+            r"differ only in the seed.*method is 'fresh' in run-0 and 'lei' in x",
+        ),
+        (
+            SEEDS | {"b": runs(GOLD) | {"x": stub(GOLD, settings={"ratio": 0.2, "train": {"seed": 0}})}},
+            GOLD,
+            {},
+            r"differ in the seed, but run-0 and x both have 0.*out of b",
+        ),
+        (
+            SEEDS | {"b": {"one": stub(GOLD), "two": stub(GOLD, ("neg", "x"))}},
+            GOLD,
+            {},
+            r"same labels.*a \(run-0\) has neg, pos and b \(two\) has neg, x",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_name(models: Any, gold: str, options: Any, message: str) -> None:
+    grouped = models and all(isinstance(model, dict) for model in models.values())
+    some = examples(gold.rstrip("?"), query="why" if gold.endswith("?") else "")
+    with pytest.raises(ValueError, match=message):
+        (compare_groups if grouped else compare)(models, some, **options)
+
+
+def test_a_page_shows_documents_from_all_over_the_data() -> None:
+    document = Document.from_words(["a"])
+    many = [Example(document, "pos")] * (2 * MAX_DOCUMENTS_SHOWN + 1)
+    marked = [
+        Explanation(document, Mask.full(1), document.cut(Mask.full(1)), Prediction(str(n), {str(n): 1.0}))
+        for n in range(len(many))
+    ]
+    places = [int(view.label) for view in _shown_documents(many, marked)]
+    assert len(places) == MAX_DOCUMENTS_SHOWN
+    assert places == sorted(set(places))
+    assert (places[0], places[1], places[-1]) == (0, 2, 2 * MAX_DOCUMENTS_SHOWN - 2)
+    assert [view.label for view in _shown_documents(many[:3], marked[:3])] == ["0", "1", "2"]
