@@ -136,8 +136,8 @@ def test_an_answer_that_is_not_saved_is_told_so(
     ("error", "status", "told"),
     [
         (OperationalError, 503, "The database of the study cannot be used right now."),
-        (InternalError, 500, "Something went wrong"),
-        (IntegrityError, 500, "Something went wrong"),
+        (InternalError, 500, "Internal server error"),
+        (IntegrityError, 500, "Internal server error"),
     ],
 )
 def test_errors_of_the_database_are_pages_without_their_reason(
