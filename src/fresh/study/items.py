@@ -14,7 +14,7 @@ from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import apportion, read_examples
 from fresh.document import Document, Example, Mask
 from fresh.errors import DataError, StudyError
-from fresh.metrics.resampling import number_texts
+from fresh.metrics.bootstrap import number_texts
 from fresh.rationale import Rationale, Words
 from fresh.study.answers import CONFIDENCE, READABILITY, Answer
 from fresh.study.config import RANDOM_KINDS, Condition, Study, StudyConfig

@@ -12,8 +12,7 @@ import numpy as np
 from fresh._io import atomic_write
 from fresh._optional import optional_import
 from fresh.errors import StudyError
-from fresh.metrics.bootstrap import mean_interval
-from fresh.metrics.estimate import Interval, short
+from fresh.metrics.bootstrap import Interval, mean_interval, short
 from fresh.reporting.figure_style import COLORS, MARKERS, NO_METADATA, STYLE, check_figure_paths
 from fresh.reporting.tables import Table
 from fresh.study import statistics
