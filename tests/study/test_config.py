@@ -99,7 +99,7 @@ z = "Same"
         "sampel is not a setting. Did you mean sample?",
         "per_item must be at least 1, got 0.",
         "hours must be above 0 and at most 1,000,000, got 0.0.",
-        "movies is the name of a corpus. Say where its files are: data_dir = FOLDER.",
+        "movies is the name of a corpus. Give the folder of its files: data_dir = FOLDER.",
         f"conditions.a: kind must be {kinds}, got 'humann'.",
         "conditions.b: model is of no use to the kind human. Leave it out.",
         "conditions.c: A condition of the kind model needs model.",

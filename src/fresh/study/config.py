@@ -134,7 +134,7 @@ class StudyConfig:
         if self.data_dir and self.corpus not in CORPORA:
             return suggest(self.corpus, "a corpus", CORPORA) + " For a file of your own, leave data_dir out."
         if self.corpus in CORPORA and not self.data_dir:
-            return f"{self.corpus} is the name of a corpus. Say where its files are: data_dir = FOLDER."
+            return f"{self.corpus} is the name of a corpus. Give the folder of its files: data_dir = FOLDER."
         given, usual = asdict(self.data), asdict(DataConfig())
         unused = [name for name in given if given[name] != usual[name]]
         if self.corpus in CORPORA and unused:

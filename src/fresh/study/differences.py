@@ -7,9 +7,7 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.metrics.bootstrap import mean_interval
-from fresh.metrics.estimate import Interval
-from fresh.metrics.resampling import sum_by_text
+from fresh.metrics.bootstrap import Interval, mean_interval, sum_by_text
 from fresh.metrics.significance import N_PERMUTATIONS, NOISE, holm
 from fresh.study.ratings import MEASURES, Response, item_values
 

@@ -10,7 +10,7 @@ import numpy as np
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.document import Document, Example, Mask
 from fresh.errors import StudyError
-from fresh.metrics.resampling import number_texts
+from fresh.metrics.bootstrap import number_texts
 from fresh.rationale import Rationale, Words
 from fresh.study.answer import CONFIDENCE, READABILITY, Answer
 from fresh.study.config import RANDOM, Condition, Study

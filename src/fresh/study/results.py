@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from fresh.errors import StudyError
-from fresh.metrics.bootstrap import mean_interval
-from fresh.metrics.estimate import Interval, short
+from fresh.metrics.bootstrap import Interval, mean_interval, short
 from fresh.reporting.tables import Table
 from fresh.study.agreement import alpha, fleiss, raw_agreement, raw_agreement_by_chance
 from fresh.study.answer import typical_seconds
