@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import fresh.cli.demo_run
+import fresh.cli.demo
 import small
 from fresh.data.splits import Splits
 from fresh.document import Example
@@ -25,15 +25,15 @@ def toy_demo(toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyP
 
     first, *rest = toy.test
     wrong = Example(first.document, "neg" if first.label == "pos" else "pos")
-    monkeypatch.setattr(fresh.cli.demo_run, "read_demo", lambda: Splits(toy.train, toy.dev, (wrong, *rest)))
-    monkeypatch.setattr(fresh.cli.demo_run, "train", quickly)
-    monkeypatch.setitem(fresh.cli.demo_run.QUICK, "epochs", 6)
+    monkeypatch.setattr(fresh.cli.demo, "read_demo", lambda: Splits(toy.train, toy.dev, (wrong, *rest)))
+    monkeypatch.setattr(fresh.cli.demo, "train", quickly)
+    monkeypatch.setitem(fresh.cli.demo.QUICK, "epochs", 6)
 
 
 @pytest.mark.usefixtures("toy_demo")
 def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=80)
-    model = fresh.cli.demo_run.run(tmp_path / "model", False, console)
+    model = fresh.cli.demo.run(tmp_path / "model", False, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "A predictor reads only 30% of the words of each and must answer from them." in shown
     for row in small.reported(model.report).rows:
@@ -54,7 +54,7 @@ def test_the_demo_shows_a_table_answers_and_what_to_do_next(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_rationales_beat_random_words_in_the_demo(tmp_path: Path) -> None:
-    model = fresh.cli.demo_run.run(tmp_path / "model", False, Console(file=io.StringIO()))
+    model = fresh.cli.demo.run(tmp_path / "model", False, Console(file=io.StringIO()))
     rows = small.reported(model.report).rows
     assert [row.name for row in rows] == ["full text (support model)", "FRESH (attention_gradient)", "random words"]
     assert rows[1].macro_f1 > rows[2].macro_f1
@@ -70,4 +70,4 @@ def test_the_command_is_spelt_as_it_can_be_called(
 ) -> None:
     monkeypatch.setattr("sys.argv", [called])
     monkeypatch.setattr("shutil.which", lambda _name: found)
-    assert fresh.cli.demo_run._command() == expected
+    assert fresh.cli.demo._command() == expected

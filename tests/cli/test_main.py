@@ -12,8 +12,7 @@ import pytest
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.cli.main import main
-from fresh.cli.registry import COMMANDS
+from fresh.cli.main import COMMANDS, main
 from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Document

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fresh.cli.main import main
-from fresh.cli.study_people import _named_study
+from fresh.cli.study import _shown_study
 from fresh.document import Document
 from fresh.study.annotators import add_annotators
 from fresh.study.config import _Texts
@@ -88,7 +88,7 @@ def test_status_names_the_study_to_make_codes_for(
     create_study("my study", plan(two_ways(), per_item=2)).close()
     assert main(["study", "status", "my study"]) == 0
     assert "Make codes: fresh study codes 'my study' 4\n" in capsys.readouterr().out
-    url = _named_study("postgresql://me:secret@db.example.org/films")
+    url = _shown_study("postgresql://me:secret@db.example.org/films")
     assert url == "'postgresql://me:***@db.example.org/films'"
 
 

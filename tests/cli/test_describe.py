@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.cli.dataset_summary import _Description, _Spread, describe, description_sheet
+from fresh.cli.describe import _Description, _Spread, describe, description_table
 from fresh.data.corpora import find_corpus
 from fresh.document import Document, Example, Mask
 from strategies import documents
@@ -44,7 +44,7 @@ def test_it_counts_what_one_counts_by_hand() -> None:
 
 def test_the_table_says_what_its_columns_are() -> None:
     plain = [example("a", "pos"), example("b c", "neg")]
-    sheet = description_sheet([*describe("toy", {"train": TRAIN, "dev": DEV}), *describe("plain", {"all": plain})])
+    sheet = description_table([*describe("toy", {"train": TRAIN, "dev": DEV}), *describe("plain", {"all": plain})])
     assert sheet.rows == (
         ("toy", "train", "3", "3 / 4", "1 / 2", ".750 / 1.000", "2", ".333 / .667", "0"),
         ("toy", "dev", "3", "2 / 2", "1 / 1", "–", "–", ".000 / 1.000", "1"),
