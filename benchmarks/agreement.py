@@ -75,7 +75,7 @@ class Asked:
     @functools.cached_property
     def support(self) -> SupportModel:
         """Train the support model."""
-        return SupportModel.train(self.splits.train, self.splits.dev, self.config.classifier)
+        return SupportModel.train(self.splits.train, self.splits.dev, self.config)
 
     @functools.cached_property
     def accuracy(self) -> float:

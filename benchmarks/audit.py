@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fresh.audit.invariance import try_to_break
+from fresh.audit.invariance import check_invariance
 from fresh.audit.replay import replay
 from fresh.config import from_mapping
 from fresh.data.corpora import find_corpus
 from fresh.data.splits import Splits
 from fresh.evaluation.evaluation import explain_all
-from fresh.methods.registry import find_method, train_method
+from fresh.methods.registry import find_config, train_method
 from fresh.progress import SILENT
 from fresh.training.loop import RunContext
 
@@ -52,13 +52,13 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def measure(splits: Splits, method: str, settings: dict[str, Any], n_trials: int) -> dict[str, Any]:
     """Train once, and try to break what came out."""
-    config = from_mapping(find_method(method).config, {"epochs": 1, "device": "cpu", **settings})
+    config = from_mapping(find_config(method), {"epochs": 1, "device": "cpu", **settings})
     started = time.perf_counter()
     model = train_method(method, splits, config, RunContext(), None).model
     trained = time.perf_counter()
     explained = explain_all(model, [example.document for example in splits.test], SILENT, "")
     replayed = replay(model.predictor, explained)
-    trials = try_to_break(model, explained, n_trials)
+    trials = check_invariance(model, explained, n_trials)
     return {
         "predictions": len(explained),
         "replay": replayed.found,

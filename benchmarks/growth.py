@@ -53,7 +53,7 @@ def some_examples(settings: Settings, n: int) -> tuple[Example, ...]:
 def train_each(settings: Settings, _folder: Path, sizes: list[int]) -> Outcome:
     """Train a support model for an epoch; loading, and a small dev set, are a fixed part of it."""
     dev = read_splits(settings).dev[:N_DEV]
-    config = configure(settings, 0, epochs=1).classifier
+    config = configure(settings, 0, epochs=1)
     parts = [some_examples(settings, n) for n in (N_DEV, *sizes)]  # the first one warms up
     seconds = [clocked(settings.device, partial(SupportModel.train, part, dev, config))[1] for part in parts]
     return Outcome(sum(seconds), facts={"seconds": seconds[1:]})

@@ -13,7 +13,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
-from fresh.methods.fresh import FreshConfig, train
+from fresh.methods.config import FreshConfig
+from fresh.methods.fresh import train
 from fresh.nn.encoder import quiet
 from fresh.rationalizer import Rationalizer
 from measuring import Outcome, Row, Settings, apart, clocked
@@ -65,7 +66,7 @@ def prepare(folder: Path, sizes: Sequence[int]) -> Outcome:
     examples = tuple(Example(Document.from_words(words), label) for words, label in invented(64))
     values = {"scorer": "attention", "epochs": 1, "device": "cpu", "encoder": str(folder / "encoder")}
     config = from_mapping(FreshConfig, values)
-    model, seconds = clocked("cpu", lambda: train(Splits(examples[:32], examples[32:48], examples[48:]), config))
+    model, seconds = clocked("cpu", lambda: train(Splits(examples[:32], examples[32:48], examples[48:]), config).model)
     model.save_pretrained(folder / "model")
     return Outcome(seconds)
 

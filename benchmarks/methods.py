@@ -22,13 +22,13 @@ from fresh.document import Example, Explanation
 from fresh.evaluation.evaluation import explain_all, share_unread
 from fresh.evaluation.warnings import drop_too_long_splits
 from fresh.experiments.measure import agreed
-from fresh.methods.human import keep_with_rationale
+from fresh.methods.baselines import keep_annotated
 from fresh.methods.registry import train_method
 from fresh.metrics.classification import macro_f1
 from fresh.pipeline import RunSettings, read_splits, resolve_settings
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
-from fresh.training.feature_store import FeatureStore
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
 AT = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -93,11 +93,11 @@ def main() -> None:
     feature_store: FeatureStore | None = None
     for seed in map(int, args.seeds.split(",")):
         run = resolve_settings(args.corpus, args.data_dir, None, {**given, "seed": seed})
-        feature_store = feature_store or run.method.train.engine.feature_store()
+        feature_store = feature_store or FeatureStore.from_config(run.method.train.engine)
         splits = read_splits(args.corpus, args.data_dir, run, SILENT)
         splits = Splits(*(part[: args.documents] for part in (splits.train, splits.dev, splits.test)))
         splits = drop_too_long_splits(splits, run.method.network, False, SILENT)
-        splits = keep_with_rationale(splits, SILENT) if args.method == "human" else splits
+        splits = keep_annotated(splits, SILENT) if args.method == "human" else splits
         for found in run_seed(run, splits, feature_store, args.keep and args.keep / f"{args.corpus}-{seed}"):
             name = " ".join([args.corpus, args.method, *args.settings])
             line = json.dumps({"run": name, "seed": seed, **found})

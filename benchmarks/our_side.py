@@ -13,7 +13,8 @@ from fresh.attribution.registry import Scorer, make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.document import Document, Example, Saliency
-from fresh.methods.fresh import FreshConfig, train
+from fresh.methods.config import FreshConfig
+from fresh.methods.fresh import train
 from fresh.metrics.classification import macro_f1
 from fresh.nn.encoder import quiet
 from fresh.rationalizer import Rationalizer
@@ -42,7 +43,7 @@ def run_pipeline(settings: Settings, seed: int) -> Outcome:
     splits = read_splits(settings)
     config = configure(settings, seed)
     started = time.perf_counter()
-    model, training = clocked(settings.device, lambda: train(splits, config))
+    model, training = clocked(settings.device, lambda: train(splits, config).model)
     explained, explaining = clocked(settings.device, lambda: model.explain([item.document for item in splits.test]))
     seconds = time.perf_counter() - started
     gold = [example.label for example in splits.test]
@@ -53,7 +54,7 @@ def run_pipeline(settings: Settings, seed: int) -> Outcome:
 def run_support(settings: Settings, corpus: str, seed: int) -> Outcome:
     """Train a support model alone; its macro-F1 is that on dev."""
     splits = read_splits(settings, corpus)
-    config = configure(settings, seed).classifier
+    config = configure(settings, seed)
     support, seconds = clocked(settings.device, lambda: SupportModel.train(splits.train, splits.dev, config))
     score = score_on(support, splits.dev, splits.labels)
     return Outcome(seconds, score, facts={"n_train": len(splits.train), "epochs": settings.epochs})
@@ -64,7 +65,7 @@ def run_long(settings: Settings, n: int, seed: int) -> Outcome:
     splits = read_splits(replace(settings, documents=n), "movies")
     values = {"layers": "all", "pooling": "start", "long": "truncate", "epochs": settings.epochs, "seed": seed}
     given = {**values, "patience": settings.epochs, "device": settings.device, "encoder": settings.encoder}
-    config = from_mapping(FreshConfig, given).classifier
+    config = from_mapping(FreshConfig, given)
     support, seconds = clocked(settings.device, lambda: SupportModel.train(splits.train, splits.dev, config))
     return Outcome(seconds, score_on(support, splits.dev, splits.labels))
 
@@ -79,7 +80,7 @@ def prepare(settings: Settings, folder: Path) -> Outcome:
     """Train a model that explains, and write it for us (ours) and for transformers (peer)."""
     splits = read_splits(settings)
     splits = type(splits)(spread(splits.train, TRAINED_ON), splits.dev, splits.test)
-    model, seconds = clocked(settings.device, lambda: train(splits, configure(settings, 0, epochs=1)))
+    model, seconds = clocked(settings.device, lambda: train(splits, configure(settings, 0, epochs=1)).model)
     model.save_pretrained(folder / "ours")
     write_for_transformers(support_of(model), folder / "peer")
     return Outcome(seconds)

@@ -28,8 +28,7 @@ from fresh.document import Document, Example, Mask, Saliency
 from fresh.errors import ConfigError, DataError, EncoderError
 from fresh.experiments.sources import some
 from fresh.methods.config import FreshConfig
-from fresh.methods.rationales import build_scorer, score_all
-from fresh.methods.result import cut_examples
+from fresh.methods.rationales import build_scorer, cut_examples, score_all
 from fresh.metrics.classification import macro_f1
 from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
@@ -116,7 +115,7 @@ def kept_probability(
 def measured(masks: Masks, splits: Splits, config: FreshConfig) -> dict[str, float]:
     """Train a predictor on what is kept, and test it."""
     pairs = {part: cut_examples(getattr(splits, part), masks[part]) for part in PARTS}
-    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, RunContext())
+    predictor = Predictor.train(pairs["train"], pairs["dev"], config, RunContext())
     return {
         part: score_of([item.label for item in predictor.predict([kept for kept, _ in pairs[part]])], part, splits)
         for part in ("dev", "test")
@@ -254,7 +253,7 @@ def run(args: argparse.Namespace) -> None:
                 file.write(json.dumps(row) + "\n")
 
     started = time.perf_counter()
-    support = SupportModel.train(splits.train, splits.dev, config.classifier, RunContext())
+    support = SupportModel.train(splits.train, splits.dev, config, RunContext())
     tell("whole text", time.perf_counter() - started, tested(support, splits))
     for name, masks, seconds in candidates(named, args.ways or ways, support, splits, config):
         tell(name, seconds, measured(masks, splits, config))

@@ -20,8 +20,7 @@ from fresh.data.corpora import find_corpus
 from fresh.data.splits import Splits
 from fresh.document import Example
 from fresh.methods.config import FreshConfig
-from fresh.methods.rationales import build_scorer, learned, score_all
-from fresh.methods.result import cut_examples
+from fresh.methods.rationales import build_scorer, cut_examples, learn_cutoff, score_all
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.predictor import Predictor
 from fresh.progress import Terminal
@@ -47,9 +46,9 @@ def run_scorer(name: str, support: SupportModel, splits: Splits, config: FreshCo
         part: score_all(scorer, getattr(splits, part), context.progress, f"{name}, {part}")
         for part in ("train", "dev", "test")
     }
-    discretizer = learned(config.make_discretizer(), scores["train"])
+    discretizer = learn_cutoff(config.make_discretizer(), scores["train"])
     pairs = {part: cut_examples(getattr(splits, part), select_masks(discretizer, scores[part])) for part in scores}
-    predictor = Predictor.train(pairs["train"], pairs["dev"], config.classifier, context)
+    predictor = Predictor.train(pairs["train"], pairs["dev"], config, context)
     found = predictor.predict([rationale for rationale, _ in pairs["test"]])
     n_kept = sum(len(rationale.words) for rationale, _ in pairs["test"])
     n_words = sum(len(example.document.words) for example in splits.test)
@@ -69,9 +68,7 @@ def main() -> None:
     splits = corpus.read(args.data_dir)
     config = from_mapping(FreshConfig, {"ratio": corpus.ratio, **parse_assignments(args.settings)})
     started = time.perf_counter()
-    support = SupportModel.train(
-        splits.train, splits.dev, config.classifier, RunContext("support model", progress=Terminal())
-    )
+    support = SupportModel.train(splits.train, splits.dev, config, RunContext("support model", progress=Terminal()))
     found = support.predict([example.document for example in splits.test])
     rows = [{"row": "full text"} | measure(splits.test, found, splits.labels) | {"kept": 1.0}]
     for name in ("full text", *args.scorers.split(",")):

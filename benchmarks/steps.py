@@ -30,9 +30,8 @@ from fresh.nn.tokenizer import Text
 from fresh.nn.varlen_attention import without_padding
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
-from fresh.training.feature_store import FeatureStore
-from fresh.training.fit import FitRequest, prepare
-from fresh.training.loop import RunContext, TrainingJob, run_epoch
+from fresh.training.fit import TrainingPairs, prepare
+from fresh.training.loop import RunContext, TrainingJob, train_epoch
 from fresh.training.step import TrainStep
 
 LABELS = ("one", "other")
@@ -72,17 +71,16 @@ def texts(n_texts: int, n_pieces: int, seed: int) -> list[tuple[Text, str]]:
 def prepared(encoder: str, n_texts: int, n_pieces: int, n_steps: int) -> tuple[Classifier, TrainingJob]:
     """Make a network and what it is to be trained on."""
     given = {"encoder": encoder, "layers": "all", "precision": "bf16", "batch_size": n_texts, "epochs": 1}
-    config = from_mapping(FreshConfig, given).classifier
+    config = from_mapping(FreshConfig, given)
     pairs = texts(n_texts * n_steps, n_pieces, 0)
-    taught, job = prepare(FitRequest(pairs, pairs[:n_texts], LABELS, config, RunContext()), FeatureStore("off"))
-    return taught.classifier, job
+    classifier, _, job = prepare(TrainingPairs(pairs, pairs[:n_texts]), config, RunContext())
+    return classifier, job
 
 
 def update_of(job: TrainingJob, way: Way) -> TrainStep:
     """Make what makes steps."""
-    rates = job.config.learning_rate, job.config.weight_decay, job.config.max_grad_norm
-    kind = GraphedTrainStep if way.recorded and job.on.type == "cuda" else TrainStep
-    return kind(job.model, job.loss, rates, process_group(), way.rounded)
+    kind = GraphedTrainStep if way.recorded and job.device.type == "cuda" else TrainStep
+    return kind(job.model, job.loss, job.config, process_group(), way.rounded)
 
 
 @contextmanager
@@ -105,9 +103,9 @@ def measure(classifier: Classifier, job: TrainingJob, way: Way, ready: Callable[
             ready()
             started = time.perf_counter()
             with waited():
-                n_steps = sum(1 for _ in run_epoch(update, job.deal(0), job.config, epoch, job.on))
+                train_epoch(job, update, epoch, lambda _steps, _note: None)
             seconds.append(time.perf_counter() - started)
-    return {"first epoch, s": seconds[0], "ms a step": 1000 * seconds[1] / n_steps}
+    return {"first epoch, s": seconds[0], "ms a step": 1000 * seconds[1] / len(job.batches(1))}
 
 
 def measure_one(wire: Connection, barrier: Barrier, shape: tuple[str, int, int, int], way: Way) -> None:
@@ -139,9 +137,10 @@ def kernels(classifier: Classifier, job: TrainingJob, n_most: int) -> Iterator[s
     update = update_of(job, Way())
     classifier.train()
     with without_padding(classifier):
-        list(run_epoch(update, job.deal(0), job.config, 0, job.on))
+        train_epoch(job, update, 0, lambda _steps, _note: None)
         with profile(activities=[ProfilerActivity.CUDA]) as found, waited():
-            n_steps = sum(1 for _ in run_epoch(update, job.deal(0), job.config, 1, job.on))
+            train_epoch(job, update, 1, lambda _steps, _note: None)
+    n_steps = len(job.batches(1))
     events = sorted((item for item in found.key_averages()), key=lambda item: -item.self_device_time_total)
     total = sum(item.self_device_time_total for item in events)
     yield f"{total / n_steps / 1000:.2f} ms and {sum(item.count for item in events) / n_steps:.0f} kernels a step"

@@ -7,9 +7,7 @@ import pytest
 from fresh.config import _help_texts, from_mapping, list_settings, parse_assignments, read_toml
 from fresh.data.splits import DataConfig
 from fresh.errors import ConfigError
-from fresh.methods.fresh import FreshConfig
-from fresh.methods.registry import METHODS
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import METHODS, FreshConfig, RunConfig
 from fresh.nn.config import NetworkConfig
 from fresh.training.config import TrainConfig
 
@@ -149,7 +147,7 @@ def test_help_of_what_a_class_builds_on_is_its_own_help_too() -> None:
     }
 
 
-@pytest.mark.parametrize("config", [RunConfig, *(method.config for method in METHODS.values())])
+@pytest.mark.parametrize("config", [RunConfig, *METHODS.values()])
 def test_every_setting_explains_itself(config: type) -> None:
     assert [setting.path for setting in list_settings(config) if not setting.help.endswith(".")] == []
 
@@ -172,7 +170,7 @@ def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
         (NetworkConfig, {"long": "chop"}, "long must be 'stagger' or 'chunk' or 'truncate', got 'chop'."),
         (FreshConfig, {"scorer": "attentoin"}, "attentoin is not a scorer. Did you mean attention?"),
         (FreshConfig, {"discretizer": "topk"}, "topk is not a discretizer. Did you mean top_k?"),
-        (FreshConfig, {"ratio": 0}, "ratio must be above 0 and at most 1, got 0.0."),
+        (FreshConfig, {"ratio": 0}, "ratio must be in (0, 1], got 0.0."),
         (FreshConfig, {"steps": 0}, "steps must be at least 1, got 0."),
         (TrainConfig, {"epochs": 0, "seed": -1}, "epochs must be at least 1, got 0.\nseed must be at least 0, got -1."),
     ],
@@ -198,7 +196,7 @@ def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read_toml(tmp_path / "run.toml")
     assert str(caught.value) == (
-        f"There is no settings file {tmp_path / 'run.toml'} that can be read (No such file or directory)."
+        f"The settings file {tmp_path / 'run.toml'} cannot be read (No such file or directory)."
     )
 
 

@@ -74,9 +74,9 @@ def test_a_span_outside_the_document_is_refused(span: tuple[int, int]) -> None:
 
 
 def test_flags_that_are_not_true_or_false_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^A mask is one row of true or false, got int64 of shape \(2,\)\.$"):
+    with pytest.raises(ValueError, match=r"^A mask is one row of booleans, got int64 of shape \(2,\)\.$"):
         Mask(np.array([0, 1], dtype=np.int64))
-    with pytest.raises(ValueError, match=r"^A mask is one row of true or false, got bool of shape \(1, 2\)\.$"):
+    with pytest.raises(ValueError, match=r"^A mask is one row of booleans, got bool of shape \(1, 2\)\.$"):
         Mask(np.ones((1, 2), dtype=np.bool_))
 
 
@@ -234,14 +234,14 @@ def test_a_mask_that_does_not_fit_is_refused() -> None:
 def test_a_score_that_is_no_number_names_the_document(bad: float, shown: str) -> None:
     message = (
         rf"^The score of word 1 in document 'd1' is {shown}\. "
-        r"Scores must be finite numbers: mend the scorer, or leave the document out\.$"
+        r"Scores must be finite numbers: fix the scorer, or leave the document out\.$"
     )
     with pytest.raises(ValueError, match=message):
         saliency([0.0, bad, np.nan], "d1")
 
 
 def test_scores_in_a_table_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^The scores of document 'd1' must be one a word, got shape \(1, 2\)\.$"):
+    with pytest.raises(ValueError, match=r"scores of document 'd1' must be one for each word.*\(1, 2\)"):
         Saliency(np.zeros((1, 2)), "pos", "d1")
 
 
@@ -275,7 +275,7 @@ def test_the_shown_characters_hold_the_kept_words_only(document: Document, data:
 # Nothing shown can be changed afterwards, and no look-alike passes
 
 
-@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.from_rows(np.array([[True, False, True]]))])
+@pytest.mark.parametrize("flagged", [mask(1, 0, 1), *Mask.from_flags(np.array([True, False, True]), [3])])
 def test_the_flags_of_a_mask_cannot_be_made_writable(flagged: Mask) -> None:
     for copied in (flagged, copy.deepcopy(flagged), pickle.loads(pickle.dumps(flagged))):  # noqa: S301
         array: object = copied.kept
@@ -368,7 +368,7 @@ def test_a_document_and_a_rationale_hold_exact_strings() -> None:
 
 def test_an_explanation_refuses_a_rationale_that_its_mask_does_not_cut() -> None:
     document = Document.from_words(["a", "b"], id="d1")
-    with pytest.raises(ValueError, match=r"^The rationale of document 'd1' has other words than its mask keeps\.$"):
+    with pytest.raises(ValueError, match=r"^The rationale of document 'd1' differs from the words its mask keeps\.$"):
         Explanation(document, mask(1, 0), document.cut(mask(0, 1)), ANSWER)
 
 
@@ -434,5 +434,5 @@ def test_a_document_knows_where_its_texts_are(parts: Any, ranges: Any) -> None:
     document = Document(film.text, film.words, film.spans, parts=parts)
     assert document.part_ranges == ranges
     assert pickle.loads(pickle.dumps(document)) == document  # noqa: S301
-    with pytest.raises(ValueError, match="has 4 words, but the texts it was joined from have 3 together"):
+    with pytest.raises(ValueError, match="has 4 words, but its parts have 3"):
         Document(film.text, film.words, film.spans, parts=(("x", 1), ("y", 2)))

@@ -32,7 +32,7 @@ def refused(name: str | Path, expected: str) -> None:
 
 
 def test_a_mistyped_folder_is_not_asked_of_the_hub(here: Path) -> None:
-    near = "Near it are: {}. Name one of them, or owner/name for a model on the hub."
+    near = "Similar names: {}. Give one of them, or owner/name for a model on the hub."
     refused("models/film-modle", "There is no folder models/film-modle. " + near.format("film-model, film-model-2"))
     refused("./models/qqqq", "There is no folder ./models/qqqq. " + near.format("film-model, film-model-2, zebra"))
     missing = here / "models/film-modle"
@@ -48,11 +48,11 @@ def test_only_owner_and_name_are_asked_of_the_hub(here: Path, name: str) -> None
 def test_what_is_missing_of_a_path_is_said(here: Path) -> None:
     refused(
         "./other/deep/model",
-        f"There is no folder ./other/deep/model. Of its path, only {here} is there. Look at the spelling.",
+        f"There is no folder ./other/deep/model. Of its path, only {here} exists. Check the spelling.",
     )
     refused(
         "my-model",
-        f"There is no folder my-model. There is no saved model in {here}. Name the folder that `fresh train` wrote.",
+        f"There is no folder my-model. There is no saved model in {here}. Give a folder that `fresh train` wrote.",
     )
 
 
@@ -65,7 +65,7 @@ def test_a_name_is_asked_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_name_is_not_found_offline() -> None:
     with pytest.raises(
-        ModelError, match=r"^There is no folder you/none, and the model hub did not give it: ."
+        ModelError, match=r"^There is no folder you/none, and the model hub did not provide it: ."
     ) as caught:
         Rationalizer.from_pretrained("you/none")
     assert "\n" not in str(caught.value)

@@ -98,7 +98,7 @@ def test_a_notebook_shows_the_answer_and_what_it_was_made_from() -> None:
     parts = Parts(html)
     shown = " ".join("".join(text for text, _ in parts.texts).split())
     assert "pos (probability 0.75): 2 words were read, 50% of the text." in shown
-    assert "Only what was readvery good" in shown
+    assert "Only the words that were readvery good" in shown
     assert parts.inside("mark") == "very good"
     assert html.index("<bdi>pos</bdi></div><div") < html.index("<bdi>neg</bdi></div><div")  # the likelier bar is first
     assert "width:75.0%" in html
@@ -109,7 +109,7 @@ def test_a_notebook_shows_what_was_asked() -> None:
     html = Explanation(
         document, Mask.full(4), document.cut(Mask.full(4)), Prediction("yes", {"yes": 1.0})
     )._repr_html_()
-    assert "Asked: <bdi>Was it &lt; late &gt; ?</bdi>" in html
+    assert "Query: <bdi>Was it &lt; late &gt; ?</bdi>" in html
 
 
 def test_one_word_is_one_word() -> None:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 COMMAND = """
 import sys
 import fresh.cli.main, fresh.pipeline
-fresh.pipeline.KEPT_EVERY = 0.05  # seconds: states are written almost all the time
+fresh.pipeline.CHECKPOINT_SECONDS = 0.05  # seconds: states are written almost all the time
 print("ready", flush=True)
 sys.exit(fresh.cli.main.main())
 """

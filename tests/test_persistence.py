@@ -179,7 +179,7 @@ def test_the_card_says_what_a_reader_must_know(support: SupportModel, predictor:
 
 def test_a_card_without_figures_says_so(folder: Path) -> None:
     text = " ".join((folder / "README.md").read_text(encoding="utf-8").split())
-    assert "Nothing was measured when it was saved." in text
+    assert "Nothing was measured when the model was saved." in text
     assert "Given the words shown, nothing else can change the answer." in text
 
 
@@ -191,8 +191,8 @@ def test_a_scorer_of_ones_own_is_given_again(support: SupportModel, predictor: P
     with pytest.raises(ModelError) as caught:
         Rationalizer.from_pretrained(tmp_path / "own")
     assert str(caught.value) == (
-        f"{tmp_path / 'own'} was trained with a scorer of its own, shared_model_folder.LongWords, which is not saved "
-        "with it. Give it: Rationalizer.from_pretrained(folder, scorer=...)."
+        f"{tmp_path / 'own'} was trained with a custom scorer, shared_model_folder.LongWords, which is not saved "
+        "with the model. Pass it: Rationalizer.from_pretrained(folder, scorer=...)."
     )
 
 
@@ -264,7 +264,7 @@ def test_an_unknown_extractor_is_not_saved(predictor: Predictor, tmp_path: Path)
         def extract(self, documents: Sequence[Document]) -> list[Mask]:
             return [Mask.full(len(document.words)) for document in documents]
 
-    expected = r"^Nothing cannot be saved\. There are: SaliencyExtractor, HumanMarks, KeepAll\.$"
+    expected = r"^Nothing cannot be saved\. There are: SaliencyExtractor, HumanRationales, FullText\.$"
     with pytest.raises(ModelError, match=expected):
         Rationalizer(Nothing(), predictor).save_pretrained(tmp_path / "model")
     assert not list(tmp_path.iterdir())

@@ -67,21 +67,21 @@ def refused(folder: Path, message: str) -> None:
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
     refused(
         tmp_path,
-        f"{tmp_path} is no saved model: it has no config.json. Name the folder that `fresh train` wrote.",
+        f"{tmp_path} is not a saved model: it has no config.json. Give a folder that `fresh train` wrote.",
     )
 
 
 def test_a_model_of_something_else_is_refused(encoders: dict[str, Path]) -> None:
     place = encoders["bert"]
-    refused(place, f"{place} is no model of fresh: its config.json was written by something else.")
+    refused(place, f"{place} is not a model of fresh: another program wrote its config.json.")
 
 
 def test_a_model_of_a_newer_version_is_refused(folder: Path) -> None:
     edit(folder, lambda manifest: manifest.update(format=3))
     refused(
         folder,
-        f"{folder} was written by a newer version of fresh (format 3, this one reads 2). "
-        "Bring it up to date: pip install -U fresh-rationales",
+        f"{folder} was written by a newer version of fresh (format 3, this version reads 2). "
+        "Update it: pip install -U fresh-rationales",
     )
 
 
@@ -89,7 +89,7 @@ def test_a_model_of_an_older_version_is_refused(folder: Path) -> None:
     edit(folder, lambda manifest: manifest.update(format=1))
     refused(
         folder,
-        f"{folder} was written by an older version of fresh (format 1, this one reads 2). Train it again.",
+        f"{folder} was written by an older version of fresh (format 1, this version reads 2). Train the model again.",
     )
 
 
@@ -120,7 +120,7 @@ def test_a_truncated_manifest_is_noticed(folder: Path) -> None:
 
 def test_a_manifest_must_be_an_object(folder: Path) -> None:
     (folder / "config.json").write_text("[]", encoding="utf-8")
-    refused(folder, f"{folder / 'config.json'} is damaged: it holds no object. {WAY_OUT}")
+    refused(folder, f"{folder / 'config.json'} is damaged: it does not hold a JSON object. {WAY_OUT}")
 
 
 @pytest.mark.parametrize(("name", "value"), [("files", [1]), ("chosen_by", None), ("chosen_by", {}), ("format", "x")])
@@ -138,7 +138,7 @@ def test_a_manifest_must_be_complete(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("nothing", [{}, [], None])
 def test_a_manifest_without_a_list_of_files_is_refused(folder: Path, nothing: object) -> None:
     edit(folder, lambda manifest: manifest.update(files=nothing))
-    refused(folder, f"{folder / 'config.json'} is damaged: it lists no files, so that none could be checked. {WAY_OUT}")
+    refused(folder, f"{folder / 'config.json'} is damaged: it lists no files, so none can be checked. {WAY_OUT}")
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_a_file_that_was_not_saved_is_noticed(folder: Path, name: str) -> None:
     Rationalizer.from_pretrained(folder)  # neither is among what is loaded
     (folder / name).write_text("{}", encoding="utf-8")
     refused(
-        folder, f"{folder} holds {name}, which is not part of the model and might be read as if it were. Take it out."
+        folder, f"{folder} holds {name}, which is not part of the model but could be read as if it were. Remove it."
     )
 
 
 def test_a_file_that_is_taken_off_the_list_is_noticed(folder: Path) -> None:
     edit(folder, lambda manifest: manifest["files"].pop("predictor/head.safetensors"))
-    told = "which is not part of the model and might be read as if it were. Take it out."
+    told = "which is not part of the model but could be read as if it were. Remove it."
     refused(folder, f"{folder} holds predictor/head.safetensors, {told}")
 
 

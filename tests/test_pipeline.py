@@ -10,17 +10,16 @@ import pytest
 import fresh
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.audit import GUARANTEE, audit
+from fresh.audit.checks import GUARANTEE, audit
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Saliency
 from fresh.errors import ConfigError, DataError, OutputError
 from fresh.evaluation.baselines import majority_label, random_masks, train_baselines
 from fresh.evaluation.warnings import MIN_DOCUMENTS
-from fresh.methods.config import FreshConfig
-from fresh.methods.gate_config import LeiConfig
+from fresh.methods.config import FreshConfig, LeiConfig
 from fresh.metrics.classification import accuracy, class_scores, macro_f1
-from fresh.pipeline import TRIALS, _advice, resolve_settings, run_identity, train
+from fresh.pipeline import AUDIT_TRIALS, _advice, resolve_settings, run_identity, train
 from fresh.predictor import Predictor
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -83,9 +82,7 @@ def test_what_is_not_given_is_cut_off(splits: Splits, quick_settings: dict[str, 
 
 
 def test_the_report_is_what_one_computes_by_hand(full: Rationalizer, splits: Splits, encoders: dict[str, Path]) -> None:
-    config = resolve_settings(
-        splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)
-    ).method.classifier
+    config = resolve_settings(splits, None, None, small.run_settings(encoders["bert"], epochs=6, ratio=0.3)).method
     documents = [example.document for example in splits.test]
     gold = [example.label for example in splits.test]
     explained = full.explain(documents)
@@ -130,7 +127,7 @@ def test_a_finished_model_is_audited_and_the_verdicts_stand_in_report_and_page(
     model = train(splits, out=tmp_path / "model", **{**quick_settings, "audit": True})
     report = small.reported(model.report)
     others = {"train": splits.train, "dev": splits.dev}
-    assert report.verdicts == audit(model, splits.test, others, TRIALS).verdicts
+    assert report.verdicts == audit(model, splits.test, others, AUDIT_TRIALS).verdicts
     assert {verdict.name: verdict.found for verdict in report.verdicts}["invariance"] == "holds"
     assert report.guarantee == GUARANTEE
     page = (tmp_path / "model-report.html").read_text(encoding="utf-8")
@@ -206,7 +203,7 @@ def make_nothing(_support: SupportModel) -> Any:
 
 
 MORE_WORDS = "keep more words (`ratio`)."
-CAREFUL = "choose words with more care (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
+CAREFUL = "use a better scorer (scorer=integrated_gradients, which takes longer), or " + MORE_WORDS
 
 
 @pytest.mark.parametrize(
@@ -250,7 +247,7 @@ def test_ones_own_ratio_goes_before_that_of_a_corpus(corpora: Path, quick_settin
 
 
 def test_a_corpus_needs_its_folder() -> None:
-    expected = "sst is the name of a corpus. Say where its files are: data_dir=FOLDER."
+    expected = "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER."
     for data in ("sst", ["sst"]):
         with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
             train(data, progress=SILENT)
@@ -262,7 +259,7 @@ def test_a_corpus_needs_its_folder() -> None:
         ("sts", "sts is not a corpus. Did you mean sst?"),
         (
             ["sst", "movies"],
-            "With a data folder, the data is the name of one corpus: sst, agnews, evinf, movies, multirc.",
+            "With data_dir, data must be the name of one corpus: sst, agnews, evinf, movies, multirc.",
         ),
     ],
 )
@@ -296,7 +293,7 @@ def test_a_scorer_of_ones_own_is_used_and_named(splits: Splits, quick_settings: 
 
 def test_a_finished_scorer_is_refused(support: SupportModel, splits: Splits) -> None:
     expected = (
-        "scorer must be a name, or what makes a scorer from the support model, such as its class; got a FirstWords."
+        "scorer must be a name, or a function or class that makes a scorer from the support model, got FirstWords."
     )
     with pytest.raises(TypeError, match=f"^{re.escape(expected)}$"):
         train(splits, scorer=FirstWords(support), progress=SILENT)  # type: ignore[arg-type]

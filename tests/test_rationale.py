@@ -33,7 +33,7 @@ def test_a_prediction_knows_how_probable_its_label_is() -> None:
 
 
 def test_a_label_without_a_probability_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^The label 'pos' has no probability; there are: neg, mixed\.$"):
+    with pytest.raises(ValueError, match=r"^Label 'pos' has no probability\. There are: neg, mixed\.$"):
         Prediction("pos", {"neg": 0.5, "mixed": 0.5})
 
 

@@ -13,9 +13,10 @@ import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, OutputError
-from fresh.pipeline import RUN_FILE, describe_unfinished, partial_folder, train
+from fresh.pipeline import _RUN_FILE, describe_unfinished, partial_folder, train
 from fresh.progress import SILENT
 from shared_recipe_resume import Saying
+from training_hooks import interrupt_training, list_epochs
 
 EPOCHS = 3
 
@@ -54,19 +55,9 @@ def broken_off(
     """Break training off in the middle of an epoch."""
 
     def broken(n_epochs: int, n_steps: int) -> Path:
-        left = iter(range(n_epochs))
-        real = fresh.training.loop.run_epoch
-
-        def run_epoch(*arguments: Any) -> Any:
-            whole = next(left, None) is not None
-            for number, step in enumerate(real(*arguments)):
-                if not whole and number == n_steps:
-                    raise KeyboardInterrupt
-                yield step
-
         with monkeypatch.context() as patch:
-            patch.setattr(fresh.training.loop, "run_epoch", run_epoch)
-            patch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
+            interrupt_training(patch, n_epochs, n_steps + 1)
+            patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
             with pytest.raises(KeyboardInterrupt):
                 train(splits, out=tmp_path / "model", **settings)
         return tmp_path / "model"
@@ -95,12 +86,12 @@ def test_a_training_that_goes_on_ends_the_same_to_the_bit(
     said = Saying()
     train(splits, out=folder, **{**settings, "progress": said})
     assert state(folder) == state(unbroken)
-    [line] = [line for line in said.lines if line.startswith("Going on")]
+    [line] = [line for line in said.lines if line.startswith("Resuming")]
     epochs = [*([EPOCHS] * network), 1]
     kept = "; ".join(
         f"{name}: {n} epochs, best dev macro-F1 [0-9.]+" for name, n in zip(NETWORKS, epochs, strict=False)
     )
-    assert re.fullmatch(f"Going on with the training that was broken off. Kept: {kept}.", line)
+    assert re.fullmatch(f"Resuming the interrupted training. Checkpoints: {kept}.", line)
     assert sorted(path.name for path in folder.parent.iterdir()) == ["model", "model-report.html"]
 
 
@@ -113,9 +104,10 @@ def test_what_is_kept_without_its_note_is_told_but_offered_to_nobody(
     damage: str | None, broken_off: Callable[[int, int], Path]
 ) -> None:
     folder = broken_off(1, 1)
-    note = partial_folder(folder) / RUN_FILE
+    note = partial_folder(folder) / _RUN_FILE
     note.unlink() if damage is None else note.write_text(damage, encoding="utf-8")
-    assert re.fullmatch(r"Kept: support model: 1 epochs, best dev macro-F1 [0-9.]+\.", describe_unfinished(folder))
+    shown = describe_unfinished(folder)
+    assert re.fullmatch(r"Checkpoints: support model: 1 epochs, best dev macro-F1 [0-9.]+\.", shown)
 
 
 def test_another_run_must_not_go_on(
@@ -123,13 +115,13 @@ def test_another_run_must_not_go_on(
 ) -> None:
     folder = broken_off(1, 1)
     expected = (
-        f"{folder}.partial holds a training that was broken off and differs in: ratio, train.seed. "
+        f"{folder}.partial holds an interrupted training that differs in: ratio, train.seed. "
         "Finish that one first, choose another folder, or discard it: overwrite=True."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(expected)}$"):
         train(splits, out=folder, **settings, ratio=0.5, seed=7)
     other = Splits(splits.train[1:], splits.dev, splits.test)
-    with pytest.raises(ConfigError, match=r"broken off and differs in: data\. Finish"):
+    with pytest.raises(ConfigError, match=r"training that differs in: data\. Finish"):
         train(other, out=folder, **settings)
 
 
@@ -156,8 +148,7 @@ def test_fewer_epochs_make_do_with_what_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = broken_off(EPOCHS + 2, 1)
-    epochs: list[object] = []
-    monkeypatch.setattr(fresh.training.loop, "run_epoch", lambda *given: epochs.append(given))
+    epochs = list_epochs(monkeypatch)
     model = train(splits, out=folder, **{**settings, "epochs": 2, "baseline": False})
     assert epochs == []
     assert model.settings["train"]["epochs"] == 2
@@ -183,7 +174,7 @@ def test_what_is_kept_and_damaged_can_be_discarded(
     with pytest.raises(ConfigError) as caught:
         train(splits, out=folder, **settings)
     assert str(caught.value) == (
-        f"{partial} holds a training that was broken off and is damaged. "
+        f"{partial} holds an interrupted training that is damaged. "
         "Choose another folder, or discard it: overwrite=True."
     )
     train(splits, out=folder, overwrite=True, **settings)

@@ -22,7 +22,7 @@ from fresh.document import Document, Explanation, Saliency
 from fresh.errors import DataError
 from fresh.sklearn import PARAMETERS, FreshClassifier
 
-ONE_LABEL = "y must have one label per document, got "
+ONE_LABEL = "y must have one label for each document, got "
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_an_unknown_parameter_is_refused() -> None:
 
 
 def test_a_wrong_value_is_refused_when_fitting(texts: list[str], labels: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"^ratio must be above 0 and at most 1, got 2\.0\.$"):
+    with pytest.raises(ValueError, match=r"^ratio must be in \(0, 1\], got 2\.0\.$"):
         FreshClassifier(ratio=2).fit(texts, labels)
 
 
@@ -124,7 +124,7 @@ def test_it_must_be_fitted_first(method: str) -> None:
     [
         (["a"], ["x", "y"], "There are 1 documents but 2 labels. Give one for each."),
         (["a", 3], ["x", "y"], "Document 1 must be a text or a pair of a text and a query, got 3."),
-        (["a", "b"], [["x", "y"], ["y", "z"]], f"{ONE_LABEL}an array of shape (2, 2). Where a document has several "),
+        (["a", "b"], [["x", "y"], ["y", "z"]], f"{ONE_LABEL}an array of shape (2, 2). For documents with several "),
         (["a", "b"], np.eye(2, dtype=int), f"{ONE_LABEL}an array of shape (2, 2). "),
         (["a", "b"], csr_matrix(np.eye(2)), f"{ONE_LABEL}a csr_matrix. "),
         (["a", "b"], [["x"], ["y", "z"]], f"{ONE_LABEL}rows of different lengths. "),
@@ -199,7 +199,7 @@ def test_a_missing_label_is_refused(missing: object, texts: list[str], settings:
 
 
 def test_one_text_alone_is_no_list_of_texts(fitted: FreshClassifier) -> None:
-    with pytest.raises(DataError, match=r"^Give a list of texts, or one column, not a str\.$"):
+    with pytest.raises(DataError, match=r"^X must be a list of texts or one column, got str\.$"):
         fitted.predict("a good film")
 
 

@@ -35,7 +35,7 @@ from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.training.loop import RunContext
-from shared_methods import CASES, configured, given_to
+from method_cases import CASES, configured, given_to
 from shared_scorers import trace
 from tiny import WORDS
 

@@ -91,9 +91,7 @@ STRANGERS = [FILM, Example(FILM, "pos"), "good", ("good",), Duck(), Heir(("good"
 def test_a_predictor_reads_rationales_only(
     stranger: object, predictor: Predictor, quick: ClassifierConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = (
-        f"A predictor reads rationales only, got {type(stranger).__name__}. Choose words first: document.cut(mask)."
-    )
+    message = f"A predictor reads rationales only, got {type(stranger).__name__}. Use document.cut(mask)."
     good, bad = (Rationale(("good",)), "pos"), (Rationale(("bad",)), "neg")
     mixed: list[Rationale] = [Rationale(("good",)), stranger]  # type: ignore[list-item]
     wrong: list[tuple[Rationale, str]] = [good, bad, (stranger, "pos")]  # type: ignore[list-item]

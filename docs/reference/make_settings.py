@@ -4,8 +4,7 @@ import sys
 from pathlib import Path
 
 from fresh.config import list_settings
-from fresh.methods.listed import CONFIGS, settings_of_methods
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 
 HEAD = """\
 # Settings
@@ -24,7 +23,7 @@ def page() -> str:
     sections: dict[str, list[str]] = {}
     listed = [(setting, setting.path.rpartition(".")[0] or "run") for setting in list_settings(RunConfig)]
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
-        owners = "" if len(methods) == len(CONFIGS) else f" ({', '.join(methods)})"
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
         listed.append((setting, f"{setting.path.rpartition('.')[0].rpartition('.')[2] or 'rationales'}{owners}"))
     for setting, section in listed:
         default = "" if setting.default in ("", None) else f"`{setting.default}`"

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from fresh.audit.certificates.verify import verify
     from fresh.data.splits import Splits, load_splits
     from fresh.document import Document, Example, Explanation, Mask, Saliency
-    from fresh.evaluation.comparison import compare
-    from fresh.evaluation.evaluation import evaluate
+    from fresh.evaluation import compare, evaluate
     from fresh.pipeline import train
     from fresh.progress import SILENT, Progress, Terminal
     from fresh.rationale import Prediction, Rationale
@@ -74,8 +73,7 @@ __getattr__ = lazy_exports(
         "audit.certificates.verify": ("verify",),
         "data.splits": ("Splits", "load_splits"),
         "document": ("Document", "Example", "Explanation", "Mask", "Saliency"),
-        "evaluation.comparison": ("compare",),
-        "evaluation.evaluation": ("evaluate",),
+        "evaluation": ("compare", "evaluate"),
         "pipeline": ("train",),
         "progress": ("SILENT", "Progress", "Terminal"),
         "rationale": ("Prediction", "Rationale"),

@@ -1,4 +1,4 @@
-"""What is read, what was marked in it, and the one door to a rationale."""
+"""Documents, scores and masks, and the only way to a rationale: `Document.cut`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from fresh.text import Spans, TextParts, split_whitespace, split_words
 SUBCLASS = "{} cannot be subclassed: the wall depends on its exact type."
 
 
-def read_only(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy an array into memory that cannot be made writable: bytes."""
+def _read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Copy an array into bytes: unlike an array's own memory, they cannot be made writable again."""
     return np.frombuffer(values.tobytes(), dtype=values.dtype).reshape(values.shape)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which words of a document are kept, one flag a word. The flags cannot be changed."""
+    """Which words of a document are kept, one read-only flag for each word."""
 
     kept: NDArray[np.bool_]
 
@@ -33,8 +33,8 @@ class Mask:
     def __post_init__(self) -> None:
         flags = np.array(self.kept)
         if flags.ndim != 1 or (flags.size and flags.dtype != np.bool_):
-            raise ValueError(f"A mask is one row of true or false, got {flags.dtype} of shape {flags.shape}.")
-        object.__setattr__(self, "kept", read_only(flags.astype(np.bool_)))
+            raise ValueError(f"A mask is one row of booleans, got {flags.dtype} of shape {flags.shape}.")
+        object.__setattr__(self, "kept", _read_only(flags.astype(np.bool_)))
 
     @classmethod
     def full(cls, n_words: int) -> Self:
@@ -55,14 +55,18 @@ class Mask:
         return cls(kept)
 
     @classmethod
-    def from_rows(cls, flags: NDArray[np.bool_]) -> list["Mask"]:
-        """Make a mask of each row of a matrix, far faster than one by one; they share one copy of it."""
-        if flags.ndim != 2 or flags.dtype != np.bool_:
-            raise ValueError(f"Masks of rows need a matrix of true or false, got {flags.dtype} of shape {flags.shape}.")
-        rows = read_only(flags)  # and so is every row
-        masks = list(map(object.__new__, repeat(Mask, len(rows))))
-        for _ in map(object.__setattr__, masks, repeat("kept"), rows):
-            pass
+    def from_flags(cls, flags: NDArray[np.bool_], n_words: Iterable[int]) -> list["Mask"]:
+        """Make the masks of many documents from one array of flags, far faster than one by one.
+
+        :param n_words: How many words each document has.
+        """
+        ends = np.cumsum([0, *n_words]).tolist()
+        if flags.shape != (ends[-1],) or flags.dtype != np.bool_:
+            raise ValueError(f"Masks need {ends[-1]} booleans in a row, got {flags.dtype} of shape {flags.shape}.")
+        shared = _read_only(flags)  # and so is every part of it
+        masks = list(map(object.__new__, repeat(Mask, len(ends) - 1)))
+        for mask, (start, end) in zip(masks, pairwise(ends), strict=True):
+            object.__setattr__(mask, "kept", shared[start:end])
         return masks
 
     @property
@@ -95,7 +99,7 @@ class Mask:
 @final
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text, its words with their places in it, and what is asked about it."""
+    """A text, its words with their places in it, and the query about it."""
 
     text: str
     words: Words
@@ -103,7 +107,7 @@ class Document:
     query: Words = ()
     id: str = ""
     parts: TextParts = ()
-    """The published texts it was joined from, by name, and how many words each has; none if that is not known."""
+    """The published texts it was joined from, by name, and how many words each has; empty if that is not known."""
 
     def __init_subclass__(cls) -> None:
         raise TypeError(SUBCLASS.format("Document"))
@@ -111,39 +115,36 @@ class Document:
     def __post_init__(self) -> None:
         check_text(f"text of document {self.id!r}", self.text)
         check_text("id of a document", self.id)
-        n_joined = sum(n_words for _, n_words in self.parts)
-        if self.parts and n_joined != len(self.words):
-            raise ValueError(
-                f"Document {self.id!r} has {len(self.words)} words, "
-                f"but the texts it was joined from have {n_joined} together."
-            )
+        n_in_parts = sum(n_words for _, n_words in self.parts)
+        if self.parts and n_in_parts != len(self.words):
+            raise ValueError(f"Document {self.id!r} has {len(self.words)} words, but its parts have {n_in_parts}.")
         if not self.words:
             raise ValueError(f"Document {self.id!r} has no words.")
         if len(self.words) != len(self.spans):
             raise ValueError(f"Document {self.id!r} has {len(self.words)} words but {len(self.spans)} spans.")
-        before = 0
+        last_end = 0
         for word, (start, end) in zip(self.words, self.spans, strict=True):
             if self.text[start:end] != word:
                 raise ValueError(f"Document {self.id!r}: characters {start} to {end} are not the word {word!r}.")
-            if not before <= start < end:
+            if not last_end <= start < end:
                 raise ValueError(
                     f"Document {self.id!r}: the word {word!r} at characters {start} to {end} "
                     "is empty or does not follow the word before it."
                 )
-            before = end
+            last_end = end
         check_words(f"words of document {self.id!r}", self.words)
         check_words(f"query of document {self.id!r}", self.query)
 
     @classmethod
     def from_text(cls, text: str, query: str | None = None, id: str = "") -> Self:
         """Split raw text, and a raw query, as a reader would."""
-        text, asked = exact_str(text), exact_str(query or "")
+        text, query = exact_str(text), exact_str(query or "")
         spans = split_words(text)
-        return cls(text, words_at(text, spans), spans, words_at(asked, split_words(asked)), exact_str(id))
+        return cls(text, words_at(text, spans), spans, words_at(query, split_words(query)), exact_str(id))
 
     @classmethod
     def from_tokenized(cls, text: str, query: str | None = None, id: str = "") -> Self:
-        """Split text that was tokenised before, at white space."""
+        """Split text that is already tokenized at white space."""
         text = exact_str(text)
         spans = split_whitespace(text)
         return cls(text, words_at(text, spans), spans, tuple(exact_str(query or "").split()), exact_str(id))
@@ -152,7 +153,8 @@ class Document:
     def from_words(cls, words: Sequence[str], query: Sequence[str] = (), id: str = "") -> Self:
         """Take words as they are; the text is the words with single spaces between them."""
         words, query = (
-            tuple(exact_str(word if isinstance(word, str) else str(word)) for word in some) for some in (words, query)
+            tuple(exact_str(word if isinstance(word, str) else str(word)) for word in sequence)
+            for sequence in (words, query)
         )
         starts = np.cumsum([0, *(len(word) + 1 for word in words)])
         spans = tuple((int(start), int(start) + len(word)) for start, word in zip(starts, words, strict=False))
@@ -160,12 +162,12 @@ class Document:
 
     @property
     def part_ranges(self) -> Spans:
-        """Where each of the texts it was joined from stands, in words; one range if it was not joined."""
+        """Where each of its parts stands, in words; one range if it was not joined."""
         ends = np.cumsum([n_words for _, n_words in self.parts] or [len(self.words)]).tolist()
         return tuple(pairwise((0, *ends)))
 
     def cut(self, mask: Mask) -> Rationale:
-        """Keep the marked words and forget the rest."""
+        """Return the kept words and forget the rest."""
         if type(mask) is not Mask:
             raise TypeError(f"cut() takes a Mask, got {type(mask).__name__}.")
         if len(mask) != len(self.words):
@@ -181,13 +183,11 @@ def words_at(text: str, spans: Spans) -> Words:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saliency:
-    """How much each word of a document mattered to the support model, and to which answer of it.
-
-    Scores of a tagger, which knows no answers, have an empty target.
-    """
+    """How much each word of a document mattered to the support model, and to which answer."""
 
     scores: NDArray[np.float64]
     target: str
+    """The label that the scores explain; empty for the scores of a tagger, which knows no labels."""
     id: str = ""
     n_read: int | None = None
     """How many words, from the first, the support model read, if not all; the others are never kept."""
@@ -195,14 +195,14 @@ class Saliency:
     def __post_init__(self) -> None:
         scores = np.array(self.scores, dtype=np.float64)
         if scores.ndim != 1:
-            raise ValueError(f"The scores of document {self.id!r} must be one a word, got shape {scores.shape}.")
+            raise ValueError(f"The scores of document {self.id!r} must be one for each word, got shape {scores.shape}.")
         if not np.isfinite(scores).all():
             word = int(np.flatnonzero(~np.isfinite(scores))[0])
             raise ValueError(
                 f"The score of word {word} in document {self.id!r} is {scores[word]}. "
-                "Scores must be finite numbers: mend the scorer, or leave the document out."
+                "Scores must be finite numbers: fix the scorer, or leave the document out."
             )
-        object.__setattr__(self, "scores", read_only(scores))
+        object.__setattr__(self, "scores", _read_only(scores))
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -219,7 +219,7 @@ class Example:
     label: str
     human: Mask | None = None
     evidence: Spans | None = None
-    """People's own spans in words, as they were given: touching ones apart, those of no words too."""
+    """The spans that people marked, in words, as they were published: adjacent ones apart, empty ones too."""
 
     def __post_init__(self) -> None:
         n_words = len(self.document.words)
@@ -228,19 +228,13 @@ class Example:
                 f"The human rationale has {len(self.human)} flags "
                 f"but document {self.document.id!r} has {n_words} words."
             )
-        if self.evidence is not None:
-            self.check_evidence(self.evidence)
-
-    def check_evidence(self, evidence: Spans) -> None:
-        """Refuse spans that leave the document or mark other words than the mask."""
-        n_words = len(self.document.words)
-        for start, end in evidence:
+        for start, end in self.evidence or ():
             if not (0 <= start <= end <= n_words and start < n_words):
                 raise ValueError(
                     f"The evidence span ({start}, {end}) does not fit document {self.document.id!r} "
                     f"of {n_words} words. Spans count words from 0 and exclude their end."
                 )
-        if Mask.from_spans(non_empty_spans(evidence), n_words) != self.human:
+        if self.evidence is not None and Mask.from_spans(non_empty_spans(self.evidence), n_words) != self.human:
             raise ValueError(
                 f"The evidence and the human rationale of document {self.document.id!r} mark different words. "
                 "Make both from the same spans."
@@ -248,7 +242,7 @@ class Example:
 
     @property
     def human_spans(self) -> Spans | None:
-        """People's own spans; where these are not known, the runs of words they marked."""
+        """The spans that people marked; where these are not known, the runs of words in their rationale."""
         return self.human.spans if self.evidence is None and self.human is not None else self.evidence
 
 
@@ -264,7 +258,7 @@ class Explanation:
     document: Document
     mask: Mask
     rationale: Rationale
-    """What the predictor read: the very object, not a copy of it."""
+    """What the predictor read: the same object, not a copy."""
     prediction: Prediction
     saliency: Saliency | None = None
 
@@ -273,7 +267,7 @@ class Explanation:
             if type(part) is not kind:
                 raise TypeError(f"An explanation takes a {kind.__name__}, got {type(part).__name__}.")
         if self.document.cut(self.mask) != self.rationale:
-            raise ValueError(f"The rationale of document {self.document.id!r} has other words than its mask keeps.")
+            raise ValueError(f"The rationale of document {self.document.id!r} differs from the words its mask keeps.")
         if self.saliency is not None and len(self.saliency) != len(self.mask):
             raise ValueError(
                 f"There are {len(self.saliency)} scores but document {self.document.id!r} has {len(self.mask)} words."
@@ -286,10 +280,9 @@ class Explanation:
 
     @property
     def spans(self) -> Spans:
-        """Where the rationale stands in the text, in characters; neighbouring words make one span."""
+        """Where the rationale stands in the text, in characters; adjacent words make one span."""
         places = self.document.spans
         return tuple((places[first][0], places[after - 1][1]) for first, after in self.mask.spans)
 
     def _repr_html_(self) -> str:
-        """Show it in a notebook."""
         return explanation_html(self.document.text, self.spans, self.rationale, self.prediction, self.ratio)

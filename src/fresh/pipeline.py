@@ -1,17 +1,17 @@
-"""From data to a trained, measured and saved model: what `fresh train` and `fresh.train` do."""
+"""From data to a trained, evaluated and saved model: what `fresh train` and `fresh.train` do."""
 
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
 from fresh._io import check_output, check_output_folder
 from fresh.attribution.registry import ScorerFactory
-from fresh.audit.audit import audit
+from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
 from fresh.data.corpora import CORPORA, find_corpus
 from fresh.data.fingerprints import TrainingFingerprints
@@ -22,43 +22,36 @@ from fresh.evaluation.evaluation import Evaluation, evaluate
 from fresh.evaluation.html_report import report_path, write_html_report
 from fresh.evaluation.warnings import MIN_DOCUMENTS, drop_too_long_splits
 from fresh.highlight import CONTROL_PICTURES
-from fresh.methods.config import FreshConfig, NetworksConfig
-from fresh.methods.fresh import name_of_factory
-from fresh.methods.human import keep_with_rationale
-from fresh.methods.registry import find_method, owns, split_settings, train_method
-from fresh.methods.run_config import RunConfig
+from fresh.methods.baselines import keep_annotated
+from fresh.methods.config import FreshConfig, RunConfig
+from fresh.methods.fresh import factory_name
+from fresh.methods.registry import find_config, owns, split_settings, train_method
 from fresh.nn.encoder import pinned
 from fresh.persistence import check_writable, remove_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
-from fresh.training.config import FREE, LATER
+from fresh.training.config import FREE, LATER, ClassifierConfig
 from fresh.training.distributed import process_group
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
-MAY_CHANGE = ("epochs", "patience", *FREE)
-"""Settings that may change when a broken-off training goes on."""
-TRIALS = 1000
+_RESUMABLE_CHANGES = ("epochs", "patience", *FREE)
+"""Settings that may change when an interrupted training resumes."""
+AUDIT_TRIALS = 1000
 """Changes of dropped words that the audit after a training tries."""
-ENOUGH = 0.95
-"""Share of the full text's score below which a user is told what else to try."""
-KEPT_EVERY = 5.0
-"""Seconds between two states of a network that are kept, so that keeping never takes longer than training."""
-
-
-class _Evaluated(NamedTuple):
-    """A model with its report, and the explanations that were measured."""
-
-    model: Rationalizer
-    found: Evaluation
+_ADVICE_BELOW = 0.95
+"""Share of the full text's macro-F1 below which a note says what else to try."""
+CHECKPOINT_SECONDS = 5.0
+"""Least time between two checkpoints, so that writing them never takes longer than training."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """A training run: its settings, and those of its method."""
+    """The settings of a training run, and those of its method."""
 
     config: RunConfig
-    method: NetworksConfig
+    method: ClassifierConfig
 
 
 def train(
@@ -72,16 +65,16 @@ def train(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Rationalizer:
-    """Train a classifier that shows the words its answers are made from.
+    """Train a classifier that shows the words its answers are computed from.
 
     :param data: A file or several, a folder, a pandas frame, a datasets.Dataset or DatasetDict, a list of
         (text, label) pairs or of dicts, Splits, or, with ``data_dir``, the name of a corpus.
-    :param out: Folder to save the model in; training that was broken off goes on from there.
-    :param overwrite: Replace a model that is there already.
+    :param out: Folder to save the model in. To resume an interrupted training, repeat the same call.
+    :param overwrite: Replace an existing model.
     :param data_dir: Folder that holds the files of a named corpus.
-    :param config: Settings file (TOML); what is given here goes before it.
-    :param scorer: Name of a scorer, or what makes a scorer of your own from the support model.
-    :param progress: Shows how far it has come; bars in the terminal if not given, ``SILENT`` for nothing.
+    :param config: Settings file (TOML). Keyword arguments override it.
+    :param scorer: Name of a scorer, or a function or class that makes a custom scorer from the support model.
+    :param progress: Shows the progress; by default bars in the terminal, ``SILENT`` for none.
     :param settings: Any other setting by its name, such as ``ratio=0.1, epochs=3``.
     :return: The model, with what was measured on the test documents in ``report``.
     """
@@ -89,109 +82,114 @@ def train(
         settings["scorer"] = scorer
     elif scorer is not None and not callable(scorer):
         raise TypeError(
-            f"scorer must be a name, or what makes a scorer from the support model, such as its class; "
-            f"got a {type(scorer).__name__}."
+            "scorer must be a name, or a function or class that makes a scorer from the support model, "
+            f"got {type(scorer).__name__}."
         )
-    members = process_group()
-    progress = (progress or Terminal()) if members.is_main else SILENT
+    group = process_group()
+    progress = (progress or Terminal()) if group.is_main else SILENT
     run = resolve_settings(data, data_dir, config, settings)
-    if members.size > 1:
-        progress.say(f"{members.size} processes share the work.")
+    if group.size > 1:
+        progress.say(f"{group.size} processes share the work.")
     folder = None if out is None else Path(out)
     if folder is not None:
         check_writable(folder, overwrite)
         if report_path(folder).exists():
             check_output(report_path(folder), overwrite=overwrite)
     splits = read_usable_splits(data, data_dir, run, progress)
-    own = scorer if callable(scorer) else None
-    if folder is not None and members.is_main:
-        start_or_resume(folder, overwrite, run_identity(run, splits, own), progress)
-    members.wait()
+    custom = scorer if callable(scorer) else None
+    if folder is not None and group.is_main:
+        start_or_resume(folder, overwrite, run_identity(run, splits, custom), progress)
+    group.barrier()
     partial = None if folder is None else partial_folder(folder)
     context = RunContext(
-        progress=progress, folder=partial, feature_store=run.method.train.engine.feature_store(), every=KEPT_EVERY
+        progress=progress,
+        folder=partial,
+        feature_store=FeatureStore.from_config(run.method.train.engine),
+        checkpoint_every=CHECKPOINT_SECONDS,
     )
     try:
-        model, found = _train_and_measure(splits, run, context, own)
-        if folder is not None and members.is_main:
+        model, evaluation = _train_and_evaluate(splits, run, context, custom)
+        if folder is not None and group.is_main:
             model.save_pretrained(folder, overwrite=overwrite)
-            write_html_report(report_path(folder), model, found, folder.name, "test documents")
+            write_html_report(report_path(folder), model, evaluation, folder.name, "test documents")
             remove_folder(partial_folder(folder))
     finally:
-        if partial is not None and members.is_main and not any(partial.glob("*.safetensors")):
+        if partial is not None and group.is_main and not any(partial.glob("*.safetensors")):
             remove_folder(partial)
     return model
 
 
-def _train_and_measure(
+def _train_and_evaluate(
     splits: Splits, run: RunSettings, context: RunContext, scorer: ScorerFactory | None
-) -> _Evaluated:
-    """Train the model, and others beside it that read something else, and test them all."""
-    trained = train_method(run.config.method, splits, run.method, context, scorer)
-    model = trained.model
+) -> tuple[Rationalizer, Evaluation]:
+    """Train the model and its baselines, and measure them all on the test documents."""
+    result = train_method(run.config.method, splits, run.method, context, scorer)
+    model = result.model
     if run.config.baseline:
-        masks = trained.masks, trained.dev_masks
-        beside = train_baselines(splits, model, masks, trained.support, run.method.classifier, context)
+        masks = result.masks, result.dev_masks
+        baselines = train_baselines(splits, model, masks, result.support, run.method, context)
     else:
-        beside = Baselines(trained.support, majority=majority_label(splits.train))
-    found = evaluate(model, splits.test, context.progress, beside)
-    notes = (*found.report.notes, *context.notes, *_advice(found.report, run.method, scorer))
-    found = replace(found, report=replace(found.report, notes=notes))
+        baselines = Baselines(result.support, majority=majority_label(splits.train))
+    evaluation = evaluate(model, splits.test, context.progress, baselines)
+    notes = (*evaluation.report.notes, *context.notes, *_advice(evaluation.report, run.method, scorer))
+    evaluation = replace(evaluation, report=replace(evaluation.report, notes=notes))
     if run.config.audit:
         others = {"train": splits.train, "dev": splits.dev}
         seed = run.method.train.seed
-        found = audit(model, splits.test, others, TRIALS, seed, context.progress, found.explained).beside(found)
-    seen = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
-    return _Evaluated(replace(model, report=found.report, fingerprints=seen), found)
+        found = audit(model, splits.test, others, AUDIT_TRIALS, seed, context.progress, evaluation.explained)
+        evaluation = found.add_to(evaluation)
+    fingerprints = TrainingFingerprints.from_documents(example.document for example in (*splits.train, *splits.dev))
+    return replace(model, report=evaluation.report, fingerprints=fingerprints), evaluation
 
 
 def _advice(report: Report, method: Any, scorer: ScorerFactory | None) -> Iterator[str]:
-    """Say what may be tried where rationales have clearly less than the full text."""
+    """Say what to try if rationales score clearly below the full text."""
     own = next((row for row in report.rows if row.own), None)
     full = next((row for row in report.rows if row.name.startswith("full text")), None)
     if own is None or full is None or not isinstance(method, FreshConfig) or method.scorer == "random":
         return
     best_case = own.macro_f1 if own.macro_f1_between is None else own.macro_f1_between[1]
-    if report.n_documents >= MIN_DOCUMENTS and own.macro_f1 < ENOUGH * full.macro_f1 and best_case < full.macro_f1:
-        careful = scorer is None and not method.tagging.tags and method.scorer != "integrated_gradients"
-        better = "choose words with more care (scorer=integrated_gradients, which takes longer), or " if careful else ""
+    is_below = own.macro_f1 < _ADVICE_BELOW * full.macro_f1 and best_case < full.macro_f1
+    if report.n_documents >= MIN_DOCUMENTS and is_below:
+        is_default = scorer is None and not method.tagging.has_tagger and method.scorer != "integrated_gradients"
+        better = "use a better scorer (scorer=integrated_gradients, which takes longer), or " if is_default else ""
         yield (
             f"Rationales have {own.macro_f1 / full.macro_f1:.0%} of the full text's macro-F1. If that is too little, "
             f"{better}keep more words (`ratio`)."
         )
 
 
+# Settings and data
+
+
 def resolve_settings(
     data: Any, data_dir: str | Path | None, config: str | Path | None, settings: Mapping[str, Any]
 ) -> RunSettings:
-    """Put settings together: those given, before those of the file, before those of a corpus, before the defaults."""
+    """Combine settings: keyword arguments override the settings file, which overrides those of a corpus."""
     values: dict[str, Any] = {} if config is None else dict(flatten(read_toml(Path(config))))
     values |= dict(flatten(settings))
-    method = str(values.get("method", "fresh"))
-    own, others, problems = split_settings(method, values, RunConfig)
+    name = str(values.get("method", "fresh"))
+    method_values, run_values, problems = split_settings(name, values, RunConfig)
+    method = find_config(name)
     if data_dir is not None:
-        corpus, given = find_corpus(_corpus_name(data)), {name.rpartition(".")[2] for name in own}
-        own |= {
-            name: getattr(corpus, name)
-            for name in ("ratio", "long")
-            if name not in given and owns(find_method(method).config, name)
-        }
-    made: list[Any] = []
-    for kind, chosen in ((RunConfig, others), (find_method(method).config, own)):
+        corpus, names = find_corpus(_corpus_name(data)), {path.rpartition(".")[2] for path in method_values}
+        defaults = [setting for setting in ("ratio", "long") if setting not in names and owns(method, setting)]
+        method_values |= {setting: getattr(corpus, setting) for setting in defaults}
+    configs: list[Any] = []
+    for kind, chosen in ((RunConfig, run_values), (method, method_values)):
         try:
-            made.append(from_mapping(kind, chosen))
+            configs.append(from_mapping(kind, chosen))
         except ConfigError as error:
             problems.append(str(error))
     if problems:
         raise ConfigError("\n".join(problems))
-    return RunSettings(*made)
+    return RunSettings(*configs)
 
 
 def _corpus_name(data: Any) -> str:
-    """Take the one name that stands for a corpus."""
     [name, *more] = [data] if isinstance(data, str) else list(data)
     if more or not isinstance(name, str):
-        raise DataError(f"With a data folder, the data is the name of one corpus: {', '.join(CORPORA)}.")
+        raise DataError(f"With data_dir, data must be the name of one corpus: {', '.join(CORPORA)}.")
     return name
 
 
@@ -199,11 +197,11 @@ def read_usable_splits(data: Any, data_dir: str | Path | None, run: RunSettings,
     """Read the data and leave out what the method cannot use."""
     splits = read_splits(data, data_dir, run, progress)
     splits = drop_too_long_splits(splits, run.method.network, run.config.data.skip_bad, progress)
-    return keep_with_rationale(splits, progress) if run.config.method == "human" else splits
+    return keep_annotated(splits, progress) if run.config.method == "human" else splits
 
 
 def read_splits(data: Any, data_dir: str | Path | None, run: RunSettings, progress: Progress) -> Splits:
-    """Read the data and say what it is."""
+    """Read the data and show its sizes."""
     if data_dir is not None:
         splits = find_corpus(_corpus_name(data)).read(Path(data_dir))
     else:
@@ -212,36 +210,38 @@ def read_splits(data: Any, data_dir: str | Path | None, run: RunSettings, progre
         if bad.count or bad.widened:
             progress.say(bad.summary())
     sizes = ", ".join(f"{len(getattr(splits, part)):,} {part}" for part in ("train", "dev", "test"))
-    progress.say(
-        f"{sizes} documents; {len(splits.labels)} classes: {', '.join(splits.labels)}.".translate(CONTROL_PICTURES)
-    )
+    classes = f"{len(splits.labels)} classes: {', '.join(splits.labels)}"
+    progress.say(f"{sizes} documents; {classes}.".translate(CONTROL_PICTURES))
     return splits
 
 
 def check_corpus_folder(data: Any) -> Any:
-    """Tell a corpus's name from a file that is missing."""
+    """Return the data; raise if it is the name of a corpus, whose folder is missing."""
     names = [data] if isinstance(data, str) else data
     name = names[0] if isinstance(names, Sequence) and len(names) == 1 else None
     if isinstance(name, str) and name in CORPORA and not Path(name).exists():
-        raise DataError(f"{name} is the name of a corpus. Say where its files are: data_dir=FOLDER.")
+        raise DataError(f"{name} is the name of a corpus. Give the folder of its files: data_dir=FOLDER.")
     return data
 
 
+# Interrupted trainings: FOLDER.partial keeps the checkpoints, and what identifies the run
+
+_RUN_FILE = "run.json"
+_ENCODER = "network.encoder"
+
+
 def run_identity(run: RunSettings, splits: Splits, scorer: ScorerFactory | None) -> dict[str, Any]:
-    """Write down what makes a training run the same as another."""
+    """Return the settings and the data digest that two runs must share to be the same."""
     digest = dataset_digest(itertools.chain(splits.train, splits.dev, splits.test))
-    may_change = {*MAY_CHANGE} - ({"epochs"} if run.method.train.schedule == "linear" else set())
-    named = ((name, name.rpartition(".")[2], value) for name, value in flatten(asdict(run.method)))
+    may_change = {*_RESUMABLE_CHANGES} - ({"epochs"} if run.method.train.schedule == "linear" else set())
     settings = {
-        name: value for name, own, value in named if own not in may_change and (name, value) not in LATER.items()
+        path: value
+        for path, value in flatten(asdict(run.method))
+        if path.rpartition(".")[2] not in may_change and (path, value) not in LATER.items()
     }
-    settings["network.encoder"] = pinned(run.method.network.encoder)
-    own = {} if scorer is None else {"scorer": name_of_factory(scorer)}
-    return {"method": run.config.method, **settings, **own, "data": digest[:16]}
-
-
-RUN_FILE = "run.json"
-ENCODER = "network.encoder"
+    settings[_ENCODER] = pinned(run.method.network.encoder)
+    custom = {} if scorer is None else {"scorer": factory_name(scorer)}
+    return {"method": run.config.method, **settings, **custom, "data": digest[:16]}
 
 
 def partial_folder(folder: Path) -> Path:
@@ -249,59 +249,58 @@ def partial_folder(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.partial")
 
 
-def start_or_resume(folder: Path, overwrite: bool, wanted: Mapping[str, Any], progress: Progress) -> Path:
-    """Make the folder for unfinished work, or go on with the one that is there if it is of the same run."""
+def start_or_resume(folder: Path, overwrite: bool, identity: Mapping[str, Any], progress: Progress) -> Path:
+    """Make the folder of an unfinished training, or resume from an existing one if it is of the same run."""
     partial = partial_folder(folder)
-    if (partial / RUN_FILE).is_file():
-        problem = _mismatch(folder, wanted)
+    if (partial / _RUN_FILE).is_file():
+        problem = _mismatch(folder, identity)
         if problem is None:
-            progress.say(f"Going on with the training that was broken off. {_kept_of(folder)}".rstrip())
+            progress.say(f"Resuming the interrupted training. {_describe_checkpoints(folder)}".rstrip())
             return partial
         if not overwrite:
-            raise ConfigError(f"{partial} holds a training that was broken off and {problem}")
+            raise ConfigError(f"{partial} holds an interrupted training that {problem}")
     else:
         check_output_folder(partial, "the model")
     remove_folder(partial)
     partial.mkdir(parents=True)
-    (partial / RUN_FILE).write_text(json.dumps(wanted), encoding="utf-8")
+    (partial / _RUN_FILE).write_text(json.dumps(identity), encoding="utf-8")
     return partial
 
 
-def _mismatch(folder: Path, wanted: Mapping[str, Any]) -> str | None:
-    """Say why what is kept cannot go on as the run that is wanted, if it cannot."""
+def _mismatch(folder: Path, identity: Mapping[str, Any]) -> str | None:
+    """Say why an interrupted training cannot be resumed, if so."""
     try:
-        found = json.loads((partial_folder(folder) / RUN_FILE).read_text(encoding="utf-8"))
-        _kept_of(folder)
+        existing = json.loads((partial_folder(folder) / _RUN_FILE).read_text(encoding="utf-8"))
+        _describe_checkpoints(folder)
     except (ValueError, SafetensorError, KeyError, TypeError):
         return "is damaged. Choose another folder, or discard it: overwrite=True."
-    if found == wanted:
+    if existing == identity:
         return None
-    changed = {key for key in {*found, *wanted} if found.get(key) != wanted.get(key)}
+    changed = {key for key in {*existing, *identity} if existing.get(key) != identity.get(key)}
     if "train.schedule" in changed:
-        changed.discard("train.epochs")  # which are noted for one of them only
-    # The encoder's value is shown: for one of the hub it has a commit, which is needed to finish the training.
-    values = {ENCODER: f" (it was {found.get(ENCODER)})"}
+        changed.discard("train.epochs")  # only one of the schedules records it
+    # Show the encoder: for one of the hub it includes a commit, which is needed to finish the training.
+    values = {_ENCODER: f" (it was {existing.get(_ENCODER)})"}
     names = ", ".join(f"{name}{values.get(name, '')}" for name in sorted(changed))
     return f"differs in: {names}. Finish that one first, choose another folder, or discard it: overwrite=True."
 
 
 def describe_unfinished(folder: Path) -> str:
-    """Say what is kept of a training that was broken off, if anything, and how to go on."""
-    kept = _kept_of(folder)
+    """Describe the checkpoints of an interrupted training, if any, and how to resume it."""
+    checkpoints = _describe_checkpoints(folder)
     try:
-        wanted = json.loads((partial_folder(folder) / RUN_FILE).read_text(encoding="utf-8"))
+        identity = json.loads((partial_folder(folder) / _RUN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return kept  # nobody can go on from there
-    fewer = "" if "train.epochs" in wanted else "; a smaller `epochs` then makes do with what is done"
-    return kept and f"{kept} Give the same command again to go on from there{fewer}."
+        return checkpoints  # it cannot be resumed
+    fewer = "" if "train.epochs" in identity else ", or give fewer `epochs` to finish with those that are done"
+    return checkpoints and f"{checkpoints} To resume, repeat the same command{fewer}."
 
 
-def _kept_of(folder: Path) -> str:
-    """List what is kept of a training that was broken off."""
-    kept: list[str] = []
+def _describe_checkpoints(folder: Path) -> str:
+    networks: list[str] = []
     for path in sorted(partial_folder(folder).glob("*.safetensors"), key=lambda path: path.stat().st_mtime):
         with safe_open(path, "np") as file:
             scores = json.loads(file.metadata()["scores"])
         name = path.stem.replace("_", " ")
-        kept.append(f"{name}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
-    return f"Kept: {'; '.join(kept)}." if kept else ""
+        networks.append(f"{name}: {len(scores)} epochs, best dev macro-F1 {max(scores):.3f}")
+    return f"Checkpoints: {'; '.join(networks)}." if networks else ""

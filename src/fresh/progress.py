@@ -1,4 +1,4 @@
-"""Progress of long work, shown or not."""
+"""Progress of long work, shown in the terminal or not at all."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,21 +11,18 @@ from rich.progress import Progress as Bars
 from fresh.highlight import CONTROL_PICTURES
 
 Advance = Callable[[int, str], None]
-"""Called with how many more are done and a short note on how it goes."""
-
-PERIOD = 3600
-"""Seconds back from now by which the time left is reckoned: steps on long texts may take minutes."""
+"""Takes the number of steps that were just completed, and a short note."""
 
 
 class Progress(Protocol):
-    """Shows how far a piece of work has come."""
+    """Shows the progress of tasks."""
 
     def say(self, line: str) -> None:
-        """Tell something worth knowing."""
+        """Show a line."""
         ...
 
     def task(self, name: str, total: int | None) -> AbstractContextManager[Advance]:
-        """Begin a piece of work with so many steps, if that is known."""
+        """Start a task with a known or unknown number of steps."""
         ...
 
 
@@ -33,27 +30,27 @@ class _Silent:
     """Shows nothing."""
 
     def say(self, line: str) -> None:
-        """Keep it to oneself."""
+        """Ignore the line."""
 
     @contextmanager
     def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        """Begin a piece of work that nobody watches."""
+        """Start a task that is not shown."""
         yield lambda _steps, _note: None
 
 
 class Terminal:
-    """Shows a bar for each piece of work, on standard error."""
+    """Shows a bar for each task on standard error."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
 
     def say(self, line: str) -> None:
-        """Print a line, in which nothing can steer the terminal."""
+        """Print a line, in which nothing can control the terminal."""
         self.console.print(line.translate(CONTROL_PICTURES), highlight=False, markup=False)
 
     @contextmanager
     def task(self, name: str, total: int | None) -> Iterator[Advance]:
-        """Begin a piece of work and draw its bar until it ends."""
+        """Show a bar until the task ends."""
         columns = (
             TextColumn("{task.description:<23}"),
             BarColumn(bar_width=12),
@@ -61,7 +58,8 @@ class Terminal:
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[note]}"),
         )
-        with Bars(*columns, console=self.console, speed_estimate_period=PERIOD) as bars:
+        # Steps on long texts take minutes; rich looks back 30 seconds by default and would show no time left.
+        with Bars(*columns, console=self.console, speed_estimate_period=3600) as bars:
             bar = bars.add_task(name, total=total, note="")
             bars.advance(bar, 0)  # so that the time of the first step counts
 
@@ -74,3 +72,4 @@ class Terminal:
 
 
 SILENT = _Silent()
+"""Shows no progress."""

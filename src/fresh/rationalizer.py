@@ -1,4 +1,4 @@
-"""Rationalizer: an extractor and a predictor, frozen; explains, is saved and loaded."""
+"""Rationalizer: an extractor and a predictor. It explains, and can be saved, loaded and shared."""
 
 import re
 import tempfile
@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from fresh.attribution.registry import ScorerFactory
-from fresh.config import from_mapping
+from fresh.config import from_mapping, is_finite_number
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import DataConfig, read_documents
 from fresh.document import Document, Explanation, Mask, Saliency
@@ -30,12 +30,11 @@ from fresh.persistence import (
 )
 from fresh.predictor import Predictor
 from fresh.reporting.report import Report
-from fresh.selection.discretizers import is_finite_number
 from fresh.selection.extractors import Curve, Extractor, curve_ratios, extract_with_scores, select_masks, with_ratio
 
 BATCH_SIZE = 256
-"""Documents that are explained together where there are many."""
-RANGE = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one serves a single length."
+"""Documents that a stream explains together."""
+_RANGE = "a model that was trained for a range of ratios, such as ratio=0.05:0.5. This one has a single ratio."
 
 Input = str | Document
 """What can be explained: raw text, or a document."""
@@ -61,7 +60,7 @@ class Rationalizer(
     pipeline_tag="text-classification",
     tags=["rationales", "faithful-explanations"],
 ):
-    """Classifies text and shows, for every answer, exactly the words the answer was made from."""
+    """Classifies text and shows, for every answer, exactly the words the answer was computed from."""
 
     extractor: Extractor
     predictor: Predictor
@@ -72,19 +71,19 @@ class Rationalizer(
     report: Report | None = None
     """What was measured after training."""
     ratios: tuple[float, float] | None = None
-    """Lowest and highest share of words that the predictor was trained for, if not one alone."""
+    """Lowest and highest ratio that the predictor was trained for; None for a single one."""
     fingerprints: TrainingFingerprints | None = None
-    """Which texts it was trained with, if that is known."""
+    """Digests of the texts it was trained on, if they are known."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        # Frozen by hand, since the hub's mixin writes down its own part.
+        # Not a frozen dataclass, since the hub's mixin sets its own attributes.
         if name in self.__dict__ and not name.startswith("_hub_mixin"):
-            raise AttributeError(f"A rationalizer is frozen: {name} cannot be changed. Make another one.")
+            raise AttributeError(f"A rationalizer is frozen: {name} cannot be changed. Create another one.")
         super().__setattr__(name, value)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The answers it can give."""
+        """The labels it can answer with."""
         return self.predictor.classifier.labels
 
     @overload
@@ -119,7 +118,7 @@ class Rationalizer(
         for spec in specs:
             self.check_query(spec.document)
             if spec.curve and self.ratios is None:
-                raise ValueError(f"A curve needs {RANGE}")
+                raise ValueError(f"A curve needs {_RANGE}")
             if spec.ratio is not None:
                 self.check_ratio(spec.ratio)
         open_documents = [spec.document for spec in specs if spec.mask is None]
@@ -155,7 +154,7 @@ class Rationalizer(
     def check_ratio(self, ratio: float) -> None:
         """Raise if the predictor was not trained for a ratio."""
         if self.ratios is None:
-            raise ValueError(f"Another ratio needs {RANGE}")
+            raise ValueError(f"Another ratio needs {_RANGE}")
         low, high = self.ratios
         if not is_finite_number(ratio) or not low <= ratio <= high:
             raise ValueError(f"ratio must be in [{low}, {high}], the range this model was trained for, got {ratio!r}.")
@@ -205,11 +204,11 @@ class Rationalizer(
         config: None = None,
         model_card_kwargs: Mapping[str, str] | None = None,
     ) -> None:
-        """Write everything to one folder, in one move: safetensors and JSON, and a card.
+        """Write the model to a folder, in one move: safetensors, JSON, and a model card.
 
-        :param overwrite: Replace a model that is there already.
-        :param config: Given by the hub, and of no meaning here.
-        :param model_card_kwargs: What the card says; ``name`` is what it calls the model, else by the folder's name.
+        :param overwrite: Replace an existing model.
+        :param config: Passed by the hub; ignored.
+        :param model_card_kwargs: For the card; ``name`` is the model's name, by default that of the folder.
         """
         folder = Path(save_directory)
         report = None if self.report is None else self.report.to_dict()
@@ -221,24 +220,24 @@ class Rationalizer(
             save_halves(place, self.extractor, self.predictor, about)
 
     def push_to_hub(self, repo_id: str, **hub: Any) -> str:
-        """Upload it to the hub, with a card that calls it by its name there.
+        """Upload the model to the hub, with a card that uses its name there.
 
-        What tells which texts it was trained with stays behind: anybody there could ask whether a text was among them.
+        The fingerprints stay behind: with them, anybody could test whether a text was in the training data.
 
-        :param hub: commit_message, private, token, branch, create_pr and the like, for the hub.
+        :param hub: Options of the hub: commit_message, private, token, branch, create_pr and the like.
         """
         if self.fingerprints is not None:
             return replace(self, fingerprints=None).push_to_hub(repo_id, **hub)
         return super().push_to_hub(repo_id, **{"model_card_kwargs": {"name": repo_id}, **hub})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Networks that were asked for attention cannot be pickled; a saved model's files can.
+        # Networks that gave their attention weights cannot be pickled; a saved model's files can.
         with tempfile.TemporaryDirectory() as place:
             self.save_pretrained(Path(place) / "model")
             return from_files, (read_files(Path(place) / "model"), str(self.predictor.classifier.device))
 
     def generate_model_card(self, *_args: Any, name: str = "model", **_template: Any) -> ModelCard:
-        """Write the card, with what was measured."""
+        """Write the model card, with what was measured."""
         data = self._hub_mixin_info.model_card_data
         text = card_text(name, self.labels, self.needs_query, self.settings, self.report)
         return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}", ignore_metadata_errors=True)
@@ -252,11 +251,11 @@ class Rationalizer(
         scorer: ScorerFactory | None = None,
         **hub: Any,
     ) -> Self:
-        """Read a model from a folder, or fetch it from the hub by its name.
+        """Load a model from a folder, or from the hub by its name.
 
         :param device: Where to compute: auto, cpu, cuda, ...
-        :param scorer: Makes the scorer, if the model was trained with one of your own.
-        :param hub: revision, token, cache_dir, local_files_only or force_download, for the hub.
+        :param scorer: Makes the scorer, for a model that was trained with a custom one.
+        :param hub: Options of the hub: revision, token, cache_dir, local_files_only or force_download.
         """
         folder = find_model(pretrained_model_name_or_path, hub)
         extractor, predictor, about = load_halves(folder, device, scorer)
@@ -277,14 +276,14 @@ def _to_document(item: object, query: str | None) -> Document:
 
 
 def from_files(files: Mapping[str, bytes], device: str) -> Rationalizer:
-    """Read a model from the files that it was saved in."""
+    """Load a model from the files of its folder."""
     with tempfile.TemporaryDirectory() as place:
         write_files(files, Path(place))
         return Rationalizer.from_pretrained(place, device=device)
 
 
 def find_model(name: str | Path, hub: Mapping[str, Any]) -> Path:
-    """Find a model on this machine, or else on the hub if it is called as models are there: owner/name."""
+    """Find a model on this machine, or else on the hub if its name has the form owner/name."""
     if Path(name).exists():
         return Path(name)
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", str(name)) is None or Path(name).parent.exists():
@@ -293,4 +292,4 @@ def find_model(name: str | Path, hub: Mapping[str, Any]) -> Path:
         return Path(snapshot_download(str(name), **hub))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise ModelError(f"There is no folder {name}, and the model hub did not give it: {reason}") from error
+        raise ModelError(f"There is no folder {name}, and the model hub did not provide it: {reason}") from error

@@ -1,6 +1,6 @@
-"""The same thing as a scikit-learn estimator."""
+"""A rationalizer as a scikit-learn estimator."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from inspect import Parameter, Signature
 from typing import Any, Self
 
@@ -14,24 +14,21 @@ from fresh.config import from_mapping, list_settings, suggest
 from fresh.data.splits import Splits, split_off
 from fresh.document import Document, Example, Explanation
 from fresh.errors import DataError
-from fresh.methods.fresh import FreshConfig, train
+from fresh.methods.config import FreshConfig
+from fresh.methods.fresh import train
 from fresh.progress import SILENT, Terminal
 from fresh.training.loop import RunContext
 
 SETTINGS = {setting.name: setting.default for setting in list_settings(FreshConfig)}
 PARAMETERS = {**SETTINGS, "dev_share": 0.1, "verbose": False}
-ONE_LABEL = (
-    "y must have one label per document, got {}. Where a document has several labels, fit one classifier for each "
-    "column of y."
-)
 
 
 class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A text classifier whose answers show the words they were made from.
+    """A text classifier whose answers show the words they were computed from.
 
-    Documents are texts, or pairs of a text and a query. All settings of ``fresh train`` that concern the method are
-    parameters, such as ``scorer``, ``ratio``, ``encoder`` and ``epochs``; besides them ``dev_share``, the share of the
-    training documents by which the best epoch is chosen, and ``verbose``, which shows progress bars.
+    Documents are texts, or pairs of a text and a query. All settings of the method are parameters, such as ``scorer``,
+    ``ratio``, ``encoder`` and ``epochs``. Two more are ``dev_share``, the share of the training documents that is held
+    back to choose the best epoch, and ``verbose``, which shows progress bars.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -48,7 +45,7 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     )
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that documents are text."""
+        """Declare to scikit-learn that documents are text."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
@@ -67,21 +64,21 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.classes_ = np.unique(labels)
         examples = tuple(map(Example, documents, (str(label) for label in labels)))
         settings = {name: getattr(self, name) for name in SETTINGS}
-        own = settings.pop("scorer") if callable(settings["scorer"]) else None
+        custom = settings.pop("scorer") if callable(settings["scorer"]) else None
         config = from_mapping(FreshConfig, settings)
         n_dev = max(len(self.classes_), round(self.dev_share * len(examples)))
         rest, dev, _ = split_off(examples, n_dev, 0, config.train.seed)
         context = RunContext(progress=Terminal() if self.verbose else SILENT)
-        self.model_ = train(Splits(rest, dev, dev), config, context, own)
+        self.model_ = train(Splits(rest, dev, dev), config, context, custom).model
         return self
 
     def explain(self, X: Iterable[Any]) -> list[Explanation]:  # noqa: N803
-        """Classify documents and say from which words."""
+        """Classify documents and show the words that each answer was computed from."""
         check_is_fitted(self)
         return self.model_.explain(_read(X))
 
     def predict_proba(self, X: Iterable[Any]) -> NDArray[np.float64]:  # noqa: N803
-        """Say how probable each class is. Shape: (documents, classes)."""
+        """Return the probability of each class. Shape: (documents, classes)."""
         explanations = self.explain(X)
         rows = [[item.prediction.probabilities[str(name)] for name in self.classes_] for item in explanations]
         return np.array(rows, dtype=np.float64).reshape(len(explanations), len(self.classes_))
@@ -89,36 +86,18 @@ class FreshClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict(self, X: Iterable[Any]) -> NDArray[Any]:  # noqa: N803
         """Classify documents."""
         best = self.predict_proba(X).argmax(1)
-        found: NDArray[Any] = self.classes_[best]
-        return found
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
 
-def _read(documents: Iterable[Any]) -> Sequence[Document]:
-    """Make documents of texts, of pairs of a text and a query, or of documents."""
+def _read(documents: Iterable[Any]) -> list[Document]:
     if isinstance(documents, str) or hasattr(documents, "columns"):
-        raise DataError(f"Give a list of texts, or one column, not a {type(documents).__name__}.")
-    return [_read_one(item, number) for number, item in enumerate(documents)]
+        raise DataError(f"X must be a list of texts or one column, got {type(documents).__name__}.")
+    return [_to_document(item, number) for number, item in enumerate(documents)]
 
 
-def _read_labels(y: ArrayLike) -> NDArray[Any]:
-    """Make an array of one label for each document; a column is flattened with a warning, as scikit-learn does it."""
-    try:
-        labels = np.asarray(y)
-    except ValueError as error:
-        raise DataError(ONE_LABEL.format("rows of different lengths")) from error
-    if labels.ndim == 0:
-        raise DataError(ONE_LABEL.format(f"a {type(y).__name__}"))
-    if labels.ndim > 1 and labels.shape[1:] != (1,):
-        raise DataError(ONE_LABEL.format(f"an array of shape {labels.shape}"))
-    labels = np.asarray(column_or_1d(labels, warn=True))
-    for number, label in enumerate(labels.tolist()):
-        if isinstance(label, Collection) and not isinstance(label, str | bytes):
-            raise DataError(ONE_LABEL.format(f"a {type(label).__name__} for document {number}"))
-    return labels
-
-
-def _read_one(item: Any, number: int) -> Document:
-    """Make one document; its id is its number."""
+def _to_document(item: Any, number: int) -> Document:
+    """Make a document of a text, of a text with a query, or of a document; its id is its number."""
     if isinstance(item, Document):
         return item
     if isinstance(item, str):
@@ -127,3 +106,27 @@ def _read_one(item: Any, number: int) -> Document:
         text, query = map(str, item)
         return Document.from_text(text, query, str(number))
     raise DataError(f"Document {number} must be a text or a pair of a text and a query, got {item!r:.60}.")
+
+
+def _read_labels(y: ArrayLike) -> NDArray[Any]:
+    """Make an array of one label for each document; like scikit-learn, flatten a column with a warning."""
+    try:
+        labels = np.asarray(y)
+    except ValueError as error:
+        raise _not_one_label("rows of different lengths") from error
+    if labels.ndim == 0:
+        raise _not_one_label(f"a {type(y).__name__}")
+    if labels.ndim > 1 and labels.shape[1:] != (1,):
+        raise _not_one_label(f"an array of shape {labels.shape}")
+    labels = np.asarray(column_or_1d(labels, warn=True))
+    for number, label in enumerate(labels.tolist()):
+        if isinstance(label, Collection) and not isinstance(label, str | bytes):
+            raise _not_one_label(f"a {type(label).__name__} for document {number}")
+    return labels
+
+
+def _not_one_label(found: str) -> DataError:
+    return DataError(
+        f"y must have one label for each document, got {found}. For documents with several labels, fit one classifier "
+        "for each column of y."
+    )

@@ -1,4 +1,4 @@
-"""Raw text to words, with the exact place of each one."""
+"""Raw text to words with their exact places, and places in UTF-16."""
 
 import functools
 import itertools
@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 Spans = tuple[tuple[int, int], ...]
+"""Places in a text, in characters, or in a document, in words: first, and after the last."""
 TextParts = tuple[tuple[str, int], ...]
 """The texts that one text was joined from: the name of each, and its number of words."""
 
@@ -17,84 +18,74 @@ UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 JOINER = "\u200d"
-# Signs that no reader sees: some part words, some only ever hang on what stands before them.
-PARTING = "\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
-HANGING = "\u00ad\u200c\u200d"
+# Invisible characters: some separate words, some belong to the character before them.
+SEPARATING = "\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+ATTACHED = "\u00ad\u200c\u200d"
 TAGS = "\U000e0001-\U000e007f"
 EMOJI_TAIL = "\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff" + TAGS
 
 
 def split_words(text: str) -> Spans:
-    """Find what a reader would call the words and signs of a text.
+    """Find the words and signs of a text as a reader sees them.
 
     Letters, digits and inner apostrophes, hyphens and points make a word; a run of one sign ("...", "--") is a word;
-    an emoji with all that modifies it is a word; in scripts without spaces each character is one.
+    an emoji with its modifiers is a word; in scripts without spaces each character is a word.
     """
     return tuple(match.span() for match in _word_pattern().finditer(text))
 
 
 def split_whitespace(text: str) -> Spans:
-    """Find the words of a text that was tokenised before."""
+    """Find the words of a text that is already tokenized."""
     return tuple(match.span() for match in re.finditer(r"\S+", text))
 
 
-@functools.cache
+@functools.cache  # and not on import: it looks at 130,000 characters
 def _word_pattern() -> re.Pattern[str]:
-    """Build the pattern once, when the first text is split."""
     marks = _character_class("M")
-    space = rf"\s{_character_class('Cc', 'Zs', 'Zl', 'Zp')}{PARTING}"
-    seen = rf"[^\w{space}{HANGING}{TAGS}]"
-    letter = rf"[^\W{UNSPACED}][{marks}{HANGING}]*"
+    space = rf"\s{_character_class('Cc', 'Zs', 'Zl', 'Zp')}{SEPARATING}"
+    visible = rf"[^\w{space}{ATTACHED}{TAGS}]"
+    letter = rf"[^\W{UNSPACED}][{marks}{ATTACHED}]*"
     inner = r"(?:['’‘·\-‐‑]|(?<=\d)[.,:](?=\d))"
     tail = f"[{marks}{EMOJI_TAIL}]*"
     initials = rf"(?<!\w)(?:[^\W\d_{UNSPACED}]\.){{2,}}[{marks}]*"
     flag = f"[\U0001f1e6-\U0001f1ff]{{2}}{tail}"
     keycap = rf"[0-9#*]\ufe0f?\u20e3{tail}"
-    emoji = f"{seen}{tail}(?:{JOINER}{seen}{tail})+|{seen}[{EMOJI_TAIL}]{tail}"
+    emoji = f"{visible}{tail}(?:{JOINER}{visible}{tail})+|{visible}[{EMOJI_TAIL}]{tail}"
     word = f"(?:{letter})+(?:{inner}(?:{letter})+)*"
-    unspaced = f"[{UNSPACED}][{marks}{HANGING}]*"
-    sign = rf"({seen})\1*[{marks}]*"
+    unspaced = f"[{UNSPACED}][{marks}{ATTACHED}]*"
+    sign = rf"({visible})\1*[{marks}]*"
     return re.compile("|".join((keycap, flag, emoji, initials, word, unspaced, sign)))
 
 
 def _character_class(*categories: str) -> str:
-    """Spell out, for a pattern, all characters whose Unicode category begins so."""
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in _category_ranges(categories))
+    """Spell out, for a pattern, all characters whose Unicode category starts with one of some names."""
+    # The planes that hold marks and controls. A difference of place and code point is constant within a run.
+    points = (*range(0x20000), *range(0xE0000, 0xE0201))
+    inside = [point for point in points if unicodedata.category(chr(point)).startswith(categories)]
+    runs = itertools.groupby(enumerate(inside), key=lambda pair: pair[1] - pair[0])
+    edges = ([point for _, point in run] for _, run in runs)
+    return "".join(f"{re.escape(chr(run[0]))}-{re.escape(chr(run[-1]))}" for run in edges)
 
 
-def _category_ranges(categories: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """Walk through the planes that hold marks and controls, and join neighbours."""
-    first: int | None = None
-    for point in (*range(0x20000), *range(0xE0000, 0xE0201)):
-        inside = unicodedata.category(chr(point)).startswith(categories)
-        if inside and first is None:
-            first = point
-        elif not inside and first is not None:
-            yield first, point - 1
-            first = None
-
-
-LAST_OF_ONE_UNIT = "\uffff"
+# Python counts code points, JavaScript counts UTF-16 code units.
 
 
 def to_utf16(text: str, spans: Iterable[tuple[int, int]]) -> Spans:
-    """Turn places in code points into places in UTF-16 code units."""
+    """Convert places in code points to places in UTF-16 code units."""
     if text.isascii():
         return tuple(spans)
-    starts = list(itertools.accumulate((_width(character) for character in text), initial=0))
-    return tuple((starts[start], starts[end]) for start, end in spans)
+    units = list(_utf16_offsets(text))
+    return tuple((units[start], units[end]) for start, end in spans)
 
 
 def from_utf16(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int] | None]:
-    """Turn places in UTF-16 code units into places in code points; none for one that cuts a character."""
-    starts = itertools.accumulate((_width(character) for character in text), initial=0)
-    points = {unit: point for point, unit in enumerate(starts)}
+    """Convert places in UTF-16 code units to places in code points; None for one that splits a character."""
+    points = {unit: point for point, unit in enumerate(_utf16_offsets(text))}
     return [
         (points[start], points[end]) if start in points and end in points and start < end else None
         for start, end in spans
     ]
 
 
-def _width(character: str) -> int:
-    """Count the UTF-16 code units of a character."""
-    return 1 if character <= LAST_OF_ONE_UNIT else 2
+def _utf16_offsets(text: str) -> Iterator[int]:
+    return itertools.accumulate((1 if character <= "\uffff" else 2 for character in text), initial=0)

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fresh.audit.degenerate import STOP_WORDS, _Finding, _is_punctuation, find_degenerate
+from fresh.audit.degenerate import STOP_WORDS, Finding, _is_punctuation, find_degenerate
 from fresh.document import Document, Mask
 from strategies import documents, masks
 
 CHECKS = ["no words", "stop words", "first words", "last words", "same length"]
 
 
-def find(rows: list[tuple[str, str]], **settings: frozenset[str]) -> dict[str, _Finding]:
+def find(rows: list[tuple[str, str]], **settings: frozenset[str]) -> dict[str, Finding]:
     """Look at documents in which kept words stand in brackets, with their decisions."""
     texts = [text.split() for text, _ in rows]
     found = find_degenerate(
@@ -42,8 +42,8 @@ def test_sound_rationales_are_left_in_peace() -> None:
 
 def test_stop_words_and_signs_only() -> None:
     finding = find([("[The] [,] film [Is] good", "pos"), ("a [film] [.]", "neg"), ("[not] here", "neg")])["stop words"]
-    assert finding == _Finding(
-        "stop words", True, 1, 3, ("0",), "1 of 3 rationales are made of punctuation and stop words only."
+    assert finding == Finding(
+        "stop words", True, 1, 3, ("0",), "1 of 3 rationales consist of punctuation and stop words only."
     )
 
 
@@ -76,7 +76,7 @@ def test_what_says_something_is_no_punctuation(word: str) -> None:
 def test_always_the_first_words() -> None:
     rows = [("[one] [two] three", "a"), ("[one] two", "b")] * 5
     found = find(rows)
-    assert found["first words"] == _Finding(
+    assert found["first words"] == Finding(
         "first words",
         True,
         10,
@@ -106,7 +106,7 @@ def test_whole_documents_are_not_their_first_words() -> None:
 def test_a_word_that_stands_for_a_class() -> None:
     rows = [("some [Yes] words", "pos"), ("a [yes] [b] c", "pos"), ("yes [words] more", "neg")] * 10
     finding = find(rows)["class word of pos"]
-    assert finding == _Finding(
+    assert finding == Finding(
         "class word of pos",
         True,
         20,
@@ -142,7 +142,7 @@ def test_one_length_for_all_documents() -> None:
 
 def test_rationales_without_words() -> None:
     finding = find([("a b", "x"), ("[a] b", "x")])["no words"]
-    assert finding == _Finding("no words", True, 1, 2, ("0",), "1 of 2 rationales have no words at all.")
+    assert finding == Finding("no words", True, 1, 2, ("0",), "1 of 2 rationales have no words at all.")
 
 
 @given(st.lists(documents(), min_size=1, max_size=6), st.data())
@@ -156,10 +156,9 @@ def test_counts_are_of_what_there_is(items: list[Document], data: st.DataObject)
 
 
 def test_what_cannot_be_looked_at_is_refused() -> None:
-    document = Document.from_words(["a"])
-    with pytest.raises(ValueError, match=r"^There are 1 documents, 0 masks and 2 decisions\. Give one each\.$"):
-        find_degenerate([document], [], ["a", "b"])
-    with pytest.raises(ValueError, match=r"^There are no rationales to look at\. Give at least one\.$"):
+    with pytest.raises(ValueError, match=r"same length, got 1, 0 and 2"):
+        find_degenerate([Document.from_words(["a"])], [], ["a", "b"])
+    with pytest.raises(ValueError, match=r"documents must have at least one item"):
         find_degenerate([], [], [])
 
 

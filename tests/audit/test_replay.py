@@ -1,29 +1,44 @@
+import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 import cheats
 import small
-from fresh.attribution.support_model import SupportModel
-from fresh.audit.replay import ANOTHER_GROUPING, _distance, figures, read_back, replay, write_down
+from fresh.audit.replay import (
+    INCOMPLETE_BATCHES,
+    OTHER_BATCHES,
+    OTHER_MACHINE,
+    _distance,
+    _parse_saved,
+    deserialize,
+    format_prediction,
+    match_documents,
+    read_saved,
+    replay,
+    replay_saved,
+    restore,
+    serialize,
+)
+from fresh.data.readers import Row
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Mask
-from fresh.predictor import Predictor
+from fresh.errors import DataError
 from fresh.rationale import Prediction, Rationale
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
+from fresh.reporting.console import to_record
 from fresh.reporting.report import Verdict
-from fresh.selection.discretizers import TopK
 from strategies import documents
 
-HOLDS = (
-    "All 32 predictions, computed again from the words of their rationales alone, equal those reported, bit for bit."
-)
-
-
-@pytest.fixture(scope="module")
-def model(support: SupportModel, predictor: Predictor) -> Rationalizer:
-    return small.rationalizer(support, predictor, TopK(0.2), "attention")
+Records = list[dict[str, Any]]
+Replayed = Callable[[Callable[[Records], Any]], Verdict]
+N_MANY = BATCH_SIZE + 40
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +47,21 @@ def explained(model: Rationalizer, toy: Splits) -> list[Explanation]:
 
 
 @given(documents())
-def test_a_rationale_is_written_down_and_read_back(document: Document) -> None:
+def test_a_rationale_round_trips_without_its_id(document: Document) -> None:
     rationale = document.cut(Mask.full(len(document.words)))
-    assert read_back(write_down(rationale)) == rationale
-    assert read_back(write_down(rationale)).id == ""
+    assert deserialize(serialize(rationale)) == rationale
+    assert deserialize(serialize(rationale)).id == ""
 
 
 def test_half_characters_are_not_joined() -> None:
     halves = Rationale(("\ud83d\ude00", "\ud800"), ("\ude00",))
-    assert read_back(write_down(halves)) == halves
+    assert deserialize(serialize(halves)) == halves
 
 
 def test_what_was_reported_comes_out_again(model: Rationalizer, explained: list[Explanation]) -> None:
     found = replay(model.predictor, explained)
-    assert (found.name, found.found, found.says) == ("replay", "holds", HOLDS)
+    assert (found.name, found.found) == ("replay", "holds")
+    assert re.match(r"All 32 predictions.*bit for bit", found.says)
     assert found.evidence[0] == "32 predictions computed again, 0 differ."
     assert found.evidence[1].startswith("Read once more in another order: probabilities are at most ")
 
@@ -62,14 +78,12 @@ def test_a_doctored_answer_is_found(model: Rationalizer, explained: list[Explana
     doctored = [*explained[:3], replace(honest, prediction=lie), *explained[4:]]
     found = replay(model.predictor, doctored)
     assert found.found == "broken"
-    assert found.says == (
-        "1 of 32 predictions, computed again from the words of their rationales alone, differ from those reported."
-    )
+    assert found.says.startswith("1 of 32 predictions, computed again")
     assert found.evidence[0] == "32 predictions computed again, 1 differ."
     assert found.evidence[2:] == (
         f"document 'test-3', rationale: {' '.join(honest.rationale.words)}",
         f"  reported: {honest.prediction.label} (neg 0.25, pos 0.75)",
-        f"  from the rationale alone: {figures(honest.prediction)}",
+        f"  from the rationale alone: {format_prediction(honest.prediction)}",
     )
 
 
@@ -86,7 +100,7 @@ def test_the_last_bit_counts_and_rounding_is_explained(model: Rationalizer, expl
     assert nudged != first
     found = replay(model.predictor, [replace(explained[0], prediction=nudged), *explained[1:]])
     assert found.found == "broken"
-    assert ANOTHER_GROUPING in found.evidence
+    assert OTHER_BATCHES in found.evidence
 
 
 def test_a_query_is_shown(model: Rationalizer) -> None:
@@ -97,14 +111,13 @@ def test_a_query_is_shown(model: Rationalizer) -> None:
     assert "  query: praise it" in found.evidence
 
 
-def refused(model: Rationalizer, toy: Splits) -> Verdict:
+def replay_toy(model: Rationalizer, toy: Splits) -> Verdict:
     return replay(model.predictor, model.explain([example.document for example in toy.test]))
 
 
 def test_a_predictor_that_knows_documents_by_name_is_found(model: Rationalizer, toy: Splits) -> None:
     known = {example.document.id: example.label for example in toy.test}
-    librarian = cheats.Librarian(model.predictor.classifier, known)
-    found = refused(replace(model, predictor=librarian), toy)
+    found = replay_toy(replace(model, predictor=cheats.Librarian(model.predictor.classifier, known)), toy)
     assert found.found == "broken"
     assert found.says.startswith("16 of 32 predictions")
 
@@ -113,14 +126,251 @@ def test_a_predictor_that_is_told_on_the_side_is_found(model: Rationalizer, toy:
     passed: list[int] = []
     smuggler = cheats.Smuggler(model.extractor, passed)
     receiver = cheats.Receiver(model.predictor.classifier, passed)
-    found = refused(replace(model, extractor=smuggler, predictor=receiver), toy)
+    found = replay_toy(replace(model, extractor=smuggler, predictor=receiver), toy)
     assert found.found == "broken"
-    assert found.says == (
-        "Answers are not made from the rationale alone: they depend on what else is read before or beside it."
-    )
+    assert "depend on what else is read" in found.says
     assert found.evidence[1] == "Read once more in another order: probabilities are at most 1.0e+00 apart."
 
 
 def test_answers_of_other_labels_are_far_apart() -> None:
     assert _distance(Prediction("a", {"a": 1.0}), Prediction("b", {"b": 1.0})) == 1.0
     assert _distance(Prediction("a", {"a": 0.75, "b": 0.25}), Prediction("a", {"a": 1.0, "b": 0.0})) == 0.25
+
+
+# Saved explanations
+
+
+@pytest.fixture(scope="module")
+def many(toy: Splits) -> list[Document]:
+    return [example.document for example in (*toy.train, *toy.dev, *toy.test)][:N_MANY]
+
+
+@pytest.fixture(scope="module")
+def lines(model: Rationalizer, many: list[Document]) -> list[str]:
+    """What `fresh explain` writes."""
+    return [json.dumps(to_record(item), ensure_ascii=False) for item in model.explain_stream(iter(many))]
+
+
+@pytest.fixture
+def replayed(model: Rationalizer, many: list[Document], lines: list[str], tmp_path: Path) -> Replayed:
+    def replay(change: Callable[[Records], Any]) -> Verdict:
+        records = [json.loads(line) for line in lines]
+        records = change(records) or records
+        return replay_saved(model, many, small.write_jsonl(tmp_path / "explained.jsonl", records))
+
+    return replay
+
+
+@given(documents())
+def test_a_saved_explanation_is_restored(document: Document) -> None:
+    for mask in (Mask.full(len(document.words)), Mask.from_spans([(0, 1)], len(document.words))):
+        explanation = Explanation(document, mask, document.cut(mask), Prediction("a", {"a": 0.75, "b": 0.25}))
+        saved = _parse_saved(Row(to_record(explanation), "explained.jsonl", "line 7", 7))
+        assert saved.line == 7
+        assert restore(saved, document) == explanation
+
+
+def test_all_that_was_saved_comes_out_again_to_the_bit(replayed: Replayed) -> None:
+    found = replayed(lambda _: None)
+    assert (found.found, found.evidence) == ("holds", (f"{N_MANY} saved predictions computed again, 0 differ.",))
+    assert re.match(rf"All {N_MANY} saved predictions.*bit for bit\.$", found.says)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda records: records[::-1], "holds"),
+        (lambda records: records[3::2], "look here"),
+        (lambda records: records[: BATCH_SIZE + 7], "look here"),
+    ],
+)
+def test_a_file_in_another_order_or_with_fewer_lines_is_equal_to_within_rounding(
+    change: Callable[[Records], Records], expected: str, replayed: Replayed
+) -> None:
+    found = replayed(change)
+    assert found.found == expected
+    assert found.says.startswith("All ")
+    assert len(found.evidence) <= 2 or " differ from the saved ones in the last digits" in found.evidence[-1]
+
+
+def test_documents_without_an_answer_are_named(replayed: Replayed, many: list[Document]) -> None:
+    found = replayed(lambda records: records[:5] + records[6:])
+    assert found.found == "look here"
+    assert found.says.endswith(f" 1 of {N_MANY} documents of the data has no prediction in the file.")
+    assert found.evidence[1] == f"Without a prediction: {many[5].id!r}."
+    few = replayed(lambda records: records[:10])
+    assert few.says.endswith(f" {N_MANY - 10} of {N_MANY} documents of the data have no prediction in the file.")
+    assert few.evidence[1].endswith(f"{many[29].id!r} and {N_MANY - 30} more.")
+
+
+def test_a_line_that_stands_there_twice_is_told_as_such(replayed: Replayed, many: list[Document]) -> None:
+    found = replayed(lambda records: [*records, records[0]])
+    assert found.found == "broken"
+    told = f"line {N_MANY + 1}, document {many[0].id!r}: an earlier line explains it already."
+    assert told in found.evidence
+
+
+def test_groups_that_are_whole_must_be_equal_to_the_bit_also_where_lines_are_missing_later(
+    replayed: Replayed,
+) -> None:
+    def nudge(number: int) -> Callable[[Records], Records]:
+        def change(records: Records) -> Records:
+            record = records[number]
+            for label in record["probabilities"]:
+                record["probabilities"][label] += 1e-9
+            record["probability"] = record["probabilities"][record["label"]]
+            return records[:-5]
+
+        return change
+
+    first = replayed(nudge(2))
+    assert first.found == "broken"
+    assert OTHER_MACHINE in first.evidence
+    last = replayed(nudge(BATCH_SIZE + 2))
+    assert last.found == "look here"
+    assert last.evidence[2].partition(" of them ")[2] == INCOMPLETE_BATCHES.partition(" of them ")[2]
+
+
+def test_a_changed_label_is_named(replayed: Replayed, lines: list[str]) -> None:
+    honest = json.loads(lines[300 - 10])
+    other = {"neg": "pos", "pos": "neg"}[honest["label"]]
+
+    def change(records: Records) -> None:
+        records[290] |= {"label": other, "probability": honest["probabilities"][other]}
+
+    found = replayed(change)
+    assert found.found == "broken"
+    assert found.says.startswith(f"1 of {N_MANY} saved explanations are not what the model predicts")
+    assert found.evidence == (
+        f"{N_MANY} saved predictions computed again, 1 differ.",
+        f"line 291, document {honest['id']!r}: the label is {other!r}, but from the rationale alone it is "
+        f"{honest['label']!r}.",
+    )
+
+
+def test_a_changed_probability_is_named(replayed: Replayed, lines: list[str]) -> None:
+    honest = json.loads(lines[0])
+
+    def change(records: Records) -> None:
+        records[0]["probabilities"]["pos"] = 0.5
+
+    place, true = f"line 1, document {honest['id']!r}: ", honest["probabilities"]["pos"]
+    told = f"{place}the probability of 'pos' is 0.5, but from the rationale alone it is {true!r}."
+    assert told in replayed(change).evidence
+    assert (
+        replayed(lambda records: records[0].update(probability=0.5)).evidence[1]
+        == f"{place}the probability is 0.5, but that of its label {honest['label']!r} is {honest['probability']!r}."
+    )
+
+
+def test_a_changed_word_is_named(replayed: Replayed, lines: list[str]) -> None:
+    honest = json.loads(lines[1])
+    piece = honest["rationale"][0]
+
+    def change(records: Records) -> None:
+        records[1]["rationale"][0]["text"] = "x" * len(piece["text"])
+
+    found = replayed(change)
+    assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 differ."
+    assert found.evidence[1] == (
+        f"line 2, document {honest['id']!r}: the kept words {'x' * len(piece['text'])!r} are not in the text: it has "
+        f"{piece['text']!r} at characters {piece['start']} to {piece['end']}."
+    )
+
+
+def test_other_words_of_the_text_are_found_by_their_answer(
+    replayed: Replayed, lines: list[str], many: list[Document]
+) -> None:
+    def change(records: Records) -> None:
+        saved = [(piece["start"], piece["end"]) for piece in records[0]["rationale"]]
+        dropped = [not any(start <= at < end for start, end in saved) for at, _ in many[0].spans]
+        kept = Mask(np.array(dropped))
+        other = Explanation(many[0], kept, many[0].cut(kept), Prediction("a", {"a": 1.0}))
+        records[0] |= {name: to_record(other)[name] for name in ("rationale", "ratio")}
+
+    found = replayed(change)
+    assert found.evidence[0] == f"{N_MANY} saved predictions computed again, 1 differ."
+    assert found.evidence[1].startswith(f"line 1, document {many[0].id!r}: the ")
+    assert "from the rationale alone it is" in found.evidence[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            lambda record: record["rationale"][0].update(
+                end=record["rationale"][0]["end"] - 1, text=record["rationale"][0]["text"][:-1]
+            ),
+            "the kept words are not whole words of the text, in order and each run of neighbors as one.",
+        ),
+        (lambda record: record.update(ratio=1.0), "the ratio is 1.0, but "),
+        (lambda record: record.update(words=["a"]), "the saved words are not those of the text."),
+        (lambda record: record.update(label="nor"), "the label 'nor' has no probability."),
+        (lambda record: record.update(id="other"), "there is no such document in the data."),
+        (
+            lambda record: record.update(label="a", probability=1.0, probabilities={"a": 1.0}),
+            "the labels are 'a', but the predictor has 'neg', 'pos'.",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    change: Callable[[dict[str, Any]], Any], expected: str, replayed: Replayed, many: list[Document]
+) -> None:
+    found = replayed(lambda records: change(records[4]))
+    assert found.found == "broken"
+    assert f"{N_MANY} saved predictions computed again, 1 differ." == found.evidence[0]
+    assert found.evidence[1].startswith("line 5, document ")
+    assert expected in found.evidence[1]
+
+
+def test_many_differences_are_counted(replayed: Replayed) -> None:
+    found = replayed(lambda records: [record.update(ratio=0.99) for record in records] and None)
+    assert found.evidence[-1] == f"and {N_MANY - 20} more differences."
+
+
+def test_documents_of_one_name_are_told_apart_by_their_text(tmp_path: Path) -> None:
+    first, second = (Document.from_words((word, "film"), (), "same") for word in ("good", "bad"))
+    answer = Prediction("a", {"a": 1.0})
+    record = to_record(
+        Explanation(second, Mask.from_spans([(0, 1)], 2), second.cut(Mask.from_spans([(0, 1)], 2)), answer)
+    )
+    saved = read_saved(small.write_jsonl(tmp_path / "explained.jsonl", [record, record, record]))
+    assert match_documents(saved, [first, second]) == [second, first, None]
+
+
+LINE = '{"id": "a", "label": "b", "probability": %s, "probabilities": {"b": 1}, "rationale": %s, "ratio": 0}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"explained\.jsonl holds no explanations"),
+        ("text,label\na,b\n", r"explained\.jsonl, line 1: broken JSON"),
+        ('{"text": "a", "label": "b"}', r"line 1 is not an explanation: it has no id"),
+        (LINE % ("NaN", "[]"), r"line 1 is not an explanation: its probability cannot be read"),
+        (LINE % (1, "[[0, 1]]"), r"line 1 is not an explanation: its rationale cannot be read"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "explained.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=rf"{message}.*fresh explain --output"):
+        read_saved(path)
+
+
+def test_a_model_with_other_labels_and_data_with_other_names_are_refused(
+    model: Rationalizer, many: list[Document], tmp_path: Path
+) -> None:
+    foreign = Explanation(
+        many[0],
+        Mask.full(len(many[0].words)),
+        many[0].cut(Mask.full(len(many[0].words))),
+        Prediction("good", {"bad": 0.25, "good": 0.75}),
+    )
+    path = small.write_jsonl(tmp_path / "explained.jsonl", [to_record(foreign)])
+    with pytest.raises(DataError, match=r"explained\.jsonl is from another model.* bad, good.* neg, pos"):
+        replay_saved(model, many, path)
+    stranger = Document.from_words(("film",), (), "stranger")
+    own = Explanation(stranger, Mask.full(1), stranger.cut(Mask.full(1)), Prediction("neg", {"neg": 1.0, "pos": 0.0}))
+    with pytest.raises(DataError, match=rf"None of the 1 documents.*'stranger'.*{many[0].id!r}.*`id`"):
+        replay_saved(model, many, small.write_jsonl(path, [to_record(own)]))

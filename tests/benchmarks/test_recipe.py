@@ -27,7 +27,7 @@ def test_every_way_can_be_tried(recipe: ModuleType, toy: Splits, encoders: dict[
     splits = some(toy)
     given = {"encoder": str(encoders["bert"]), "epochs": 1, "layers": "all", "steps": 2, "device": "cpu"}
     config = from_mapping(FreshConfig, given)
-    support = SupportModel.train(splits.train, splits.dev, config.classifier, RunContext())
+    support = SupportModel.train(splits.train, splits.dev, config, RunContext())
     named = recipe.scorers(config, len(support.classifier.encoder.layers))
     wanted = [*named, *recipe.MADE]
     found = {

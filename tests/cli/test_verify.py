@@ -14,19 +14,12 @@ from fresh.selection.discretizers import TopK
 
 CPU = ("--device", "cpu")
 BOTH = ("--output", "out.jsonl", "--certify", "certificates.jsonl")
-NO_CERTIFICATES = "changed.jsonl is no file of certificates: "
+NO_CERTIFICATES = "changed.jsonl does not hold certificates: "
 OTHER_FILES: dict[str, tuple[str, str]] = {
     "empty": ("", "it is empty, or its first line is."),
     "no JSON": ("a film\n", "its first line has none of their fields."),
     "explanations": ('{"id": "r-0", "label": "pos", "ratio": 0.2}\n', "its first line has none of their fields."),
 }
-
-
-@pytest.fixture(scope="module")
-def saved(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("cli") / "model"
-    small.rationalizer(support, predictor, TopK(0.2)).save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture
@@ -77,7 +70,7 @@ def test_a_swapped_pair_of_model_and_certificates_is_found(
         f"line 1: the model is not the expected one: the digest of its predictor is {other}.\n"
     )
     assert main(["verify", "c.jsonl", "other", "--digest", "4f0a", *CPU]) == 1
-    told_why = "A digest is 64 hexadecimal digits, got '4f0a'. Take that of the predictor."
+    told_why = "--digest must have 64 hexadecimal digits, got '4f0a'. Give that of the predictor."
     assert told(capsys) == ("", f"fresh verify: {told_why}")
 
 
@@ -93,6 +86,6 @@ def test_a_stray_file_is_named(saved: str, here: Path, capsys: pytest.CaptureFix
     )
     assert main(["verify", "certificates.jsonl", "model/predictor", *CPU]) == 3
     assert told(capsys)[0] == (
-        "The certificates do not hold: 1 fault.\nline 1: the predictor is the certified one but for a file that was "
-        "not there: notes.txt. Take it out.\n"
+        "The certificates do not hold: 1 fault.\nline 1: the predictor is the certified one except for a file that "
+        "was added: notes.txt. Take it out.\n"
     )

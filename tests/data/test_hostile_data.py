@@ -60,7 +60,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 COMMAND = """
 import resource, sys
-from fresh.cli import main
+from fresh.cli.main import main
 main(["describe", sys.argv[1]])
 with open("/proc/self/status") as file:
     [peak] = [int(line.split()[1]) for line in file if line.startswith("VmHWM:")]

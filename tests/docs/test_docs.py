@@ -9,7 +9,7 @@ import pytest
 import fresh
 import small
 from fresh import persistence
-from fresh.audit import audit
+from fresh.audit import checks
 from fresh.cli import audit as audit_command
 from fresh.data.splits import Splits
 from fresh.evaluation import html_report as report_page
@@ -52,7 +52,7 @@ PROMISE = re.compile(r"given the words shown[^.]{0,70}?, nothing else can change
     "text",
     [
         *((ROOT / name).read_text(encoding="utf-8") for name in FRONT),
-        audit.GUARANTEE,
+        checks.GUARANTEE,
         report_page.GUARANTEE,
         audit_command.ABOUT,
         persistence.CARD_TEXT,

@@ -153,7 +153,7 @@ def test_all_cells_that_cannot_be_are_named(planned: Callable[..., list[Task]], 
         *("  toy, b, atention, seed 0", "  toy, b, atention, seed 1"),
         complement,
         *("  toy, c, seed 0", "  toy, c, seed 1"),
-        "ratio must be above 0 and at most 1, got 2.0.",
+        "ratio must be in (0, 1], got 2.0.",
         *("  toy, d, seed 0", "  toy, d, seed 1"),
         "epochs must be at least 1, got 0.",
         *("  toy, e, seed 0", "  toy, e, seed 1"),
@@ -235,7 +235,7 @@ def test_rows_that_differ_only_in_how_fast_they_are_would_be_one_run(
 def test_a_corpus_of_the_paper_needs_its_folder(planned: Callable[..., list[Task]], tmp_path: Path) -> None:
     told = refused(planned, tmp_path, {"corpus": ["sst", "toy"]})
     assert told[1:] == [
-        "sst is the name of a corpus. Say where its files are: data_dir=FOLDER.",
+        "sst is the name of a corpus. Give the folder of its files: data_dir=FOLDER.",
         "  sst, fresh, seed 0",
     ]
 

@@ -116,7 +116,7 @@ def test_other_methods_are_not_searched_by_themselves() -> None:
     ("text", "message"),
     [
         ("lambda_1=-1:1", "lambda_1 must be at least 0, got -1.0."),
-        ("ratio=0.1,1.5", "ratio must be above 0 and at most 1, got 1.5."),
+        ("ratio=0.1,1.5", "ratio must be in (0, 1], got 1.5."),
         ("epochs=1,2.5", "epochs must be a whole number, got 2.5."),
     ],
 )

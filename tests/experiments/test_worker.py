@@ -18,6 +18,7 @@ from fresh.experiments.worker import Worker
 from fresh.methods.config import FreshConfig
 from fresh.predictor import Predictor
 from fresh.training.checkpoint import BestState
+from training_hooks import list_epochs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")  # for want of epochs
 TWO = ({"scorer": "attention", "discretizer": ["top_k", "contiguous"]},)
@@ -32,22 +33,7 @@ def grid(toy: Splits, encoders: dict[str, Path], tmp_path: Path) -> Callable[...
 @pytest.fixture
 def epochs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """List whatever network is trained for an epoch."""
-    seen: list[str] = []
-    whole = fresh.training.loop._training
-
-    def training(job: fresh.training.loop.TrainingJob) -> Any:
-        steps = whole(job)
-        while True:
-            try:
-                made, told = next(steps)
-            except StopIteration as end:
-                return end.value
-            if told:
-                seen.append(job.context.name)
-            yield made, told
-
-    monkeypatch.setattr(fresh.training.loop, "training", training)
-    return seen
+    return list_epochs(monkeypatch)
 
 
 def test_what_is_done_is_never_done_again(grid: Callable[..., Path], tmp_path: Path, epochs: list[str]) -> None:
@@ -233,11 +219,11 @@ def test_only_what_is_made_of_whole_documents_is_kept_for_other_tasks(
     worker = Worker(RunStore(tmp_path / "runs"), None)
     assert worker.perform(support).status == "done"
     assert worker.feature_store is not None
-    held = set(worker.feature_store[1].held)
+    held = set(worker.feature_store[1]._cached)
     assert len(held) == 2  # train and dev
     for task in (scores, ours, full):
         assert worker.perform(task).status == "done"
-        assert set(worker.feature_store[1].held) == held
+        assert set(worker.feature_store[1]._cached) == held
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fresh._io import DIGEST, FIRST_DIGEST, PREVIOUS_DIGEST, canonical_sha256, hashed_line
-from fresh.audit.certificates.file import Fault, Faults, Reader
-from fresh.audit.certificates.format import Certificate, Maker
+from fresh.audit.certificates.format import Certificate, Fault, Faults, Maker, Reader
 from fresh.progress import Advance
 from fresh.rationale import Prediction, Rationale
 

@@ -1,6 +1,6 @@
 """Gates and readers for tests: tiny ones that are real, and ones whose answers can be worked out by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -13,19 +13,20 @@ from fresh.attribution.support_model import text_of
 from fresh.config import from_mapping
 from fresh.data.splits import Splits
 from fresh.methods import bastings, lei
-from fresh.methods.gate_config import BastingsConfig, GateConfig
-from fresh.methods.joint import Cost, GateOutputs, JointModel, RunningState, _follow, _make_loss
+from fresh.methods.config import BastingsConfig, GateConfig
+from fresh.methods.joint import GateObjective, GateOutputs, JointModel, RunningState, make_losses
 from fresh.nn.batch import Batch
 from fresh.nn.classifier import Output
 from fresh.nn.token_classifier import Kind
 from fresh.selection.tagger import build_tagger as build_gate
 from fresh.training.feature_cache import CachedInputs
 from fresh.training.fit import build as build_reader
-from fresh.training.fit import run_frozen
+from fresh.training.fit import encode, make_loss
 from fresh.training.loop import RunContext
 from fresh.training.step import Loss, RunningMean
 
 Config = TypeVar("Config", bound=GateConfig)
+GateLoss = Callable[[JointModel, GateOutputs], Tensor]
 
 
 def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
@@ -34,48 +35,52 @@ def configured(kind: type[Config], encoder: Path, **others: Any) -> Config:
 
 
 def untrained(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, CachedInputs]:
-    """Make a gate and a reader that have learnt nothing, and let the gate's frozen layers read the training texts."""
-    model = JointModel(
-        build_gate(kind, config.classifier), build_reader(splits.labels, config.classifier), account_of(config)
-    )
-    table = model.gate.words([text_of(example.document) for example in splits.train])
-    return model, run_frozen(model.gate, table, config.train, RunContext(), config.train.engine.feature_store())
+    """Make a gate and a reader that have learned nothing, and encode the training texts for the gate."""
+    model = JointModel(build_gate(kind, config), build_reader(splits.labels, config), state_of(config))
+    texts = [text_of(example.document) for example in splits.train]
+    return model, encode(model.gate, texts, config.train, RunContext())
 
 
-def loss_of(splits: Splits, config: GateConfig, kind: Kind, cost: Cost) -> Loss:
+def loss_of(splits: Splits, config: GateConfig, kind: Kind, loss: GateLoss) -> Loss:
     """Make the loss of an untrained gate and reader."""
-    model, reading = untrained(splits, config, kind)
-    return _make_loss(model, reading, splits, config, cost)
+    model, inputs = untrained(splits, config, kind)
+    objective = GateObjective("any", kind, loss, state_of(config))
+    return make_loss(model.gate, inputs, make_losses(model, inputs, splits, config, objective), config.train)
 
 
 def seen_by_gate(splits: Splits, config: GateConfig, kind: Kind) -> tuple[JointModel, GateOutputs]:
-    """Have all training texts gated in one batch."""
-    model, reading = untrained(splits, config, kind)
+    """Let an untrained gate read all training texts in one batch."""
+    model, inputs = untrained(splits, config, kind)
     seen: list[GateOutputs] = []
 
-    def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
+    def loss(_model: JointModel, gated: GateOutputs) -> Tensor:
         seen.append(gated)
-        return torch.zeros(len(gated.numbers))
+        return torch.zeros(len(gated.counted))
 
-    numbers = torch.arange(len(splits.train))
-    width = int(reading.pieces.lengths.max())
-    _make_loss(model, reading, splits, config, cost)(numbers, width, False)
+    objective = GateObjective("any", kind, loss, state_of(config))
+    losses = make_losses(model, inputs, splits, config, objective)
+    width = int(inputs.tokens.lengths.max())
+    make_loss(model.gate, inputs, losses, config.train)(torch.arange(len(splits.train)), width, False)
     [gated] = seen
     return model, gated
 
 
-def by_hand(account: RunningState, reader: Any = None) -> JointModel:
-    """Make what stands for a gate and a reader where only their moving numbers, or only answers, are wanted."""
-    moving = torch.zeros(account.n_numbers)
-    tally = RunningMean(lambda now: _follow(moving, account, now), moving.device)
-    return cast("JointModel", SimpleNamespace(moving=moving, tally=tally, reader=reader))
+def by_hand(state: RunningState, reader: Any = None) -> JointModel:
+    """Make what stands for a gate and a reader where only their running state, or only answers, are needed."""
+    moving = torch.zeros(state.size)
+
+    def update(mean: Tensor) -> None:
+        moving.copy_(state.update(moving.clone(), mean))
+
+    running_mean = RunningMean(update, moving.device)
+    return cast("JointModel", SimpleNamespace(moving=moving, running_mean=running_mean, reader=reader))
 
 
-def account_of(config: GateConfig) -> RunningState:
-    """Make what a gate with these settings keeps from step to step."""
-    if isinstance(config, BastingsConfig):
-        return RunningState(3, lambda moving, now: bastings._of_late(moving, now, config))
-    return RunningState(2, lei._of_late)
+def state_of(config: GateConfig) -> RunningState:
+    """Make what a gate with these settings carries from step to step."""
+    kind = bastings if isinstance(config, BastingsConfig) else lei
+    state: RunningState = kind.make_objective(cast("Any", config)).state
+    return state
 
 
 def answering(table: Tensor) -> Any:
@@ -88,7 +93,7 @@ def answering(table: Tensor) -> Any:
     return lambda kept: Output(table[(kept[:, :n_words] * places).sum(1)])
 
 
-def gated_by(outputs: Tensor, n_words: Sequence[int], answers: Sequence[int]) -> GateOutputs:
-    """Have texts of which nothing is known but how a gate answered; what is left of them is which words are kept."""
-    numbers = torch.arange(len(outputs))
-    return GateOutputs(numbers, outputs, torch.tensor(n_words), torch.tensor(answers), lambda kept: cast("Batch", kept))
+def gated_by(outputs: Tensor, n_words: Sequence[int], labels: Sequence[int]) -> GateOutputs:
+    """Make texts of which only the gate's outputs are known; a batch of them is which words are kept."""
+    counted = torch.ones(len(outputs), dtype=torch.bool)
+    return GateOutputs(outputs, torch.tensor(n_words), torch.tensor(labels), counted, lambda kept: cast("Batch", kept))

@@ -20,6 +20,8 @@ WORDS = (*GOOD, *BAD, *FILLERS, *ASKED)
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-[]<>/"
 N_POSITIONS = 64
 WIDTH = 16
+KEY_BIASES = (".key.bias", ".k_lin.bias", ".k.bias")
+"""Attention does not depend on these, so that what they learn is how gradients of 0 were rounded."""
 
 
 def wordpiece(special: Sequence[str], unknown: str, frame: Callable[[Tokenizer], Any]) -> Tokenizer:

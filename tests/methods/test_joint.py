@@ -1,5 +1,8 @@
+"""Gates and readers that are trained together."""
+
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,20 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn import functional
 
 import fresh.methods.joint
+import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
-from fresh.errors import DataError
-from fresh.methods import lei
-from fresh.methods.gate_config import BastingsConfig, LeiConfig
-from fresh.methods.joint import GateOutputs, JointModel, _collapse, changes, finished
-from fresh.methods.lei import _expected, _regulariser, draw
+from fresh.methods import bastings, lei
+from fresh.methods.config import BastingsConfig, LeiConfig
+from fresh.methods.joint import DevEvaluator, GateOutputs, JointModel, _check_collapse, changes, make_result
+from fresh.methods.registry import MethodResult
+from fresh.metrics.classification import macro_f1
 from fresh.nn.batch import NO_WORD
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
@@ -28,122 +29,15 @@ from fresh.progress import SILENT
 from fresh.selection.discretizers import TopK, budget
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
-from fresh.training.distributed import ProcessGroup
 from fresh.training.loop import RunContext
-from gates import account_of, answering, by_hand, configured, gated_by, loss_of, seen_by_gate, untrained
-
-WORDS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=4)
-
-
-@pytest.fixture(scope="module")
-def few(toy: Splits) -> Splits:
-    """Eight documents with a rationale and eight without."""
-    return Splits((*toy.train[:8], *toy.train[-8:]), toy.dev[:8], toy.test[:8])
-
-
-# What a draw costs
-
-
-def test_words_beyond_the_ratio_and_breaks_cost_what_the_paper_says() -> None:
-    kept = torch.tensor([[1.0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]])
-    found = _regulariser(kept, torch.tensor([4, 1, 3, 4]), LeiConfig(ratio=0.5, lambda_1=2, lambda_2=3))
-    # Beyond the ratio: 1/4, 1/2, none, 1/2. Breaks: 2 of 3, none of a word alone, 1 of 2 but none at padding, none.
-    assert found.tolist() == pytest.approx([0.5 + 2, 1 + 0, 0 + 1.5, 1 + 0])
-
-
-@given(WORDS, st.sampled_from((0.1, 0.5, 0.9)))
-def test_each_document_costs_what_it_costs_alone(rows: list[list[bool]], ratio: float) -> None:
-    kept = torch.zeros(len(rows), max(map(len, rows)) + 2)
-    for number, row in enumerate(rows):
-        kept[number, : len(row)] = torch.tensor(row)
-    config = LeiConfig(ratio=ratio, lambda_1=0.7, lambda_2=0.3)
-    found = _regulariser(kept, torch.tensor([len(row) for row in rows]), config)
-    for cost, row in zip(found.tolist(), rows, strict=True):
-        beyond = max(0.0, sum(row) / len(row) - ratio)
-        breaks = sum(one != other for one, other in itertools.pairwise(row)) / max(1, len(row) - 1)
-        assert cost == pytest.approx(0.7 * beyond + 0.3 * breaks, abs=1e-6)
+from fresh.training.step import TrainStep
+from gates import configured, gated_by, loss_of, seen_by_gate, untrained
+from training_hooks import interrupt_training
 
 
 def test_changes_are_as_large_as_the_differences() -> None:
     found = changes(torch.tensor([[0.25, 1.0, 0.5], [0.5, 1.0, 1.0]]), torch.tensor([3, 1]))
     assert found.tolist() == [(0.75 + 0.5) / 2, 0]
-
-
-def settled(model: JointModel, cost: float) -> None:
-    """End a step whose draws cost so much."""
-    model.tally.add(torch.tensor([cost]), torch.tensor([True]))
-    model.tally.settle(ProcessGroup())
-
-
-def test_a_draw_is_compared_with_what_draws_have_cost_of_late() -> None:
-    model = by_hand(account_of(PAYING))
-    assert _expected(model, torch.tensor(2.0)) == 2
-    settled(model, 2)
-    assert _expected(model, torch.tensor(5.0)) == 2
-    settled(model, 5)
-    assert model.moving.tolist() == pytest.approx([0.9 * 2 + 0.1 * 5, 2])
-    assert _expected(model, torch.tensor(0.0)) == pytest.approx(2.3)
-
-
-# REINFORCE
-
-LOGITS = torch.tensor([0.3, -0.8, 1.1])
-TABLE = torch.tensor([[0.0, 0], [1, -1], [-1, 2], [0, 1], [2, 0], [1, 1], [-2, 1], [3, 0]])
-PAYING = LeiConfig(ratio=0.4, lambda_1=1.5, lambda_2=0.8)
-
-
-def exact_gradient() -> Tensor:
-    """Differentiate the expected cost of three words, draw by draw."""
-    logits = LOGITS.clone().requires_grad_()
-    kept = torch.tensor(list(itertools.product((0.0, 1.0), repeat=3)))
-    likely = torch.distributions.Bernoulli(logits=logits).log_prob(kept).sum(1).exp()  # type: ignore[no-untyped-call]
-    wrong = functional.cross_entropy(TABLE, torch.ones(8, dtype=torch.int64), reduction="none")
-    costs = wrong + _regulariser(kept, torch.full((8,), 3), PAYING)
-    [gradient] = torch.autograd.grad((likely * costs).sum(), logits)
-    return gradient
-
-
-def drawn_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
-    """Differentiate the loss of many draws from three words and some padding. Shape: (n, words)."""
-    padded = torch.cat([LOGITS, torch.tensor([0.7, -0.2])])
-    outputs = padded.repeat(n, 1).unsqueeze(-1).requires_grad_()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        losses = draw(model, gated_by(outputs, [3] * n, [1] * n), config)
-    [gradient] = torch.autograd.grad(losses.sum(), outputs)
-    assert gradient[:, 3:].abs().sum() == 0
-    return gradient[:, :3, 0]
-
-
-@pytest.mark.parametrize("compared", [True, False])
-def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared: bool) -> None:
-    model, n = by_hand(account_of(PAYING), answering(TABLE)), 100_000
-    config = replace(PAYING, reward_baseline=compared)
-    drawn_gradients(model, 64, config)  # something to compare with
-    model.tally.settle(ProcessGroup())
-    found = drawn_gradients(model, n, config)
-    error = found.std(0) / n**0.5
-    assert ((found.mean(0) - exact_gradient()).abs() < 4 * error).all()
-    assert (error < 0.01).all()
-
-
-def test_comparing_makes_gradients_steadier() -> None:
-    spread = {}
-    for compared in (True, False):
-        model, config = by_hand(account_of(PAYING), answering(TABLE)), replace(PAYING, reward_baseline=compared)
-        drawn_gradients(model, 64, config)
-        model.tally.settle(ProcessGroup())
-        spread[compared] = drawn_gradients(model, 10_000, config).std(0)
-    assert (spread[True] < spread[False]).all()
-
-
-def test_the_reader_learns_from_its_errors_alone() -> None:
-    table = TABLE.clone().requires_grad_()
-    outputs = torch.full((1, 3, 1), 50.0)  # keeps all three
-    loss = draw(by_hand(account_of(PAYING), answering(table)), gated_by(outputs, [3], [1]), PAYING)
-    [found] = torch.autograd.grad(loss.sum(), table)
-    assert found[:7].abs().sum() == 0
-    assert torch.allclose(found[7], TABLE[7].softmax(0) - torch.tensor([0.0, 1.0]))
 
 
 # What is left of a text
@@ -158,8 +52,8 @@ def test_what_is_left_is_what_cutting_leaves(
     longest = Example(Document.from_words(["strange", "words"] * 30, ("praise",) if asks else ()), "pos")
     splits = replace(splits, train=(longest, *splits.train))
     model, gated = seen_by_gate(splits, configured(LeiConfig, encoders["bert"], long=long), "words")
-    kept = (torch.rand(gated.there.shape, generator=torch.Generator().manual_seed(1)) < 0.4) & gated.there
-    kept[1], kept[2] = False, gated.there[2]
+    kept = (torch.rand(gated.is_word.shape, generator=torch.Generator().manual_seed(1)) < 0.4) & gated.is_word
+    kept[1], kept[2] = False, gated.is_word[2]
     found = gated.reduce(kept)
     rows = [row[: len(item.document.words)].numpy() for row, item in zip(kept, splits.train, strict=True)]
     cut = [item.document.cut(Mask(row)) for row, item in zip(rows, splits.train, strict=True)]
@@ -175,14 +69,15 @@ def test_what_is_left_is_what_cutting_leaves(
 
 def test_texts_below_0_count_for_nothing(few: Splits, encoders: dict[str, Path]) -> None:
     def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
-        return torch.full((len(gated.numbers),), 2.0)
+        return torch.full((len(gated.counted),), 2.0)
 
     loss = loss_of(few, configured(LeiConfig, encoders["bert"]), "words", cost)
     assert loss(torch.tensor([0, -1, 3]), 16, False) == 4
 
 
 def test_means_are_over_the_texts_that_count() -> None:
-    gated = replace(gated_by(torch.zeros(3, 2, 1), [2, 2, 2], [0, 0, 0]), numbers=torch.tensor([4, -1, 0]))
+    gated = gated_by(torch.zeros(3, 2, 1), [2, 2, 2], [0, 0, 0])
+    gated = replace(gated, counted=torch.tensor([True, False, True]))
     assert gated.mean(torch.tensor([1.0, float("nan"), 3.0])) == 2
 
 
@@ -193,7 +88,7 @@ def supervised(few: Splits, encoder: Path, **others: Any) -> list[float]:
     """Compute what each training document adds to the loss when drawing costs nothing."""
 
     def cost(_model: JointModel, gated: GateOutputs) -> Tensor:
-        return torch.zeros(len(gated.numbers))
+        return torch.zeros(len(gated.counted))
 
     loss = loss_of(few, configured(LeiConfig, encoder, **others), "words", cost)
     return [float(loss(torch.tensor([number]), 16, False).detach()) for number in range(len(few.train))]
@@ -224,62 +119,135 @@ def test_the_loss_against_people_weighs_what_they_marked(few: Splits, encoders: 
 
 def test_a_gate_of_numbers_learns_from_people_too(few: Splits, encoders: dict[str, Path]) -> None:
     config = configured(BastingsConfig, encoders["bert"], human=1)
-    loss = loss_of(few, config, "hardkuma", lambda _, gated: torch.zeros(len(gated.numbers)))
+    loss = loss_of(few, config, "hardkuma", lambda _, gated: torch.zeros(len(gated.counted)))
     assert float(loss(torch.tensor([0]), 16, False).detach()) > 0
     assert float(loss(torch.tensor([15]), 16, False).detach()) == 0
 
 
-def test_nobody_can_be_learnt_from_where_nobody_marked(few: Splits, encoders: dict[str, Path]) -> None:
-    silent = replace(few, train=few.train[8:])
-    with pytest.raises(DataError, match=r"^human=0\.5 asks for people's rationales, but no training"):
-        lei.train(silent, configured(LeiConfig, encoders["bert"], human=0.5))
-
-
 # Collapse
 
-NOTHING = (
-    "The gate has collapsed: before the cut it keeps next to nothing (0.0% of the words of dev), so the cut decides "
-    "which words are read. Try another seed, or other settings (fresh search)."
-)
-EVERYTHING = NOTHING.replace("next to nothing (0.0%", "nearly everything (100.0%")
+NOTHING, EVERYTHING = r"collapsed.*next to nothing \(0\.0%", r"collapsed.*nearly everything \(100\.0%"
 
 
 @pytest.mark.parametrize(
-    ("share", "ratio", "told"),
+    ("share", "ratio", "message"),
     [
-        (0.0, 0.2, NOTHING),
-        (1.0, 0.2, EVERYTHING),
-        (0.021, 0.2, None),
-        (0.94, 0.2, None),
-        (0.98, 1.0, None),
-        (1.0, 1.0, None),
+        *((0.0, 0.2, NOTHING), (1.0, 0.2, EVERYTHING), (0.021, 0.2, None), (0.94, 0.2, None)),
+        *((0.98, 1.0, None), (1.0, 1.0, None)),
     ],
 )
-def test_a_gate_that_says_nothing_is_found_out(share: float, ratio: float, told: str | None) -> None:
-    assert _collapse(share, ratio) == told
+def test_a_gate_that_decides_nothing_is_found_out(share: float, ratio: float, message: str | None) -> None:
+    warning = _check_collapse(share, ratio)
+    assert warning is None if message is None else re.search(message, str(warning))
 
 
-@pytest.mark.parametrize(("bias", "told"), [(-20, NOTHING), (20, EVERYTHING)])
-def test_a_collapsed_gate_is_told_and_still_cut(bias: float, told: str, few: Splits, encoders: dict[str, Path]) -> None:
-    config = configured(LeiConfig, encoders["bert"])
+@pytest.mark.parametrize(("bias", "message"), [(-20, NOTHING), (20, EVERYTHING)])
+def test_a_collapsed_gate_is_reported_and_still_cut(
+    bias: float, message: str, few: Splits, encoders: dict[str, Path]
+) -> None:
+    config, context = configured(LeiConfig, encoders["bert"]), RunContext("lei")
     model, _ = untrained(few, config, "words")
     with torch.no_grad():
         model.gate.head.out.weight.zero_()
         model.gate.head.out.bias.fill_(bias)
-    context = RunContext("lei")
-    with pytest.warns(RuntimeWarning, match=f"^{re.escape(told)}$"):
-        trained = finished(few, model, SaliencyExtractor(Tagger(model.gate), TopK(0.2)), config, context)
-    assert context.notes == [told]
-    assert trained.kept_by_gate == pytest.approx(float(bias > 0), abs=1e-6)
-    assert [int(mask.kept.sum()) for mask in trained.masks] == [budget(len(mask), 0.2) for mask in trained.masks]
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        result = make_result(few, model, SaliencyExtractor(Tagger(model.gate), TopK(0.2)), config, context)
+    assert context.notes == [str(warning.message) for warning in caught]
+    assert result.kept_by_gate == pytest.approx(float(bias > 0), abs=1e-6)
+    assert [int(mask.kept.sum()) for mask in result.masks] == [budget(len(mask), 0.2) for mask in result.masks]
 
 
 def test_a_collapsed_gate_stands_in_the_report(
     toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh.methods.joint, "NOTHING", 10)
+    monkeypatch.setattr(fresh.methods.joint, "_NOTHING", 10)
     settings = small.run_settings(encoders["bert"], epochs=1, method="lei", baseline=False)
     with pytest.warns(RuntimeWarning, match=r"^The gate has collapsed: before the cut it keeps next to nothing"):
         model = train(small.some(toy, 16, 8), progress=SILENT, **settings)
     *_, note = small.reported(model.report).notes
     assert note.startswith("The gate has collapsed: ")
+
+
+# Trained gates
+
+METHODS: dict[str, tuple[Any, type[Any], dict[str, Any]]] = {
+    "lei": (lei.train, LeiConfig, {"lambda_1": 0.02, "epochs": 12, "learning_rate": 3e-3}),
+    "bastings": (bastings.train, BastingsConfig, {"epochs": 12}),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gate_finds_the_word_that_decides(method: str, toy: Splits, encoders: dict[str, Path]) -> None:
+    learn, kind, others = METHODS[method]
+    trained: MethodResult = learn(toy, configured(kind, encoders["bert"], batch_size=32, **others))
+    documents = [example.document for example in toy.dev]
+    explained = trained.model.explain(documents)
+    gold, answers = [example.label for example in toy.dev], [item.prediction.label for item in explained]
+    assert macro_f1(gold, answers, trained.model.labels) > 0.9
+    assert [int(item.mask.kept.sum()) for item in explained] == [budget(len(item.words), 0.2) for item in documents]
+    assert trained.dev_masks == [item.mask for item in explained]
+
+
+@pytest.fixture
+def every_epoch_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the last epoch win, so that a model is the outcome of all of them."""
+    scores = itertools.count(1)
+    monkeypatch.setattr(DevEvaluator, "score", lambda _self: float(next(scores)))
+
+
+def weights(trained: MethodResult) -> Iterator[Tensor]:
+    """Go through all weights of a model."""
+    extractor = trained.model.extractor
+    assert isinstance(extractor, SaliencyExtractor)
+    assert isinstance(extractor.scorer, Tagger)
+    yield from extractor.scorer.network.state_dict().values()
+    yield from trained.model.predictor.classifier.state_dict().values()
+
+
+@pytest.mark.usefixtures("every_epoch_is_better")
+@pytest.mark.filterwarnings("ignore:The gate has collapsed")
+@pytest.mark.parametrize("method", METHODS)
+def test_a_resumed_training_ends_the_same_to_the_bit(
+    method: str, toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, kind, _ = METHODS[method]
+    splits = small.some(toy, 32, 8)
+    config = configured(kind, encoders["bert"], epochs=3, dropout=0.3, lambda_2=0.5, human=0.5)
+    uninterrupted = learn(splits, config, RunContext())
+    with monkeypatch.context() as patch:
+        interrupt_training(patch, 1, 3)
+        with pytest.raises(KeyboardInterrupt):
+            learn(splits, config, RunContext(folder=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == [f"{method}.safetensors"]
+    again = learn(splits, config, RunContext(folder=tmp_path))
+    assert all(torch.equal(one, other) for one, other in zip(weights(uninterrupted), weights(again), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:The gate has collapsed")
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gate_that_diverges_keeps_its_best_state(
+    method: str, toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, kind, _ = METHODS[method]
+    splits, real = small.some(toy, 32, 8), fresh.training.loop.train_epoch
+    once = learn(splits, configured(kind, encoders["bert"], epochs=1))
+
+    def train_epoch(job: Any, step: TrainStep, epoch: int, *rest: Any) -> int | None:
+        if epoch == 1:
+            for weight in step.weights:
+                weight.data.fill_(float("nan"))
+        return real(job, step, epoch, *rest)
+
+    monkeypatch.setattr(fresh.training.loop, "train_epoch", train_epoch)
+    context = RunContext()
+    with pytest.warns(RuntimeWarning, match=rf"^{method}: training diverged in step 1 of epoch 2:") as caught:
+        trained = learn(splits, configured(kind, encoders["bert"], epochs=3), context)
+    assert all(torch.equal(one, other) for one, other in zip(weights(once), weights(trained), strict=True))
+    assert context.notes[0] == str(caught[0].message)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gate_that_diverges_at_once_says_so(method: str, toy: Splits, encoders: dict[str, Path]) -> None:
+    learn, kind, _ = METHODS[method]
+    with pytest.raises(ValueError, match=rf"^{method}: training diverged in step \d+ of epoch 1: .* Lower the"):
+        learn(small.some(toy, 32, 8), configured(kind, encoders["bert"], learning_rate=1e30))

@@ -1,7 +1,7 @@
-import re
+"""What predictors and taggers are trained on."""
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,25 +10,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import small
+from fresh.attribution.random import Random
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask, Saliency
 from fresh.errors import DataError
-from fresh.methods.config import FreshConfig
+from fresh.methods.config import CutConfig, FreshConfig, Range
 from fresh.methods.rationales import (
+    N_DEV_LENGTHS,
+    N_VERSIONS,
     ScoredSplits,
     check_rationales,
     cross_fit,
-    cut_in_parts,
+    cut_to_many_lengths,
     extract_training_rationales,
-    targets,
+    split_folds,
+    tagger_targets,
 )
 from fresh.nn.batch import IntArray
-from fresh.selection.discretizers import GlobalTopK, LearnedTopK, TopK
+from fresh.rationale import Rationale
+from fresh.selection.discretizers import GlobalTopK, LearnedTopK, TopK, budget
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.selection.tagger import Tagger
+from fresh.training.config import TrainConfig
+from fresh.training.fit import TrainingPairs
 from fresh.training.loop import RunContext
-from shared_marking import config_of
+
+Configure = Callable[..., FreshConfig]
 
 SHARES = st.sampled_from((0.0, 0.1, 0.2, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1)
 
@@ -61,29 +69,29 @@ def documents_of(some: Sequence[Example]) -> list[Document]:
 @given(examples(), SHARES, st.integers(0, 9))
 def test_a_share_of_those_that_have_a_rationale_is_taken(some: list[Example], share: float, seed: int) -> None:
     n_marked = sum(item.human is MARKED for item in some)
-    found = targets(some, None, share, seed)
+    found = tagger_targets(some, None, share, seed)
     assert len(chosen(found)) == (max(1, round(share * n_marked)) if share and n_marked else 0)
     assert all(mask is None or mask is some[number].human for number, mask in enumerate(found))
     assert all(some[number].human is MARKED for number in chosen(found))
-    assert targets(some, None, share, seed) == found
+    assert tagger_targets(some, None, share, seed) == found
 
 
 @given(examples(), SHARES, SHARES, st.integers(0, 9))
 def test_a_smaller_share_is_part_of_a_larger_one(some: list[Example], one: float, other: float, seed: int) -> None:
-    low, high = (chosen(targets(some, None, share, seed)) for share in sorted((one, other)))
+    low, high = (chosen(tagger_targets(some, None, share, seed)) for share in sorted((one, other)))
     assert low <= high
 
 
 @given(examples(), SHARES, st.integers(0, 9))
 def test_all_others_have_the_masks_that_were_given(some: list[Example], share: float, seed: int) -> None:
-    people = chosen(targets(some, None, share, seed))
-    found = targets(some, [PSEUDO] * len(some), share, seed)
+    people = chosen(tagger_targets(some, None, share, seed))
+    found = tagger_targets(some, [PSEUDO] * len(some), share, seed)
     assert found == [MARKED if number in people else PSEUDO for number in range(len(some))]
 
 
 def test_another_seed_draws_others() -> None:
     some = [example(number, MARKED) for number in range(40)]
-    drawn = {frozenset(chosen(targets(some, None, 0.5, seed))) for seed in range(20)}
+    drawn = {frozenset(chosen(tagger_targets(some, None, 0.5, seed))) for seed in range(20)}
     assert len(drawn) == 20
     assert set().union(*drawn) == set(range(40))
 
@@ -91,12 +99,8 @@ def test_another_seed_draws_others() -> None:
 @pytest.mark.parametrize("human", [None, EMPTY])
 def test_people_must_have_marked_something(human: Mask | None) -> None:
     some = [example(number, human) for number in range(4)]
-    expected = (
-        "human=0.2 asks for people's rationales, but no training document has one. Give data with rationales, or leave "
-        "human out."
-    )
     marked = [example(number, MARKED) for number in range(4)]
-    with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
+    with pytest.raises(DataError, match=r"^human=0\.2 needs people's rationales, but no training document has one"):
         check_rationales(Splits(tuple(some), tuple(marked), tuple(marked)), 0.2)
     with pytest.raises(DataError, match="but no dev document has one"):
         check_rationales(Splits(tuple(marked), tuple(some), tuple(some)), 1)
@@ -112,7 +116,7 @@ def test_parts_are_about_equal_and_the_same_words_stay_together(kinds: list[int]
     some = [Example(Document.from_words(["film", str(kind)], [str(place)]), "pos") for place, kind in enumerate(kinds)]
     if len(set(kinds)) < n_parts:
         return
-    parts = cut_in_parts(some, n_parts, seed)
+    parts = split_folds(some, n_parts, seed)
     assert len(parts) == n_parts
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(some)))
     sizes = [len(part) for part in parts]
@@ -121,21 +125,20 @@ def test_parts_are_about_equal_and_the_same_words_stay_together(kinds: list[int]
     for kind in set(kinds):
         places = {place for place, own in enumerate(kinds) if own == kind}
         assert sum(bool(places & set(part.tolist())) for part in parts) == 1
-    again = cut_in_parts(some, n_parts, seed)
+    again = split_folds(some, n_parts, seed)
     assert all(np.array_equal(one, other) for one, other in zip(parts, again, strict=True))
 
 
 def test_parts_are_drawn_from_the_seed() -> None:
     some = [example(number) for number in range(30)]
-    first = {tuple(cut_in_parts(some, 3, seed)[0].tolist()) for seed in range(10)}
+    first = {tuple(split_folds(some, 3, seed)[0].tolist()) for seed in range(10)}
     assert len(first) == 10
 
 
 def test_there_cannot_be_more_parts_than_documents() -> None:
     some = [*(example(number) for number in range(3)), example(2)]
-    expected = "folds=4 is more than the 3 different documents there are to train on. Choose fewer."
-    with pytest.raises(DataError, match=f"^{re.escape(expected)}$"):
-        cut_in_parts(some, 4, 0)
+    with pytest.raises(DataError, match=r"^folds=4 is more than the 3 different training documents"):
+        split_folds(some, 4, 0)
 
 
 # Cross-fitting
@@ -170,7 +173,7 @@ def trainings(monkeypatch: pytest.MonkeyPatch, support: SupportModel) -> Trainin
     found = Trainings([], [], [])
 
     def support_of(
-        _cls: type, train: Any, _dev: Any, _config: Any, _watch: RunContext, only: IntArray | None = None
+        _cls: type, train: Any, _dev: Any, _config: Any, _context: RunContext, only: IntArray | None = None
     ) -> SupportModel:
         found.supports.append(list(range(len(train))) if only is None else only.tolist())
         return support
@@ -197,10 +200,10 @@ def networks_asked(marked: ScoredSplits) -> list[int]:
 
 
 def test_a_support_model_scores_only_what_it_was_trained_without(
-    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+    trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
     splits = small.some(toy, 40, 8)
-    marked = cross_fitted(splits, config_of(encoders, folds=4), trainings.latest_support)
+    marked = cross_fitted(splits, configure(folds=4), trainings.latest_support)
     asked = networks_asked(marked)
     assert set(asked) == {0, 1, 2, 3}
     for number, network in enumerate(asked):
@@ -213,10 +216,10 @@ def test_a_support_model_scores_only_what_it_was_trained_without(
 
 @pytest.mark.parametrize("human", [0.0, 0.5, 1.0])
 def test_a_tagger_and_whom_it_learns_from_know_nothing_of_what_it_scores(
-    human: float, trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+    human: float, trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
     splits = small.some(toy, 40, 8)
-    config = config_of(encoders, folds=4, tagger=True, human=human)
+    config = configure(folds=4, tagger=True, human=human)
     asked = networks_asked(cross_fitted(splits, config, trainings.latest_support))
     assert set(asked) == {0, 1, 2, 3}
     assert len(trainings.taggers) == 4
@@ -229,49 +232,113 @@ def test_a_tagger_and_whom_it_learns_from_know_nothing_of_what_it_scores(
 
 
 def test_a_tagger_learns_from_people_alone_only_where_they_marked_something(
-    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+    trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
     silent = tuple(Example(item.document, item.label) for item in toy.train[20:40])
     splits = Splits((*toy.train[:20], *silent), toy.dev, toy.test)
-    cross_fitted(splits, config_of(encoders, folds=2, tagger=True, human=1), trainings.latest_support)
+    cross_fitted(splits, configure(folds=2, tagger=True, human=1), trainings.latest_support)
     assert all(max(seen) < 20 for seen in trainings.taggers)
 
 
 def test_people_teach_on_train_alone_where_a_scorer_teaches_too(
-    trainings: Trainings, toy: Splits, encoders: dict[str, Path], support: SupportModel
+    trainings: Trainings, toy: Splits, configure: Configure, support: SupportModel
 ) -> None:
-    splits, config = small.some(toy, 40, 8), config_of(encoders, tagger=True, human=0.5)
+    splits, config = small.some(toy, 40, 8), configure(tagger=True, human=0.5)
     trainings.supports.append([])
     extract_training_rationales(splits, config, support, RunContext(), trainings.latest_support)
     [(wanted, dev_wanted)] = trainings.lessons
     pseudo, dev_pseudo = (TopK(0.2).select(Spy(0).score(documents_of(part))) for part in (splits.train, splits.dev))
-    assert wanted == targets(splits.train, pseudo, 0.5, config.train.seed)
+    assert wanted == tagger_targets(splits.train, pseudo, 0.5, config.train.seed)
     assert dev_wanted == dev_pseudo
 
 
 def test_people_teach_on_train_and_dev_where_they_are_alone(
-    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+    trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
     splits = small.some(toy, 40, 8)
-    extract_training_rationales(splits, config_of(encoders, tagger=True, human=1), None, RunContext(), None)
+    extract_training_rationales(splits, configure(tagger=True, human=1), None, RunContext(), None)
     assert trainings.lessons == [([item.human for item in splits.train], [item.human for item in splits.dev])]
 
 
 def test_a_common_budget_is_spent_on_the_scores_of_all_folds(
-    trainings: Trainings, toy: Splits, encoders: dict[str, Path]
+    trainings: Trainings, toy: Splits, configure: Configure
 ) -> None:
-    config = config_of(encoders, folds=4, discretizer="global_top_k")
+    config = configure(folds=4, discretizer="global_top_k")
     marked = cross_fitted(small.some(toy, 40, 8), config, trainings.latest_support)
     assert marked.extractor.discretizer == GlobalTopK(0.2).learn(marked.scores)
     assert isinstance(marked.extractor.discretizer, LearnedTopK)
 
 
-def test_a_fold_must_leave_enough_to_train_on(trainings: Trainings, toy: Splits, encoders: dict[str, Path]) -> None:
+def test_a_fold_must_leave_enough_to_train_on(trainings: Trainings, toy: Splits, configure: Configure) -> None:
     expected = r"^folds=2 leaves too few documents to train on\. Choose fewer folds\.$"
     only_one = Splits(toy.train[:2], toy.dev, toy.test)
     with pytest.raises(DataError, match=expected):
-        cross_fitted(only_one, config_of(encoders, folds=2), trainings.latest_support)
+        cross_fitted(only_one, configure(folds=2), trainings.latest_support)
     silent = tuple(Example(item.document, item.label) for item in toy.train[1:20])
     one_marked = Splits((toy.train[0], *silent), toy.dev, toy.test)
     with pytest.raises(DataError, match=expected):
-        cross_fitted(one_marked, config_of(encoders, folds=2, tagger=True, human=1), trainings.latest_support)
+        cross_fitted(one_marked, configure(folds=2, tagger=True, human=1), trainings.latest_support)
+
+
+# Rationales of many lengths
+
+RANGE = Range(0.05, 0.5)
+
+
+def made_up(n_words: int, number: int) -> Example:
+    words = [f"{number}-{place}" for place in range(n_words)]
+    return Example(Document.from_words(words, id=str(number)), ("neg", "pos")[number % 2])
+
+
+EXAMPLES = [made_up(n_words, number) for number, n_words in enumerate([1, 7, 20, 40, 41, 100, 33, 64])]
+SCORES = Random().score([example.document for example in EXAMPLES])
+
+
+def pairs_of(seed: int = 0, discretizer: str = "top_k", ratio: str = "0.05:0.5") -> TrainingPairs[Rationale]:
+    config = CutConfig(train=TrainConfig(seed=seed), discretizer=discretizer, ratio=ratio)
+    assert config.ratios is not None
+    return cut_to_many_lengths((EXAMPLES, SCORES), (EXAMPLES[2:4], SCORES[2:4]), config, config.ratios)
+
+
+@pytest.mark.parametrize("discretizer", ["top_k", "contiguous"])
+def test_a_predictor_is_trained_on_lengths_within_the_range(discretizer: str) -> None:
+    found = pairs_of(discretizer=discretizer)
+    assert found.n_versions == N_VERSIONS
+    assert len(found.train) == N_VERSIONS * len(EXAMPLES)
+    for number, (rationale, label) in enumerate(found.train):
+        example = EXAMPLES[number % len(EXAMPLES)]
+        n_words = len(example.document.words)
+        assert label == example.label
+        assert set(rationale.words) <= set(example.document.words)
+        assert budget(n_words, RANGE.low) <= len(rationale.words) <= budget(n_words, RANGE.high)
+
+
+def test_the_words_of_each_length_are_the_best_ones() -> None:
+    for number, (rationale, _) in enumerate(pairs_of().train):
+        place = number % len(EXAMPLES)
+        order = np.argsort(-SCORES[place].scores, kind="stable")[: len(rationale.words)]
+        document = EXAMPLES[place].document
+        assert rationale.words == tuple(document.words[word] for word in sorted(order.tolist()))
+
+
+def test_lengths_are_drawn_from_the_seed() -> None:
+    assert pairs_of(seed=1) == pairs_of(seed=1)
+    assert pairs_of(seed=1).train != pairs_of(seed=2).train
+    assert pairs_of(seed=1).dev == pairs_of(seed=2).dev
+
+
+def test_versions_differ_in_length_from_the_shortest_to_the_longest() -> None:
+    many = [example for example in EXAMPLES if len(example.document.words) == 100] * 60
+    scores = Random().score([example.document for example in many])
+    config = CutConfig(ratio="0.05:0.5")
+    found = cut_to_many_lengths((many, scores), (many[:1], scores[:1]), config, RANGE)
+    lengths = [len(rationale.words) for rationale, _ in found.train]
+    assert (min(lengths), max(lengths)) == (5, 50)
+    assert np.median(lengths) == pytest.approx(16, abs=2)  # as many below the middle as above it
+
+
+def test_a_state_is_judged_at_a_few_lengths() -> None:
+    found = pairs_of().dev
+    assert len(found) == N_DEV_LENGTHS * 2
+    expected = [budget(n_words, ratio) for ratio in RANGE.spread(N_DEV_LENGTHS) for n_words in (20, 40)]
+    assert [len(rationale.words) for rationale, _ in found] == expected

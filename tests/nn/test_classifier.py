@@ -17,7 +17,7 @@ from fresh.nn.encoder import Pooling, load_encoder
 from fresh.nn.identity import identity_of
 from fresh.nn.tokenizer import Text
 from fresh.training.config import ClassifierConfig
-from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 from shared_scorers import last_matrix
 from tiny import ARCHITECTURES, ASKED, WORDS, build
@@ -249,8 +249,8 @@ def test_weights_that_an_encoder_lacks_come_from_the_seed(quick: ClassifierConfi
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             with pytest.warns(UserWarning, match=RANDOM):
-                trained.extend(train_classifiers([FitRequest(pairs, pairs, ("neg", "pos"), config, RunContext())]))
-    first, second = (taught.classifier.state_dict() for taught in trained)
+                trained.extend(train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext()))
+    first, second = (classifier.state_dict() for classifier, _ in trained)
     assert "body.pooler.dense.weight" in first
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
 
@@ -263,13 +263,11 @@ def test_a_pooler_that_is_not_used_may_be_missing(
     rewrite(folder, without("pooler.dense.weight", "pooler.dense.bias"))
     pairs = [(Text(("good",)), "pos"), (Text(("bad",)), "neg")]
     config = ClassifierConfig(replace(quick.network, encoder=str(folder), **settings), replace(quick.train, epochs=1))
-    [taught] = train_classifiers(
-        [FitRequest(pairs, pairs, ("neg", "pos"), config, RunContext())]
-    )  # a warning would fail here
-    taught.classifier.save(tmp_path / "saved")
+    [(classifier, _)] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext())  # a warning would fail
+    classifier.save(tmp_path / "saved")
     rewrite(tmp_path / "saved", without("pooler.dense.weight", "pooler.dense.bias"))
     texts = [text for text, _ in pairs]
-    expected = taught.classifier.probabilities(texts).tolist()
+    expected = classifier.probabilities(texts).tolist()
     assert Classifier.load(tmp_path / "saved", "cpu").probabilities(texts).tolist() == expected
 
 

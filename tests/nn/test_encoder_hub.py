@@ -108,12 +108,12 @@ def test_a_training_goes_on_from_its_own_commit_only(
     settings = small.run_settings(Path(NAME), epochs=1, baseline=False, progress=SILENT)
     splits, folder = small.some(toy, 16, 8), tmp_path / "model"
     with monkeypatch.context() as patch:
-        patch.setattr(fresh.pipeline, "KEPT_EVERY", 0)
+        patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
         patch.setattr(Rationalizer, "save_pretrained", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train(splits, out=folder, **settings)
     move_main(hub)
-    expected = f"{partial_folder(folder)} holds a training that was broken off and differs in: network.encoder "
+    expected = f"{partial_folder(folder)} holds an interrupted training that differs in: network.encoder "
     with pytest.raises(ConfigError, match=f"^{re.escape(f'{expected}(it was {NAME}@{OLD}). Finish that one first')}"):
         train(splits, out=folder, **settings)
     model = train(splits, out=folder, **{**settings, "encoder": f"{NAME}@{OLD}"})

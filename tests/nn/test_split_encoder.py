@@ -19,8 +19,8 @@ from fresh.nn.encoder import Encoder, Pooling, load_encoder
 from fresh.nn.split_encoder import SplitEncoder, extras, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
 from fresh.training.config import ClassifierConfig, TrainConfig
-from fresh.training.feature_store import FeatureStore
-from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.feature_cache import FeatureStore
+from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
 from shared_halves import texts
 from shared_recipe_resume import Saying
@@ -225,8 +225,7 @@ def test_frozen_layers_of_a_large_encoder_read_fewer_pieces_at_once(
     monkeypatch.setattr(
         fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, part=1: parts.append(part)
     )
-    table = classifier.words(texts(3, 9))
-    fresh.training.fit.run_frozen(classifier, table, TrainConfig(device="cpu"), RunContext(), FeatureStore("memory"))
+    encode(classifier, texts(3, 9), TrainConfig(device="cpu"), RunContext(feature_store=FeatureStore("memory")))
     assert parts == [0.25]
 
 
@@ -250,14 +249,11 @@ def test_an_encoder_that_cannot_be_cut_is_trained(
     network = NetworkConfig(str(encoders["bert"]), layers=1, dropout=0)
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying = Saying()
-    lesson = FitRequest(
-        pairs, pairs, ("neg", "pos"), ClassifierConfig(network, quick.train), RunContext("odd one", saying)
-    )
-    [taught] = train_classifiers([lesson])
+    config = ClassifierConfig(network, quick.train)
+    [(classifier, _)] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
     assert saying.lines == [
-        "odd one: 40 texts, 0.0% padding; every step runs all layers (this encoder's layers cannot be run apart)."
+        "odd one: 40 texts, 0.0% padding; every step runs all layers (the layers of this encoder cannot be run "
+        "separately)."
     ]
-    right = taught.classifier.probabilities([text for text, _ in pairs]).argmax(1) == [
-        label == "pos" for _, label in pairs
-    ]
+    right = classifier.probabilities([text for text, _ in pairs]).argmax(1) == [label == "pos" for _, label in pairs]
     assert right.all()

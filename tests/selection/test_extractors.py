@@ -69,10 +69,10 @@ def test_a_support_model_chooses_the_word_that_decides(support: SupportModel, to
 
 
 def test_a_score_too_many_is_noticed() -> None:
-    with pytest.raises(ValueError, match="it must give one a word") as caught:
+    with pytest.raises(ValueError, match="it must give one score for each word") as caught:
         SaliencyExtractor(LongestWords(extra=1), TopK(0.5)).extract([FILM])
     assert str(caught.value) == (
-        "The scorer gave 4 scores to document 'film', which has 3 words; it must give one a word."
+        "The scorer gave 4 scores to document 'film', which has 3 words; it must give one score for each word."
     )
 
 
@@ -86,7 +86,7 @@ def test_a_score_that_is_no_number_names_its_document() -> None:
         SaliencyExtractor(LongestWords(value=float("nan")), TopK(0.5)).extract([FILM])
     assert str(caught.value) == (
         "The score of word 0 in document 'film' is nan. "
-        "Scores must be finite numbers: mend the scorer, or leave the document out."
+        "Scores must be finite numbers: fix the scorer, or leave the document out."
     )
 
 
@@ -146,8 +146,8 @@ def test_half_a_surrogate_pair_can_be_marked() -> None:
 
 def test_a_document_that_nobody_marked_is_not_known() -> None:
     expected = (
-        "Nobody had marked words of document 'new' when this model was made, and people's rationales are all that it "
-        "reads. Train with method=fresh to explain new documents."
+        "Document 'new' has no human rationale, and this model reads nothing else. "
+        "Train with method=fresh to explain new documents."
     )
     unmarked = Document.from_words(["a", "bad", "film"], id="new")
     marks = HumanRationales.of([Example(FILM, "pos", MARKED), Example(unmarked, "neg")])
@@ -159,7 +159,7 @@ def test_documents_of_the_same_words_keep_the_marks_of_their_own() -> None:
     first, second, stranger = (replace(FILM, id=name) for name in ("first", "second", "stranger"))
     marks = HumanRationales.of([Example(first, "pos", MARKED), Example(second, "neg", ~MARKED)])
     assert marks.extract([second, first]) == [~MARKED, MARKED]
-    with pytest.raises(ValueError, match=r"^Nobody had marked words of document 'stranger'"):
+    with pytest.raises(ValueError, match=r"^Document 'stranger' has no human rationale"):
         marks.extract([stranger])  # there is no telling whose marks would be meant
     agreed = HumanRationales.of([Example(first, "pos", MARKED), Example(second, "neg", MARKED)])
     assert agreed.extract([stranger]) == [MARKED]

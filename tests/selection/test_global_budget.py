@@ -11,9 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fresh.document import Saliency
-from fresh.selection._topk import Windows
 from fresh.selection.discretizers import GlobalContiguous, GlobalTopK, LearnedContiguous, LearnedTopK
-from fresh.selection.global_budget import _Longer
+from fresh.selection.global_budget import _GrowingWindow
 from slow_discretize import (
     as_words,
     exact,
@@ -33,11 +32,8 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "discretizers.py"
 
 @contextmanager
 def few_at_once() -> Iterator[None]:
-    """Look at few words together, so that small corpora have many parts and are sampled."""
-    with (
-        patch("fresh.selection._topk.N_STACKED", 7),
-        patch.multiple("fresh.selection.global_budget", N_GROWN=11, N_SAMPLED=3, N_TIED=1),
-    ):
+    """Look at few words together, so that small corpora have many parts."""
+    with patch("fresh.selection._topk.N_STACKED", 7):
         yield
 
 
@@ -116,37 +112,23 @@ def test_global_contiguous_is_the_greedy_choice_in_parts_too(corpus: list[Salien
 
 @pytest.mark.parametrize("scores", ["attention", "signed"])
 def test_plain_python_keeps_the_same_words_of_many_documents(scores: str) -> None:
-    with (
-        patch("fresh.selection._topk.N_STACKED", 1000),
-        patch("fresh.selection.global_budget.N_GROWN", 5000),
-        patch("fresh.selection.global_budget.N_SAMPLED", 20),
-    ):
+    with patch("fresh.selection._topk.N_STACKED", 1000):
         rows = runpy.run_path(str(BENCHMARK))["rows"](400, 40, scores)
     assert [row["documents"] for row in rows] == [400] * 5
 
 
 @given(
-    st.data(), st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=3, max_size=30)
+    st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=2, max_size=30), st.data()
 )
-def test_a_jump_gains_the_exact_difference_rounded_once(data: st.DataObject, scores: list[float]) -> None:
+def test_a_gain_is_the_exact_difference_rounded_once(scores: list[float], data: st.DataObject) -> None:
     assume(max(map(abs, scores)) < 1e300)
     length = data.draw(st.integers(1, len(scores) - 1))
-    start = data.draw(st.integers(0, len(scores) - length))
-    following = data.draw(st.integers(0, len(scores) - length - 1))
-    level = data.draw(st.just(math.inf) | st.sampled_from(scores))
-    longer = _Longer.of(Windows.of(np.array([scores])))
-    found = longer.lower(np.array([level]), np.array([0]), np.array([start]), np.array([following]), length)
-    lost = [-score for score in scores[start : start + length]]
-    assert found.tolist() == [min(level, math.fsum([*scores[following : following + length + 1], *lost]))]
-
-
-@given(
-    st.data(), st.lists(numbers() | st.integers(-9, 30).map(lambda n: n / 10) | any_numbers(), min_size=2, max_size=30)
-)
-def test_rough_sums_find_the_same_windows(data: st.DataObject, scores: list[float]) -> None:
-    windows = Windows.of(np.array([scores]))
-    length = data.draw(st.integers(1, len(scores)))
-    assert _Longer.of(windows).starts(np.array([0]), length) == windows.best(length)
+    window = _GrowingWindow(np.array(scores), length)
+    before, gain = scores[window.start : window.start + length], window.gain
+    window.grow()
+    after = scores[window.start : window.start + length + 1]
+    assert gain == math.fsum([*after, *(-score for score in before)])
+    assert window.length == length + 1
 
 
 @given(CORPORA, ratios(), st.integers(-4, 6))

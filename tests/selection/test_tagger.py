@@ -13,7 +13,7 @@ from fresh.attribution.support_model import text_of
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask
 from fresh.methods.config import CutConfig
-from fresh.methods.rationales import learned
+from fresh.methods.rationales import learn_cutoff
 from fresh.metrics.plausibility import token_f1
 from fresh.nn.hardkuma import HardKuma
 from fresh.nn.token_classifier import Kind, TokenClassifier
@@ -92,7 +92,7 @@ def test_scoring_leaves_no_trace(tagger: Tagger, toy: Splits) -> None:
 
 @pytest.mark.parametrize("name", DISCRETIZERS)
 def test_every_discretizer_cuts_its_scores(name: str, tagger: Tagger, toy: Splits) -> None:
-    discretizer = learned(
+    discretizer = learn_cutoff(
         CutConfig(discretizer=name, ratio=0.2, cutoff=0.5).make_discretizer(), tagger.score(documents_of(toy.train))
     )
     extractor = SaliencyExtractor(tagger, discretizer)
@@ -139,7 +139,7 @@ def lengthened(document: Document) -> Document:
 def test_a_word_that_was_not_read_is_never_kept(name: str, beginner: Tagger, toy: Splits) -> None:
     scores = beginner.score([lengthened(document) for document in documents_of(toy.test)])
     config = CutConfig(discretizer=name, ratio=0.9)
-    for discretizer in (config.make_discretizer(), learned(config.make_discretizer(), scores)):
+    for discretizer in (config.make_discretizer(), learn_cutoff(config.make_discretizer(), scores)):
         for saliency, mask in zip(scores, select_masks(discretizer, scores), strict=True):
             assert saliency.n_read == N_POSITIONS - 2
             assert len(saliency) == len(mask) == 150

@@ -1,214 +1,89 @@
-"""What a training keeps: the best state where it breaks down, and all that it goes on from."""
+"""What a training keeps: the best state, and all that it resumes from."""
 
 import json
-import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from fresh.training import checkpoint as kept
-from fresh.training import loop as training
-from fresh.training.checkpoint import BestState, _CheckpointWriter, _moving, _state_of, _TrainState, restore
+import small
+from fresh.attribution.support_model import SupportModel
+from fresh.config import from_mapping
+from fresh.data.splits import Splits
+from fresh.errors import ModelError
+from fresh.methods import joint, lei
+from fresh.methods.config import FreshConfig, LeiConfig
+from fresh.training import checkpoint
+from fresh.training import fit as training_fit
+from fresh.training.checkpoint import (
+    BestState,
+    Checkpoint,
+    _CheckpointWriter,
+    _running_state,
+    is_training_complete,
+    load_finished,
+    restore,
+)
 from fresh.training.config import TrainConfig
-from fresh.training.loop import RunContext, TrainingJob, fit_side_by_side
-from fresh.training.step import TrainStep
-from shared_training import CONFIG, INPUTS, TARGETS, fit_on, loss_of, network, same, train
+from fresh.training.loop import RunContext, fit
+from gates import configured
+from training_toys import CONFIG, INPUTS, TARGETS, make_job, network, same, train, train_judged
 
-STEPS = 5
-"""Steps in an epoch."""
-
-
-class Breaking:
-    """A loss that is no number in one step."""
-
-    def __init__(self, model: nn.Module, at: int, value: float) -> None:
-        self.plain, self.left, self.value = loss_of(model), at, value
-
-    def __call__(self, numbers: Tensor, width: int, dense: bool) -> Tensor:
-        self.left -= 1
-        return self.plain(numbers, width, dense) * (self.value if self.left == -1 else 1)
+SCORES = [0.1, 0.4, 0.3, 0.2]
+OWN = [0.1, 0.2, 0.3, 0.4]
+OTHER_NETWORK = r"The checkpoint .*safetensors is of another network. Delete the file"
 
 
-# Where it breaks down
+def sections(path: Path) -> set[str]:
+    """List the sections of a checkpoint."""
+    with safe_open(path, "pt") as file:
+        return {name.partition("/")[0] for name in file.keys()}  # noqa: SIM118
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize(("scores", "best"), [([0.25], 1), ([0.25, 0.5], 2), ([0.5, 0.25, 0.3], 1)])
-@pytest.mark.parametrize("step", [1, 3, 5])
-def test_a_training_that_breaks_down_keeps_the_best_state_before(
-    step: int, scores: list[float], best: int, value: float
-) -> None:
-    model, left, context = network(), iter(scores), RunContext("some network")
-    loss = Breaking(model, len(scores) * STEPS + step - 1, value)
-    with pytest.warns(RuntimeWarning) as caught:
-        found = fit_on(model, loss, lambda: next(left), CONFIG, context)
-    assert found == tuple(scores)
-    assert same(model, train(replace(CONFIG, epochs=best)))
-    assert not model.training
-    assert context.notes == [str(warning.message) for warning in caught]
-    assert context.notes == [
-        f"some network: training diverged in step {step} of epoch {len(scores) + 1}, its loss or gradients are no "
-        f"longer numbers. The best state before that is kept (epoch {best}, dev score {max(scores):.3f}). "
-        "Lower the learning_rate."
-    ]
-
-
-@pytest.mark.parametrize("step", [1, 4])
-def test_a_training_that_breaks_down_at_once_is_an_error(step: int) -> None:
-    model, context = network(), RunContext("some network")
-    with pytest.raises(ValueError, match="diverged") as caught:
-        fit_on(model, Breaking(model, step - 1, float("nan")), lambda: pytest.fail("validated"), CONFIG, context)
-    assert str(caught.value) == (
-        f"some network: training diverged in step {step} of epoch 1, its loss or gradients are no longer numbers. "
-        "Lower the learning_rate."
-    )
-    assert context.notes == []
-
-
-def test_what_broke_down_is_not_gone_on_from(tmp_path: Path) -> None:
-    model, context = network(), RunContext(folder=tmp_path)
-    left = iter([0.25, 0.5])
-    with pytest.warns(RuntimeWarning, match="epoch 3"):
-        fit_on(model, Breaking(model, 2 * STEPS, float("nan")), lambda: next(left), CONFIG, context)
-    scores = [0.25, 0.5, 0.75, 0.6]
-    assert same(train(scores=scores[2:], context=RunContext(folder=tmp_path)), train(scores=scores))
-
-
-def test_networks_of_a_run_write_into_the_same_notes() -> None:
-    context = RunContext()
-    with pytest.warns(RuntimeWarning, match=r"^something to know$"):
-        context.named("support model").note("something to know")
-    assert context.named("predictor").notes == context.notes == ["something to know"]
-    assert RunContext().notes == []
+def n_epochs(folder: Path) -> int:
+    with safe_open(folder / "network.safetensors", "pt") as file:
+        return len(json.loads(file.metadata()["scores"]))
 
 
 # What is written
 
 
-def test_the_state_is_kept_in_one_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context = RunContext(folder=tmp_path)
     train(replace(CONFIG, epochs=1), context=context)
     before = (tmp_path / "network.safetensors").read_bytes()
 
-    def half(_tensors: object, path: Path, _about: object) -> None:
+    def fill_the_disk(_tensors: object, path: Path, _metadata: object) -> None:
         path.write_bytes(b"half")
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(kept, "save_file", half)
-    with pytest.raises(OSError, match=r"No space left on device") as caught:
+    monkeypatch.setattr(checkpoint, "save_file", fill_the_disk)
+    with pytest.raises(OSError, match=r"Errno 28.*No space left on device: '.*network\.safetensors'"):
         train(replace(CONFIG, epochs=2), context=context)
-    assert str(caught.value) == f"[Errno 28] No space left on device: '{tmp_path / 'network.safetensors'}'"
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"network.safetensors": before}
 
 
-def test_a_damaged_state_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "network.safetensors"
-    train(context=RunContext(folder=tmp_path))
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"The state kept in .* is damaged") as caught:
-        train(context=RunContext(folder=tmp_path))
-    assert str(caught.value) == (
-        f"The state kept in {path} is damaged: Error while deserializing header: incomplete metadata, file not fully "
-        "covered. Delete the file to begin anew."
-    )
-
-
-def test_a_state_without_scores_is_damaged(tmp_path: Path) -> None:
-    save_file({"now/x": torch.zeros(1)}, tmp_path / "network.safetensors")
-    with pytest.raises(ValueError, match=r" is damaged: .*\. Delete the file to begin anew\.$"):
-        train(context=RunContext(folder=tmp_path))
-
-
-def test_the_state_of_another_network_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "network.safetensors"
-    train(context=RunContext(folder=tmp_path))
-    tensors = load_file(path)
-    del tensors["now/0.weight"]
-    save_file(tensors, path, {"scores": json.dumps([0.1])})
-    with pytest.raises(ValueError, match="is of another network") as caught:
-        train(context=RunContext(folder=tmp_path))
-    assert str(caught.value) == f"The state kept in {path} is of another network. Delete the file to begin anew."
-
-
-# What is kept account of beside the weights
-
-
-class Baseline(nn.Module):
-    """A network whose loss depends on a moving mean of its losses."""
-
-    moving: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = network()
-        self.register_buffer("moving", torch.zeros(2))
-        self.register_buffer("standing", torch.ones(1))
-
-    def loss(self, numbers: Tensor, _width: int, _dense: bool) -> Tensor:
-        found = self.inner(INPUTS[numbers])[:, 0]
-        loss = nn.functional.binary_cross_entropy_with_logits(found, TARGETS[numbers], reduction="sum")
-        self.moving.mul_(0.9).add_(0.1 * loss.detach())
-        return loss * (1 + self.moving.sum())
-
-
-def train_with_baseline(config: TrainConfig, scores: list[float], context: RunContext) -> Baseline:
-    model, left = Baseline(), iter(scores)
-    fit_on(model, model.loss, lambda: next(left), config, context)
-    return model
-
-
-def test_what_moves_survives_a_break(tmp_path: Path) -> None:
-    scores = [0.1, 0.2, 0.3, 0.4]
-    whole = train_with_baseline(CONFIG, scores, RunContext())
-    train_with_baseline(replace(CONFIG, epochs=2), scores, RunContext(folder=tmp_path))
-    resumed = train_with_baseline(CONFIG, scores[2:], RunContext(folder=tmp_path))
-    assert float(whole.moving.min()) > 0
-    assert torch.equal(resumed.moving, whole.moving)
-    assert same(resumed, whole)
-
-
-def test_only_buffers_called_moving_move() -> None:
-    model = nn.Sequential(Baseline(), nn.BatchNorm1d(3))
-    assert [name for name, _ in _moving(model)] == ["0.moving"]
-
-
-def test_what_moves_is_restored_into_the_network_itself(tmp_path: Path) -> None:
-    path, model, fresh_one = tmp_path / "state.safetensors", Baseline(), Baseline()
-    best = BestState()
-    best.add(0.5, model)
-    model.moving.copy_(torch.tensor([3.0, 4.0]))
-    _state_of(model, torch.optim.AdamW(model.inner.parameters()), best).write(path)
-    held = fresh_one.moving
-    restored = restore(path, fresh_one, torch.optim.AdamW(fresh_one.inner.parameters()))
-    assert held.tolist() == [3.0, 4.0]
-    assert restored.scores == [0.5]
-
-
-def test_a_state_without_what_moves_is_of_another_network(tmp_path: Path) -> None:
-    path, model = tmp_path / "state.safetensors", Baseline()
-    best = BestState()
-    best.add(0.5, model)
-    optimizer = torch.optim.AdamW(model.inner.parameters())
-    del model._buffers["moving"]
-    _state_of(model, optimizer, best).write(path)
-    other = Baseline()
-    with pytest.raises(ValueError, match="is of another network") as caught:
-        restore(path, other, torch.optim.AdamW(other.inner.parameters()))
-    assert str(caught.value) == f"The state kept in {path} is of another network. Delete the file to begin anew."
-
-
-def kept_epochs(folder: Path) -> int:
-    with safe_open(folder / "network.safetensors", "pt") as file:
-        return len(json.loads(file.metadata()["scores"]))
+def test_states_in_between_are_not_written_more_often_than_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    monkeypatch.setattr(Checkpoint, "write", lambda self, _path: written.append(len(self.scores)))
+    writer, model, best = _CheckpointWriter(tmp_path / "state", 1000, "all"), network(), BestState()
+    for done in (False, False, True):
+        best.add(0.5, model)
+        writer.add(model, torch.optim.AdamW(model.parameters()), best, done)
+    writer.flush()
+    assert written == [3]
 
 
 def test_however_training_ends_the_last_whole_epoch_is_kept(tmp_path: Path) -> None:
-    context = RunContext(folder=tmp_path, every=1000)
     scores = iter([0.1, 0.2, 0.3])
 
     def validate() -> float:
@@ -218,43 +93,214 @@ def test_however_training_ends_the_last_whole_epoch_is_kept(tmp_path: Path) -> N
         return score
 
     model = Baseline()
+    context = RunContext(folder=tmp_path, checkpoint_every=1000)
     with pytest.raises(KeyboardInterrupt):
-        fit_on(model, model.loss, validate, CONFIG, context)
-    assert kept_epochs(tmp_path) == 3
-    whole = train_with_baseline(CONFIG, [0.1, 0.2, 0.3, 0.4], RunContext())
+        fit(make_job(model, model.loss, validate, context=context))
+    assert n_epochs(tmp_path) == 3
+    whole = train_with_baseline(CONFIG, OWN, RunContext())
     assert same(train_with_baseline(CONFIG, [0.4], RunContext(folder=tmp_path)), whole)
 
 
-def test_states_in_between_are_not_written_more_often_than_asked(
+def test_what_is_kept_of_a_finished_training(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    train(scores=SCORES, context=RunContext("net", folder=tmp_path, checkpoint_every=1000, retention="nothing"))
+    assert not path.exists()
+    train(scores=SCORES, context=RunContext("net", folder=tmp_path, retention="nothing"))
+    assert not is_training_complete(path, CONFIG.epochs, CONFIG.patience)
+    assert is_training_complete(path, CONFIG.epochs - 1, CONFIG.patience)
+    path.unlink()
+    train(scores=SCORES, context=RunContext("net", folder=tmp_path))
+    assert sections(path) == {"best", "now", "optimizer"}  # so that more epochs can follow
+    path.unlink()
+    context = RunContext("net", folder=tmp_path, retention="best")
+    model = train(scores=SCORES, context=context)
+    assert sections(path) == {"best"}
+    assert path.stat().st_size < sum(weight.numel() * 4 for weight in model.parameters()) + 1000
+    other = network()
+    assert load_finished(path, other, CONFIG.epochs, CONFIG.patience)
+    assert same(other, model)
+    assert not other.training
+    assert same(train(context=context), model)
+
+
+# What is refused
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "network.safetensors"
+    train(context=RunContext(folder=tmp_path))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ModelError, match=r"network\.safetensors is damaged: .*not fully covered.*Delete the file"):
+        train(context=RunContext(folder=tmp_path))
+    save_file({"now/x": torch.zeros(1)}, path)  # without scores
+    with pytest.raises(ModelError, match=r"network\.safetensors is damaged: .*Delete the file"):
+        train(context=RunContext(folder=tmp_path))
+
+
+def test_the_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.safetensors"
+    train(context=RunContext(folder=tmp_path))
+    with pytest.raises(ModelError, match=OTHER_NETWORK):
+        load_finished(path, nn.Linear(2, 2), CONFIG.epochs, CONFIG.patience)
+    tensors = load_file(path)
+    del tensors["now/0.weight"]
+    save_file(tensors, path, {"scores": json.dumps([0.1])})
+    with pytest.raises(ModelError, match=OTHER_NETWORK):
+        train(context=RunContext(folder=tmp_path))
+
+
+def test_what_is_not_finished_is_not_loaded(tmp_path: Path) -> None:
+    train(scores=SCORES, context=RunContext("net", folder=tmp_path))
+    model = network()
+    assert not load_finished(None, model, 4, 4)
+    assert not load_finished(tmp_path / "missing.safetensors", model, 4, 4)
+    assert not load_finished(tmp_path / "net.safetensors", model, 5, 5)
+    assert same(model, network())
+
+
+# Running state
+
+
+class Baseline(nn.Module):
+    """A network whose loss depends on a moving average of its losses."""
+
+    moving: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = network()
+        self.register_buffer("moving", torch.zeros(2))
+        self.register_buffer("fixed", torch.ones(1))
+
+    def loss(self, numbers: Tensor, _width: int, _dense: bool) -> Tensor:
+        logits = self.inner(INPUTS[numbers])[:, 0]
+        loss = nn.functional.binary_cross_entropy_with_logits(logits, TARGETS[numbers], reduction="sum")
+        self.moving.mul_(0.9).add_(0.1 * loss.detach())
+        return loss * (1 + self.moving.sum())
+
+
+def train_with_baseline(config: TrainConfig, scores: list[float], context: RunContext) -> Baseline:
+    model, left = Baseline(), iter(scores)
+    fit(make_job(model, model.loss, lambda: next(left), config, context=context))
+    return model
+
+
+def test_running_state_survives_an_interrupt(tmp_path: Path) -> None:
+    whole = train_with_baseline(CONFIG, OWN, RunContext())
+    train_with_baseline(replace(CONFIG, epochs=2), OWN, RunContext(folder=tmp_path))
+    resumed = train_with_baseline(CONFIG, OWN[2:], RunContext(folder=tmp_path))
+    assert float(whole.moving.min()) > 0
+    assert torch.equal(resumed.moving, whole.moving)
+    assert same(resumed, whole)
+    assert [name for name, _ in _running_state(nn.Sequential(whole, nn.BatchNorm1d(3)))] == ["0.moving"]
+
+
+def test_running_state_is_restored_into_the_network_itself(tmp_path: Path) -> None:
+    path, model, other, best = tmp_path / "state.safetensors", Baseline(), Baseline(), BestState()
+    best.add(0.5, model)
+    model.moving.copy_(torch.tensor([3.0, 4.0]))
+    optimizer = torch.optim.AdamW(model.inner.parameters())
+    Checkpoint.of(model, best, optimizer).write(path)
+    held = other.moving
+    assert restore(path, other, torch.optim.AdamW(other.inner.parameters())).scores == [0.5]
+    assert held.tolist() == [3.0, 4.0]
+    del model._buffers["moving"]
+    Checkpoint.of(model, best, optimizer).write(path)
+    with pytest.raises(ModelError, match=OTHER_NETWORK):
+        restore(path, other, torch.optim.AdamW(other.inner.parameters()))
+
+
+# Other measures of the same training
+
+
+def take_up(context: RunContext) -> nn.Sequential:
+    """Load what a finished training kept."""
+    model = network()
+
+    def refuse(*_batch: Any) -> Tensor:
+        pytest.fail("an epoch was trained")
+
+    fit(make_job(model, refuse, lambda: 1.0, replace(CONFIG, patience=4), context=context))
+    return model
+
+
+LISTS = st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=4, max_size=4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(first=LISTS, second=LISTS)
+def test_each_measure_keeps_what_a_training_by_it_alone_would(
+    first: list[float], second: list[float], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("kept")
+    model = train_judged(folder, {"own": OWN, "first": first, "second": second})
+    config, context = replace(CONFIG, patience=4), RunContext("net", folder=folder)
+    assert same(model, train(config, OWN))
+    assert same(take_up(context), model)
+    for name, scores in (("first", first), ("second", second)):
+        assert same(take_up(context.in_subfolder(name)), train(config, scores)), name
+
+
+def test_a_resumed_training_knows_what_was_best_by_each_measure(tmp_path: Path) -> None:
+    scores = {"own": OWN, "other": [0.4, 0.2, 0.3, 0.1]}
+    train_judged(tmp_path, {name: values[:2] for name, values in scores.items()}, n_epochs=2)
+    train_judged(tmp_path, {name: values[2:] for name, values in scores.items()})
+    best = take_up(RunContext("net", folder=tmp_path).in_subfolder("other"))
+    assert same(best, train(replace(CONFIG, patience=4), scores["other"]))
+    with pytest.raises(ModelError, match=OTHER_NETWORK):
+        train_judged(tmp_path, {"own": OWN, "another": OWN})
+
+
+def test_other_measures_have_their_states_also_where_only_the_best_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written: list[int] = []
-    monkeypatch.setattr(_TrainState, "write", lambda state, _path: written.append(len(state.scores)))
-    keeper, model, best = _CheckpointWriter(tmp_path / "state", every=1000), Baseline(), BestState()
-    for done in (False, False, True):
-        best.add(0.5, model)
-        keeper.keep(model, torch.optim.AdamW(model.inner.parameters()), best, done)
-    keeper.write()
-    assert written == [3]
+    other = [0.4, 0.3, 0.2, 0.1]
+    write = Checkpoint.write
 
+    def fail_for_others(self: Checkpoint, path: Path) -> None:
+        if path.parent != tmp_path:
+            raise KeyboardInterrupt
+        write(self, path)
 
-def test_trainings_side_by_side_stop_when_one_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "Recording", TrainStep)
-    monkeypatch.setattr(TrainingJob, "recorded", True)  # as on a GPU: one thread each
-    endless, begun = replace(CONFIG, epochs=10**6, patience=10**6), threading.Event()
-
-    def goes_on() -> float:
-        begun.set()
-        return 0.5
-
-    def breaks() -> float:
-        assert begun.wait(60)
-        raise KeyboardInterrupt
-
-    jobs: list[TrainingJob] = []
-    for name, validate in (("one", breaks), ("other", goes_on)):
-        model, context = Baseline(), RunContext(name, folder=tmp_path, every=1000)
-        jobs.append(TrainingJob(model, [3] * 40, model.loss, validate, endless, context, torch.device("cpu")))
+    monkeypatch.setattr(Checkpoint, "write", fail_for_others)
     with pytest.raises(KeyboardInterrupt):
-        fit_side_by_side(jobs)
-    assert [path.stem for path in tmp_path.glob("*.safetensors")] == ["other"]
+        train_judged(tmp_path, {"own": OWN, "other": other}, retention="best")
+    monkeypatch.setattr(Checkpoint, "write", write)
+    train_judged(tmp_path, {"own": [], "other": []}, retention="best")
+    model = network()
+    assert load_finished(tmp_path / "other" / "net.safetensors", model, 4, 4)
+    assert same(model, train(scores=other))
+
+
+# Real networks
+
+
+def refuse(*_given: Any, **_others: Any) -> Any:
+    pytest.fail("texts were read again")
+
+
+def test_a_trained_classifier_reads_no_texts_again(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = from_mapping(FreshConfig, small.settings(encoders["bert"]))
+    context = RunContext("support model", folder=tmp_path)
+    trained = SupportModel.train(toy.train[:32], toy.dev[:8], config, context)
+    monkeypatch.setattr(training_fit, "prepare", refuse)
+    again = SupportModel.train(toy.train[:32], toy.dev[:8], config, context)
+    assert same(again.classifier, trained.classifier)
+    documents = [example.document for example in toy.test[:8]]
+    assert again.predict(documents) == trained.predict(documents)
+
+
+@pytest.mark.filterwarnings("ignore:The gate has collapsed")
+def test_a_trained_gate_reads_no_training_texts_again(
+    toy: Splits, encoders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configured(LeiConfig, encoders["bert"], epochs=2)
+    trained = lei.train(toy, config, RunContext(folder=tmp_path))
+    monkeypatch.setattr(joint, "encode", refuse)
+    again = lei.train(toy, config, RunContext(folder=tmp_path))
+    assert (again.dev_masks, again.masks) == (trained.dev_masks, trained.masks)
+    documents = [example.document for example in toy.test[:8]]
+    explained, expected = (model.explain(documents) for model in (again.model, trained.model))
+    assert [(item.mask, item.prediction) for item in explained] == [(item.mask, item.prediction) for item in expected]

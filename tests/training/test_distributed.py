@@ -18,19 +18,22 @@ LAUNCH = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=1",
 PLAIN = ["--mixed_precision=no", "--dynamo_backend=no"]
 
 
-def test_one_process_is_a_team_of_its_own() -> None:
-    assert process_group() == ProcessGroup(0, 1)
-    assert process_group().is_main
-    assert process_group().join(process_group().share([3, 1, 2])) == [3, 1, 2]
+def test_one_process_is_a_group_of_its_own() -> None:
+    group = process_group()
+    assert group == ProcessGroup(0, 1)
+    assert group.is_main
+    assert group.gather(group.shard([3, 1, 2])) == [3, 1, 2]
     gradient = torch.ones(3)
-    process_group().add([gradient])
+    group.all_reduce([gradient])
     assert gradient.tolist() == [1, 1, 1]
 
 
-def test_shares_make_up_the_whole() -> None:
-    items = list(range(7))
-    shares = [ProcessGroup(rank, 3).share(items) for rank in range(3)]
-    assert shares == [[0, 3, 6], [1, 4], [2, 5]]
+def test_shards_make_up_the_whole() -> None:
+    assert [ProcessGroup(rank, 3).shard(range(7)) for rank in range(3)] == [
+        range(0, 7, 3),
+        range(1, 7, 3),
+        range(2, 7, 3),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def test_two_processes_do_what_one_does(toy: Splits, steady: Path, tmp_path: Pat
         )
 
 
-def test_an_error_is_told_once(toy: Splits, steady: Path, tmp_path: Path) -> None:
+def test_an_error_ends_all_processes(toy: Splits, steady: Path, tmp_path: Path) -> None:
     command = ["-m", "fresh", "train", str(tmp_path / "none.csv"), "--out", str(tmp_path / "model")]
     found = run(*LAUNCH, "--num_processes=2", *PLAIN, *command, *small.options(steady))
     assert found.returncode != 0

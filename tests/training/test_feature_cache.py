@@ -1,4 +1,7 @@
-import shutil
+import errno
+import gc
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -6,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
-import fresh.training.fit
+import fresh.training.feature_cache
 import fresh.training.loop
 import small
 from fresh.data.splits import Splits
-from fresh.nn.batch import Batch, IntArray
+from fresh.nn.batch import Batch
 from fresh.nn.batching import part_for
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
@@ -20,152 +25,329 @@ from fresh.nn.encoder import load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.pipeline import train
 from fresh.progress import SILENT
-from fresh.training.feature_cache import CachedInputs, FrozenFeatures
-from fresh.training.feature_store import FeatureStore, _StoreError
-from fresh.training.fit import FitRequest, train_classifiers
-from fresh.training.loop import RunContext
-from shared_frozen import (
-    LABELS,
-    lesson,
-    losses,  # noqa: F401
+from fresh.training.config import ClassifierConfig
+from fresh.training.feature_cache import (
+    CachedInputs,
+    FeatureStore,
+    _cache_key,
+    _Features,
+    cache_inputs,
+    digest,
+    format_bytes,
 )
+from fresh.training.fit import TrainingPairs, train_classifiers
+from fresh.training.loop import RunContext
 from shared_recipe_resume import Saying
 from shared_scorers import last_matrix
-from shared_store import Usage, cannot_keep
-from tiny import ARCHITECTURES, N_POSITIONS, WORDS
+from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
+from training_hooks import record_losses
+from training_toys import CPU
 
-# A folder that nobody closed is closed when its shelf goes, which Python may remark upon.
-CPU = torch.device("cpu")
+# A folder that nobody closed is closed when its store goes, which Python may remark upon.
+GB = 1e-9
+"""One byte, in gigabytes."""
+
+Configure = Callable[..., ClassifierConfig]
+Pairs = Callable[[Splits], TrainingPairs[Text]]
+
+
+class Filler:
+    """Fills rows with numbers that depend on their place, and counts how often."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, rows: Tensor) -> None:
+        self.calls += 1
+        rows.copy_(numbers(*rows.shape))
+
+
+def numbers(n_rows: int, width: int) -> Tensor:
+    return torch.arange(n_rows * width).view(n_rows, width) + 0.123
+
+
+def no_fill(_rows: Tensor) -> None:
+    pytest.fail("It was computed again.")
+
+
+def fetch(
+    store: FeatureStore, fill: Callable[[Tensor], None], key: str = "some", dtype: torch.dtype = torch.float32
+) -> _Features:
+    """Fetch 800 bytes."""
+    return store.fetch(key, (50, 4), dtype, CPU, fill)
+
+
+def is_mapped(rows: Tensor, folder: Path) -> bool:
+    """Whether rows lie in a file of a folder."""
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    spans = [line.split(maxsplit=5) for line in lines if str(folder) in line]
+    ends = [tuple(int(end, 16) for end in span[0].split("-")) for span in spans]
+    return any(start <= rows.data_ptr() < end for start, end in ends)
+
+
+# Where rows are kept
+
+
+def test_rows_are_computed_once() -> None:
+    store, fill = FeatureStore("memory"), Filler()
+    first, second = (fetch(store, fill).rows for _ in range(2))
+    assert torch.equal(first, numbers(50, 4))
+    assert second is first
+    fetch(store, fill, "other")
+    assert fill.calls == 2
+
+
+IN_MEMORY = (("memory", None), ("memory", 0), ("auto", None), ("auto", 800 * GB))
+IN_FILE = (("auto", 799 * GB), ("auto", 0), ("file", None), ("file", 100))
+
+
+@pytest.mark.parametrize(
+    ("place", "gigabytes", "in_file"), [*((*item, False) for item in IN_MEMORY), *((*item, True) for item in IN_FILE)]
+)
+def test_a_store_keeps_rows_where_it_is_told(place: Any, gigabytes: float | None, in_file: bool) -> None:
+    store = FeatureStore(place, gigabytes)
+    rows, where, _ = fetch(store, Filler())
+    assert torch.equal(rows, numbers(50, 4))
+    assert where == ("a temporary file" if in_file else "memory")
+    assert (store._temporary is not None) is in_file
+    assert store._temporary is None or is_mapped(rows, store._temporary)
+
+
+def test_by_default_half_of_the_free_memory_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for free, device in ((1600, CPU), (1599, None)):
+        memory = type("Memory", (), {"available": free})
+        monkeypatch.setattr("psutil.virtual_memory", lambda found=memory: found)
+        assert FeatureStore("auto")._find_memory(800, CPU) == device
+
+
+def test_older_rows_make_room() -> None:
+    store, fill = FeatureStore("auto", 1700 * GB), Filler()
+    for key in ("first", "second", "first", "third"):
+        fetch(store, fill, key)
+    assert fill.calls == 3
+    assert "third" in store._cached
+    assert store._temporary is None
+    assert sum(kept.rows.nbytes for kept in store._cached.values()) <= 1700
+    fetch(store, fill, "first")
+    assert fill.calls == 4
+
+
+def test_temporary_files_go_with_their_store() -> None:
+    store = FeatureStore("file")
+    rows, folder = fetch(store, Filler()).rows, store._temporary
+    assert folder is not None
+    assert [path.name for path in folder.iterdir()] == ["some.bin"]
+    del store
+    gc.collect()
+    assert not folder.exists()
+    assert torch.equal(rows, numbers(50, 4))  # whoever still reads them has them
+
+
+# Folders
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("place", "first", "second"),
+    [
+        ("auto", "memory", "memory, found in {}"),
+        ("memory", "memory", "memory, found in {}"),
+        ("file", *["a file in {}"] * 2),
+    ],
+)
+def test_a_folder_serves_later_runs(place: Any, first: str, second: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    folder = tmp_path / "kept" / "here"
+    for fill, where in ((Filler(), first), (no_fill, second)):
+        rows, found, _ = fetch(FeatureStore(place, folder=folder), fill, dtype=dtype)
+        assert rows.dtype == dtype
+        assert torch.equal(rows, numbers(50, 4).to(dtype))
+        assert is_mapped(rows, tmp_path) == (place == "file")
+        assert found == where.format(folder)
+    assert (folder / "some.bin").stat().st_size == 200 * dtype.itemsize
+    fill_other = Filler()
+    fetch(FeatureStore("file", folder=folder), fill_other, "other")
+    assert fill_other.calls == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["other.bin", "some.bin"]
+
+
+@pytest.mark.parametrize("change", [lambda content: content[:-1], lambda content: content + b"x", lambda _content: b""])
+def test_a_file_of_another_size_is_made_again(change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    fill, path = Filler(), tmp_path / "some.bin"
+    fetch(FeatureStore("file", folder=tmp_path), fill)
+    path.write_bytes(change(path.read_bytes()))
+    assert torch.equal(fetch(FeatureStore("file", folder=tmp_path), fill).rows, numbers(50, 4))
+    fetch(FeatureStore("file", folder=tmp_path), no_fill)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(OSError, match=r"\(800 bytes\) cannot be written to .*/file: .*frozen_folder.*frozen=off"):
+        fetch(FeatureStore("file", folder=tmp_path / "file"), no_fill)
+
+
+def test_on_a_full_disk_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_given: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=rf"\(8 MB\) cannot be written to {tmp_path}: No space left.*frozen=off"):
+        FeatureStore("file", folder=tmp_path).fetch("some", (500_000, 4), torch.float32, CPU, no_fill)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [ValueError("wrong"), KeyboardInterrupt(), torch.OutOfMemoryError("full")])
+def test_a_half_written_file_is_not_left_behind(error: BaseException, tmp_path: Path) -> None:
+    def fill(rows: Tensor) -> None:
+        rows[0] = 1
+        assert [path.suffix for path in tmp_path.iterdir()] == [".partial"]
+        raise error
+
+    store = FeatureStore("file", folder=tmp_path)
+    with pytest.raises(type(error)):
+        fetch(store, fill)
+    assert list(tmp_path.iterdir()) == []
+    assert torch.equal(fetch(store, Filler()).rows, numbers(50, 4))
+
+
+# Digests
+
+ARRAYS = st.sampled_from([np.int32, np.int64, np.float32]).flatmap(
+    lambda kind: st.lists(st.integers(0, 2), max_size=4).map(lambda row: np.array(row, dtype=kind))
+)
+PARTS = st.lists(st.text("ab", max_size=3) | ARRAYS, max_size=4)
+
+
+@given(PARTS, PARTS)
+def test_digests_are_equal_if_and_only_if_all_parts_are(
+    first: list[str | np.ndarray], second: list[str | np.ndarray]
+) -> None:
+    plain, other = (
+        [part if isinstance(part, str) else (part.dtype.name, part.shape, part.tolist()) for part in parts]
+        for parts in (first, second)
+    )
+    assert (digest(first) == digest(second)) == (plain == other)
+    assert digest(first) == digest([part if isinstance(part, str) else part.copy() for part in first])
+    assert digest([*first, *second]) == digest(iter([*first, *second]))
+
+
+def test_a_digest_knows_order_shape_and_every_number() -> None:
+    table = np.arange(6, dtype=np.int32)
+    changed = table.copy()
+    changed[3] += 1
+    different: list[list[Any]] = [
+        *([table], [changed], [table.reshape(2, 3)], [table.reshape(3, 2)], [table.reshape(2, 3).T]),
+        *([table.view(np.float32)], [table[:5]], [], [table, table]),
+    ]
+    lists = [*(["a", *parts] for parts in different), [table, "a"], ["b", table], ["a\n\nb"], ["a", "b"]]
+    lists += [[torch.tensor(1.0)], [torch.ones(1).bfloat16()]]
+    assert len({digest(parts) for parts in lists}) == len(lists)
+    assert digest([torch.from_numpy(table)]) == digest([table])
+    assert digest([torch.nn.Parameter(torch.ones(2, 3).T)]) == digest([np.ones((3, 2), dtype=np.float32)])
+
+
+def test_numbers_of_bytes_are_written_for_a_reader() -> None:
+    found = ", ".join(map(format_bytes, (0, 999, 1234, 999_999, 45_600_000, 7e9, 999.9e9, 5.5e12)))
+    assert found == "0 bytes, 999 bytes, 1.23 kB, 1 MB, 45.6 MB, 7 GB, 1.000 TB, 5.500 TB"
+
+
+# Networks
 
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts ran through frozen layers, each time that some did."""
     found: list[int] = []
-    real = FrozenFeatures.fill_some
+    real = fresh.training.feature_cache._run_frozen_layers
 
-    def fill_some(self: FrozenFeatures, rows: Tensor, pieces: Any, table: Any, numbers: IntArray) -> None:
-        found.append(len(numbers))
-        real(self, rows, pieces, table, numbers)
+    def run(*given: Any) -> None:
+        found.append(len(given[3]))
+        real(*given)
 
-    monkeypatch.setattr(FrozenFeatures, "fill_some", fill_some)
+    monkeypatch.setattr(fresh.training.feature_cache, "_run_frozen_layers", run)
     return found
 
 
-def reseeded(given: FitRequest, seed: int, **others: Any) -> FitRequest:
-    config = replace(given.config, train=replace(given.config.train, seed=seed))
-    return replace(given, config=config, **others)
-
-
-# Training from the store equals training without it
-
-
-KEY_BIASES = (".key.bias", ".k_lin.bias", ".k.bias")
-"""Attention does not depend on these, so that what they learn is how gradients of 0 were rounded."""
-
-
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_training_from_the_store_equals_training_without_it(
-    architecture: str, toy_pairs: Splits, encoders: dict[str, Path], losses: list[float]
+def test_training_from_the_cache_equals_training_without_it(
+    architecture: str, toy_pairs: Splits, frozen_config: Configure, pairs_of: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    recorded = record_losses(monkeypatch)
     found: dict[str, tuple[list[float], dict[str, Tensor]]] = {}
     for place in ("off", "memory", "file"):
-        losses.clear()
-        [taught] = train_classifiers([lesson(toy_pairs, encoders[architecture], RunContext(), frozen=place)])
-        found[place] = list(losses), taught.classifier.state_dict()
-    plain, weights = found["off"]
-    assert len(plain) >= 50
-    assert np.std(plain[-20:]) > 0
+        recorded.clear()
+        config = frozen_config(architecture, frozen=place)
+        [(classifier, _)] = train_classifiers([pairs_of(toy_pairs)], [config], RunContext())
+        found[place] = [loss for _, loss in recorded], classifier.state_dict()
+    losses, weights = found["off"]
+    assert len(losses) >= 50
+    assert np.std(losses[-20:]) > 0
     for place in ("memory", "file"):
-        np.testing.assert_allclose(found[place][0], plain, atol=1e-5)
+        np.testing.assert_allclose(found[place][0], losses, atol=1e-5)
         for name, weight in weights.items():
             if not name.endswith(KEY_BIASES):
                 torch.testing.assert_close(found[place][1][name], weight, atol=1e-4, rtol=1e-4)
 
 
-def test_dropout_matters_in_these_trainings(toy_pairs: Splits, encoders: dict[str, Path], losses: list[float]) -> None:
-    given = lesson(toy_pairs, encoders["bert"], RunContext())
+def test_dropout_matters_in_these_trainings(
+    toy_pairs: Splits, frozen_config: Configure, pairs_of: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded, config = record_losses(monkeypatch), frozen_config()
     for dropout in (0.3, 0.0):
-        config = replace(given.config, network=replace(given.config.network, dropout=dropout))
-        train_classifiers([replace(given, config=config)])
-    half = len(losses) // 2
-    assert np.abs(np.subtract(losses[:half], losses[half:])).max() > 0.1
+        own = replace(config, network=replace(config.network, dropout=dropout))
+        train_classifiers([pairs_of(toy_pairs)], [own], RunContext())
+    losses = np.array([loss for _, loss in recorded]).reshape(2, -1)
+    assert np.abs(losses[0] - losses[1]).max() > 0.1
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
 @pytest.mark.parametrize("place", ["memory", "file", "folder", "off"])
 def test_training_says_what_runs_once(
-    layers: int, place: str, toy: Splits, encoders: dict[str, Path], runs: list[int], tmp_path: Path
+    layers: int, place: str, toy: Splits, frozen_config: Configure, pairs_of: Pairs, runs: list[int], tmp_path: Path
 ) -> None:
-    saying = Saying()
+    saying, data = Saying(), pairs_of(small.some(toy))
     engine = {"frozen": "file", "frozen_folder": str(tmp_path)} if place == "folder" else {"frozen": place}
-    given = lesson(small.some(toy), encoders["bert"], RunContext("some network", saying), layers, **engine)
-    train_classifiers([given])
+    train_classifiers([data], [frozen_config(layers=layers, **engine)], RunContext("some network", saying))
     where = {"memory": "memory", "file": "a temporary file", "folder": f"a file in {tmp_path}"}
-    n_pieces = sum(len(text.words) + 2 for text, _ in given.train)
+    n_tokens = sum(len(text.words) + 2 for text, _ in data.train)
     once = place != "off" and layers < 2
     assert sum(runs) == (64 if once else 0)
     [line] = saying.lines
     start, _, rest = line.partition(" padding; ")
     assert start.startswith("some network: 48 texts, ")
     assert rest == (
-        f"1 frozen layers run once, their output ({n_pieces * 64 / 1000:.3g} kB) is kept in {where[place]}."
+        f"1 frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
         if once
         else "every step runs all layers."
     )
 
 
-# Sharing
-
-
-def test_other_seeds_run_no_frozen_layers_again(toy: Splits, encoders: dict[str, Path], runs: list[int]) -> None:
-    splits = small.some(toy)
-    given = lesson(splits, encoders["bert"], RunContext(feature_store=FeatureStore("memory")))
-    train_classifiers([given])
-    assert sum(runs) == 64
-    runs.clear()
-    train_classifiers([reseeded(given, 1), reseeded(given, 2)])
-    assert runs == []
-
-
-def test_networks_side_by_side_share_without_being_told(
-    toy: Splits, encoders: dict[str, Path], runs: list[int]
+def test_networks_share_what_frozen_layers_made_of_the_same_texts(
+    toy: Splits, frozen_config: Configure, pairs_of: Pairs, runs: list[int]
 ) -> None:
-    given = lesson(small.some(toy), encoders["bert"], RunContext())
-    train_classifiers([given, reseeded(given, 1)])
-    assert sum(runs) == 64
-    runs.clear()
-    train_classifiers([given])  # with a shelf of its own
-    assert sum(runs) == 64
-
-
-def test_other_texts_and_other_weights_run_anew(toy: Splits, encoders: dict[str, Path], runs: list[int]) -> None:
-    splits = small.some(toy)
-    given = lesson(splits, encoders["bert"], RunContext(feature_store=FeatureStore("memory")))
-    rationales = [(Text(text.words[:3], text.query), label) for text, label in given.train]
-    electra = replace(given.config, network=replace(given.config.network, encoder=str(encoders["electra"])))
-    mean = replace(given.config, network=replace(given.config.network, pooling="mean", layers=0))
-    expected = {
-        "all": (given, 64),
-        "another dev": (replace(given, dev=given.dev[::-1]), 16),
-        "rationales": (replace(given, train=rationales), 48),
-        "other weights": (replace(given, config=electra), 64),
-        "other layers": (replace(given, config=mean), 64),
-        "again": (given, 0),
+    data, config = pairs_of(small.some(toy)), frozen_config()
+    seeds = [replace(config, train=replace(config.train, seed=seed)) for seed in (0, 1, 2)]
+    rationales = [(Text(text.words[:3], text.query), label) for text, label in data.train]
+    mean = replace(config, network=replace(config.network, pooling="mean", layers=0))
+    context = RunContext(feature_store=FeatureStore("memory"))
+    steps: dict[str, tuple[list[TrainingPairs[Text]], list[ClassifierConfig], RunContext, int]] = {
+        "all": ([data], [config], context, 64),
+        "other seeds": ([data] * 2, seeds[1:], context, 0),
+        "another dev": ([replace(data, dev=data.dev[::-1])], [config], context, 16),
+        "rationales": ([replace(data, train=rationales)], [config], context, 48),
+        "other weights": ([data], [frozen_config("electra")], context, 64),
+        "other layers": ([data], [mean], context, 64),
+        "again": ([data], [config], context, 0),
+        "another store": ([data], [config], RunContext(), 64),
+        "side by side": ([data] * 2, seeds[:2], RunContext(), 64),
     }
-    for name, (other, n_texts) in expected.items():
+    for name, (pairs, configs, own_context, n_texts) in steps.items():
         runs.clear()
-        train_classifiers([other])
+        train_classifiers(pairs, configs, own_context)
         assert sum(runs) == n_texts, name
 
 
 def classifier_of(folder: Path) -> Classifier:
-    return Classifier(load_encoder(str(folder), "start"), LABELS, NetworkConfig(str(folder), layers=1))
-
-
-def frozen(classifier: Classifier, feature_store: FeatureStore, dtype: torch.dtype = torch.float32) -> FrozenFeatures:
-    assert classifier.halves is not None
-    return FrozenFeatures(classifier.halves, feature_store, CPU, classifier.padding, dtype)
+    return Classifier(load_encoder(str(folder), "start"), ("neg", "pos"), NetworkConfig(str(folder), layers=1))
 
 
 def long_and_short() -> list[Text]:
@@ -173,50 +355,57 @@ def long_and_short() -> list[Text]:
     return [Text(tuple(generator.choice(WORDS, size).tolist())) for size in (5, 2 * N_POSITIONS, 0, 9, 5)]
 
 
-def test_a_key_knows_all_that_the_output_is_made_from(encoders: dict[str, Path]) -> None:
+def test_a_key_knows_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["bert"])
-    table, some = classifier.words(long_and_short()), frozen(classifier, FeatureStore("memory"))
-    keys = [some.key(table), replace(some, dtype=torch.bfloat16).key(table)]
-    changed = {name: getattr(table, name).copy() for name in ("ids", "types", "positions")}
-    for name, array in changed.items():
+    table, halves = classifier.words(long_and_short()), classifier.halves
+    assert halves is not None
+    keys = [_cache_key(halves, table, dtype) for dtype in (torch.float32, torch.bfloat16)]
+    for name in ("ids", "types", "positions"):
+        array = getattr(table, name).copy()
         array[7] += 1
-        keys.append(some.key(replace(table, **{name: array})))
+        keys.append(_cache_key(halves, replace(table, **{name: array}), torch.float32))
     with torch.no_grad():
         last_matrix(classifier).weight.add_(1)
-        assert some.key(table) == keys[0]
         next(iter(classifier.encoder.layers[1].parameters())).add_(1)
-        assert some.key(table) == keys[0]  # the upper layer is not frozen
+        assert _cache_key(halves, table, torch.float32) == keys[0]  # the upper layer is not frozen
         next(iter(classifier.encoder.layers[0].parameters())).add_(1)
-        keys.append(some.key(table))
+        keys.append(_cache_key(halves, table, torch.float32))
         classifier.encoder.word_embeddings.weight[5, 3] += 1
-        keys.append(some.key(table))
+        keys.append(_cache_key(halves, table, torch.float32))
     assert len(set(keys)) == 7
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_what_is_kept_is_what_the_frozen_layers_put_out(
+def test_what_is_cached_is_the_output_of_the_frozen_layers(
     architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
 ) -> None:
     classifier = classifier_of(encoders[architecture])
     table = classifier.words(long_and_short())
-    reading = frozen(classifier, FeatureStore("memory"), dtype).read(table, SILENT, "")
-    plain = CachedInputs(reading.pieces, None)
-    numbers = torch.tensor([3, 1, 0])
-    width = int(table.lengths[1]) + 3
-    taken, batch = (item.take(numbers, width, dense=False) for item in (reading, plain))
+    cached = cache_inputs(classifier, table, FeatureStore("memory"), dtype, SILENT)
+    chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
+    batch = CachedInputs(table, cached.tokens).read(chosen, width, False)
     assert isinstance(batch, Batch)
+    taken = cached.read(chosen, width, False)
     assert isinstance(taken, tuple)
     layout, states = taken
     assert torch.equal(layout.mask, batch.mask)
     assert torch.equal(layout.positions, batch.positions)
     assert classifier.halves is not None
-    there = batch.mask.bool()
+    is_token = batch.mask.bool()
     with torch.inference_mode():
-        expected = classifier.halves.below(batch)[there]
+        expected = classifier.halves.below(batch)[is_token]
     assert states.dtype == torch.float32
     far = 1e-5 if dtype == torch.float32 else 0.02
-    torch.testing.assert_close(states[there], expected, atol=far, rtol=far)
+    torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)
+
+
+def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(encoders: dict[str, Path]) -> None:
+    encoder, gpu = load_encoder(str(encoders["bert"])), torch.device("cuda")
+    assert part_for(encoder, gpu) == 1.0
+    encoder.model.config.update({"num_hidden_layers": 12, "hidden_size": 768})
+    assert part_for(encoder, gpu) == 0.25
+    assert part_for(encoder, CPU) == 1.0
 
 
 # From a user's side
@@ -239,24 +428,15 @@ def test_a_folder_spares_the_next_run_the_frozen_layers(
     assert small.digests(tmp_path / "second") == small.digests(tmp_path / "first")
 
 
-def test_without_room_on_the_disk_nothing_is_begun(
+def test_without_room_on_the_disk_no_training_begins(
     toy: Splits, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(5000, 4000, 1000))
-    monkeypatch.setattr(fresh.training.loop, "run_epoch", lambda *_given: pytest.fail("Training began."))
-    splits = small.some(toy)
-    n_pieces = sum(len(example.document.words) + 2 for example in splits.train)
-    with pytest.raises(_StoreError) as caught:
-        train(splits, frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "model", **settings)
-    folder = tmp_path / "frozen"
-    assert str(caught.value) == cannot_keep(folder, f"{n_pieces * 64 / 1000:.3g} kB", "1 kB are free there")
+    def full(*_given: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(fresh.training.loop, "train_epoch", lambda *_given: pytest.fail("Training began."))
+    with pytest.raises(OSError, match=r"kB\) cannot be written to .*frozen: No space left"):
+        train(toy, frozen_folder=str(tmp_path / "frozen"), out=tmp_path / "model", **settings)
     assert [path.name for path in tmp_path.iterdir()] == ["frozen"]
-    assert list(folder.iterdir()) == []
-
-
-def test_a_gpu_reads_fewer_pieces_at_once_with_a_larger_encoder(encoders: dict[str, Path]) -> None:
-    encoder, gpu = load_encoder(str(encoders["bert"])), torch.device("cuda")
-    assert part_for(encoder, gpu) == 1.0
-    encoder.model.config.update({"num_hidden_layers": 12, "hidden_size": 768})
-    assert part_for(encoder, gpu) == 0.25
-    assert part_for(encoder, torch.device("cpu")) == 1.0
+    assert list((tmp_path / "frozen").iterdir()) == []

@@ -1,153 +1,158 @@
-import copy
+"""The training loop: on a small network, and on real ones."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import fresh
+import fresh.pipeline
+import fresh.training.loop
+import small
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
-from fresh.nn.device import choose_device
+from fresh.errors import ConfigError
+from fresh.experiments.grid import deciding, lasting
+from fresh.pipeline import resolve_settings
+from fresh.pipeline import train as train_model
+from fresh.progress import SILENT, Advance
 from fresh.training.config import ClassifierConfig
-from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, padding_of
-from shared_training import CONFIG, fit_on, loss_of, network, same, train
-
-
-def weights(model: nn.Module) -> dict[str, Tensor]:
-    return copy.deepcopy(model.state_dict())
+from fresh.training.loop import RunContext, TrainingJob, fit, fit_side_by_side, fixed_seed
+from fresh.training.step import TrainStep
+from training_hooks import interrupt_training
+from training_toys import CONFIG, CPU, STEPS, loss_of, make_job, network, same, train
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    assert same(train(), train())
-    assert not same(train(), network())
-    assert not same(train(), train(replace(CONFIG, seed=1)))
-
-
-def test_the_global_state_does_not_matter() -> None:
     first = train()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(12345)
+        torch.manual_seed(12345)  # which does not matter
         assert same(first, train())
-
-
-def test_what_is_frozen_stays() -> None:
-    assert torch.equal(train().state_dict()["0.bias"], network().state_dict()["0.bias"])
+    assert not same(first, network())
+    assert not same(first, train(replace(CONFIG, seed=1)))
+    assert torch.equal(first.state_dict()["0.bias"], network().state_dict()["0.bias"])  # it is frozen
 
 
 @pytest.mark.parametrize(
     ("scores", "best"), [([0.1, 0.5, 0.3, 0.4], 2), ([0.5, 0.5, 0.5, 0.5], 1), ([0.1, 0.2, 0.3, 0.4], 4)]
 )
-def test_the_best_epoch_is_left_the_earliest_where_they_tie(scores: list[float], best: int) -> None:
+def test_the_best_epoch_wins_and_the_earliest_where_they_tie(scores: list[float], best: int) -> None:
     assert same(train(scores=scores), train(replace(CONFIG, epochs=best)))
 
 
 def test_patience_ends_training() -> None:
-    model = network()
-    left = iter([0.3, 0.5, 0.4, 0.5, 0.6])
-    found = fit_on(model, loss_of(model), lambda: next(left), replace(CONFIG, epochs=5, patience=2), RunContext())
-    assert found == (0.3, 0.5, 0.4, 0.5)  # two epochs without a better one than the second
+    model, left = network(), iter([0.3, 0.5, 0.4, 0.5, 0.6])
+    scores = fit(make_job(model, loss_of(model), lambda: next(left), replace(CONFIG, epochs=5, patience=2)))
+    assert scores == (0.3, 0.5, 0.4, 0.5)  # two epochs without a better one than the second
     assert not model.training
 
 
-def test_every_text_is_seen_once_an_epoch() -> None:
-    seen: list[int] = []
-    model = network()
-    plain = loss_of(model)
+def test_every_epoch_reads_every_text_in_another_order_with_other_dropout() -> None:
+    model, seen, sampled = network(), list[int](), list[float]()
 
-    def step(numbers: Tensor, width: int, dense: bool) -> Tensor:
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         seen.extend(numbers.tolist())
-        return plain(numbers, width, dense)
+        sampled.append(torch.rand(1).item())
+        return loss_of(model)(numbers, width, dense)
 
-    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), RunContext())
+    fit(make_job(model, loss, lambda: 1.0, replace(CONFIG, epochs=2)))
     assert sorted(seen) == sorted(2 * list(range(40)))
     assert seen[:40] != seen[40:]
-
-
-def test_every_epoch_drops_out_other_numbers() -> None:
-    drawn: list[float] = []
-    model = network()
-    plain = loss_of(model)
-
-    def step(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        drawn.append(torch.rand(1).item())
-        return plain(numbers, width, dense)
-
-    fit_on(model, step, lambda: 1.0, replace(CONFIG, epochs=2), RunContext())
-    assert drawn[0] != drawn[5]  # five steps an epoch
+    assert sampled[0] != sampled[STEPS]
 
 
 def test_an_epoch_reads_the_texts_that_are_listed_for_it() -> None:
     listed = {0: [3, 5, 39], 1: [0, 5], 2: [7, 7, 7, 1, 2, 3, 4, 8, 9]}
     seen: list[list[int]] = [[]]
     model = network()
-    plain = loss_of(model)
 
-    def step(numbers: Tensor, width: int, dense: bool) -> Tensor:
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         assert width == max(numbers.tolist()) + 2
         seen[-1].extend(numbers.tolist())
-        return plain(numbers, width, dense)
+        return loss_of(model)(numbers, width, dense)
 
     def validate() -> float:
         seen.append([])
         return 1.0
 
     config = replace(CONFIG, epochs=3, batch_size=2)
-    job = TrainingJob(model, range(2, 42), step, validate, config, RunContext(), torch.device("cpu"))
-    fit(replace(job, numbers=lambda epoch: np.array(listed[epoch])))
+    job = TrainingJob(model, range(2, 42), loss, validate, config, RunContext(), CPU)
+    fit(replace(job, texts_of_epoch=lambda epoch: np.array(listed[epoch])))
     assert [sorted(numbers) for numbers in seen] == [*map(sorted, listed.values()), []]
-    assert padding_of(replace(job, numbers=lambda _epoch: np.array([4, 4, 4]))) == 0
-    assert [sorted(batch.numbers.tolist()) for batch in replace(job, numbers=lambda _epoch: np.array([4])).deal(0)] == [
-        [4]
-    ]
+    assert replace(job, texts_of_epoch=lambda _epoch: np.array([4, 4, 4])).padding == 0
+    [batch] = replace(job, texts_of_epoch=lambda _epoch: np.array([4])).batches(0)
+    assert batch.numbers.tolist() == [4]
 
 
-class Stopped:
-    """Watches no one, and breaks off at some step."""
-
-    def __init__(self, model: nn.Module, at: int) -> None:
-        self.plain, self.left = loss_of(model), at
-
-    def __call__(self, numbers: Tensor, width: int, dense: bool) -> Tensor:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-        return self.plain(numbers, width, dense)
+# Interrupts
 
 
-@pytest.mark.parametrize("at", [0, 5, 8, 12, 19])
-def test_a_broken_off_training_goes_on_as_if_nothing_had_happened(at: int, tmp_path: Path) -> None:
-    scores = [0.1, 0.5, 0.2, 0.3]
-    context = RunContext("support model", folder=tmp_path / "kept")
-    model, left = network(), iter(scores)
-    with pytest.raises(KeyboardInterrupt):
-        fit_on(model, Stopped(model, at), lambda: next(left), CONFIG, context)
-    assert (tmp_path / "kept" / "support_model.safetensors").is_file() == (at >= 5)
-    resumed = train(scores=scores[at // 5 :], context=context)  # five steps an epoch
-    assert same(resumed, train(scores=scores))
+@pytest.mark.parametrize("steps", [0, 5, 8, 12, 19])
+def test_an_interrupted_training_resumes_as_if_nothing_had_happened(
+    steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores, context = [0.1, 0.5, 0.2, 0.3], RunContext("support model", folder=tmp_path / "kept")
+    with monkeypatch.context() as patch:
+        interrupt_training(patch, *divmod(steps, STEPS))
+        with pytest.raises(KeyboardInterrupt):
+            train(scores=scores, context=context)
+    assert (tmp_path / "kept" / "support_model.safetensors").is_file() == (steps >= STEPS)
+    assert same(train(scores=scores[steps // STEPS :], context=context), train(scores=scores))
 
 
 def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
     context = RunContext(folder=tmp_path)
-    first = train(context=context)
-    model = network()
-    scores = fit_on(model, Stopped(model, 0), lambda: pytest.fail("validated"), CONFIG, context)
-    assert scores == (0.1, 0.2, 0.3, 0.4)
+    first, model = train(context=context), network()
+
+    def refuse(*_batch: Any) -> Tensor:
+        pytest.fail("an epoch was trained")
+
+    assert fit(make_job(model, refuse, lambda: 1.0, context=context)) == (0.1, 0.2, 0.3, 0.4)
     assert same(model, first)
 
 
-@pytest.mark.parametrize("at", [3, 100])
+def test_trainings_side_by_side_stop_when_one_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh.training.loop, "GraphedTrainStep", TrainStep)
+    monkeypatch.setattr(TrainingJob, "uses_graphs", True)  # as on a GPU: one thread each
+    endless, begun = replace(CONFIG, epochs=10**6, patience=10**6), threading.Event()
+
+    def go_on() -> float:
+        begun.set()
+        return 0.5
+
+    def interrupt() -> float:
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    jobs: list[TrainingJob] = []
+    for name, validate in (("one", interrupt), ("other", go_on)):
+        model, context = network(), RunContext(name, folder=tmp_path, checkpoint_every=1000)
+        jobs.append(make_job(model, loss_of(model), validate, endless, context=context))
+    with pytest.raises(KeyboardInterrupt):
+        fit_side_by_side(jobs)
+    assert [path.stem for path in tmp_path.glob("*.safetensors")] == ["other"]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
 @pytest.mark.parametrize("strict", [False, True])
-def test_training_leaves_no_trace(at: int, strict: bool) -> None:
+def test_training_leaves_no_trace(interrupted: bool, strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.use_deterministic_algorithms(strict)
     try:
         state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
-        model = network()
-        try:
-            fit_on(model, Stopped(model, at), lambda: 1.0, CONFIG, RunContext())
-        except KeyboardInterrupt:
-            assert at == 3
+        if interrupted:
+            interrupt_training(monkeypatch, 0, 3)
+            with pytest.raises(KeyboardInterrupt):
+                train()
+        else:
+            train()
         assert torch.equal(torch.get_rng_state(), state)
         assert np.array_equal(np.random.get_state()[1], legacy)  # type: ignore[index]  # noqa: NPY002
         assert torch.are_deterministic_algorithms_enabled() is strict
@@ -156,63 +161,193 @@ def test_training_leaves_no_trace(at: int, strict: bool) -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def test_a_seed_makes_the_numbers() -> None:
-    drawn = []
+def test_a_seed_decides_what_is_sampled() -> None:
+    sampled = []
     for seed in (0, 0, 1):
         with fixed_seed(seed):
             assert torch.are_deterministic_algorithms_enabled()
             assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-            drawn.append(torch.rand(3).tolist())
-    assert drawn[0] == drawn[1]
-    assert drawn[0] != drawn[2]
+            sampled.append(torch.rand(3).tolist())
+    assert sampled[0] == sampled[1] != sampled[2]
     assert torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
 
 
-def test_devices_by_name() -> None:
-    assert choose_device("cpu") == torch.device("cpu")
-    assert choose_device("auto").type in ("cpu", "cuda", "mps")
+# Divergence
 
 
-@pytest.mark.parametrize("name", ["cuda:x", "hpu", ""])
-def test_a_device_that_cannot_be_used_is_named(name: str) -> None:
-    reasons = {
-        "cuda:x": "Invalid device string: 'cuda:x'",
-        "hpu": "No module named 'torch.hpu'",
-        "": "Device string must not be empty",
-    }
-    with pytest.raises(ValueError, match="cannot be used here") as caught:
-        choose_device(name)
-    assert str(caught.value) == f"device {name!r} cannot be used here: {reasons[name]}. Try device=auto."
+def diverging(model: nn.Module, at: int, value: float) -> Any:
+    """Make a loss that is not finite in one step."""
+    factors = iter([*[1.0] * at, value])
+    return lambda *batch: loss_of(model)(*batch) * next(factors, 1.0)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^device 'cuda:7' cannot be used here: \w[^\n]*[^.]\. Try device=auto\.$"):
-        choose_device("cuda:7")
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize(("scores", "best"), [([0.25], 1), ([0.25, 0.5], 2), ([0.5, 0.25, 0.3], 1)])
+@pytest.mark.parametrize("step", [1, 3, 5])
+def test_a_training_that_diverges_keeps_the_best_state_before(
+    step: int, scores: list[float], best: int, value: float
+) -> None:
+    model, left, context = network(), iter(scores), RunContext("some network")
+    loss = diverging(model, len(scores) * STEPS + step - 1, value)
+    message = (
+        rf"^some network: .*step {step} of epoch {len(scores) + 1}.*epoch {best}, dev score {max(scores):.3f}.*rate"
+    )
+    with pytest.warns(RuntimeWarning, match=message) as caught:
+        assert fit(make_job(model, loss, lambda: next(left), context=context)) == tuple(scores)
+    assert same(model, train(replace(CONFIG, epochs=best)))
+    assert not model.training
+    assert context.notes == [str(warning.message) for warning in caught]
 
 
-# The same for real networks
+@pytest.mark.parametrize("step", [1, 4])
+def test_a_training_that_diverges_at_once_is_an_error(step: int) -> None:
+    model, context = network(), RunContext("some network")
+    loss = diverging(model, step - 1, float("nan"))
+    with pytest.raises(ValueError, match=rf"^some network: training diverged in step {step} of epoch 1.*learning_rate"):
+        fit(make_job(model, loss, lambda: pytest.fail("validated"), context=context))
+    assert context.notes == []
+
+
+def test_a_diverged_training_is_not_resumed_from_where_it_diverged(tmp_path: Path) -> None:
+    model, left, scores = network(), iter([0.25, 0.5]), [0.25, 0.5, 0.75, 0.6]
+    loss = diverging(model, 2 * STEPS, float("nan"))
+    with pytest.warns(RuntimeWarning, match="epoch 3"):
+        fit(make_job(model, loss, lambda: next(left), context=RunContext(folder=tmp_path)))
+    assert same(train(scores=scores[2:], context=RunContext(folder=tmp_path)), train(scores=scores))
+
+
+def test_all_networks_of_a_run_share_the_notes() -> None:
+    context = RunContext()
+    with pytest.warns(RuntimeWarning, match=r"^something to know$"):
+        context.with_name("support model").warn("something to know")
+    assert context.with_name("predictor").notes == context.notes == ["something to know"]
+    assert RunContext().notes == []
+
+
+# Real networks
 
 
 def test_a_support_model_trained_twice_is_the_same(toy: Splits, quick: ClassifierConfig, tmp_path: Path) -> None:
     config = ClassifierConfig(replace(quick.network, dropout=0.2), replace(quick.train, epochs=2))
-    first = SupportModel.train(toy.train[:48], toy.dev, config)
-    broken = ClassifierConfig(config.network, replace(config.train, epochs=1))
-    SupportModel.train(toy.train[:48], toy.dev, broken, RunContext(folder=tmp_path))
-    resumed = SupportModel.train(toy.train[:48], toy.dev, config, RunContext(folder=tmp_path))
-    other = SupportModel.train(toy.train[:48], toy.dev, ClassifierConfig(config.network, replace(config.train, seed=1)))
-    assert same(first.classifier, resumed.classifier)
-    assert not same(first.classifier, other.classifier)
+
+    def trained(folder: Path | None = None, **changes: Any) -> nn.Module:
+        own = ClassifierConfig(config.network, replace(config.train, **changes))
+        return SupportModel.train(toy.train[:48], toy.dev, own, RunContext(folder=folder)).classifier
+
+    trained(tmp_path, epochs=1)
+    assert same(trained(), trained(tmp_path))  # which resumes
+    assert not same(trained(), trained(seed=1))
 
 
-def test_the_query_is_learnt(pair_support: SupportModel, toy_pairs: Splits) -> None:
+def test_the_query_is_learned(pair_support: SupportModel, toy_pairs: Splits) -> None:
     documents = [example.document for example in toy_pairs.test]
-    right = [
-        prediction.label == example.label
-        for prediction, example in zip(pair_support.predict(documents), toy_pairs.test, strict=True)
-    ]
-    assert np.mean(right) > 0.9
+    predicted = [prediction.label for prediction in pair_support.predict(documents)]
+    assert np.mean([label == example.label for label, example in zip(predicted, toy_pairs.test, strict=True)]) > 0.9
     good = [document for document in documents if {"good", "great"} & set(document.words)]
-    for asked, label in (("praise", "pos"), ("blame", "neg")):
-        answers = pair_support.predict([replace(document, query=(asked,)) for document in good])
+    for query, label in (("praise", "pos"), ("blame", "neg")):
+        answers = pair_support.predict([replace(document, query=(query,)) for document in good])
         assert np.mean([answer.label == label for answer in answers]) > 0.9
+
+
+class _FilesOfOneStep:
+    """Lists the files of this package that run between two training steps."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.n_steps = 0
+
+    def say(self, _line: str) -> None:
+        return None
+
+    @contextmanager
+    def task(self, _name: str, _total: int | None) -> Iterator[Advance]:
+        def advance(n_steps: int, _note: str) -> None:
+            self.n_steps += n_steps
+            sys.setprofile(self.profile if self.n_steps == 3 else None)
+
+        yield advance
+
+    def profile(self, frame: Any, event: str, _argument: object) -> None:
+        root = str(Path(fresh.__file__).parent)
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            self.files.add(frame.f_code.co_filename.removeprefix(root))
+
+
+def test_few_files_run_in_a_training_step(toy: Splits, quick: ClassifierConfig) -> None:
+    """A step is small enough to be understood: few files, of which three are of training."""
+    progress = _FilesOfOneStep()
+    before = sys.getprofile()
+    try:
+        SupportModel.train(
+            toy.train[:64], toy.dev, replace(quick, train=replace(quick.train, epochs=1)), RunContext("x", progress)
+        )
+    finally:
+        sys.setprofile(before)
+    files = {*progress.files, "/training/loop.py"}  # which is in the midst of it
+    assert {name for name in files if name.startswith("/training/")} == {
+        f"/training/{n}.py" for n in ("loop", "step", "fit")
+    }
+    assert len(files) <= 11, sorted(files)
+
+
+# Learning rates that change
+
+EPOCHS = 3
+
+
+@pytest.fixture(scope="module")
+def splits(toy: Splits) -> Splits:
+    return small.some(toy, 48, 8)
+
+
+@pytest.fixture(scope="module")
+def scheduled(encoders: dict[str, Path]) -> dict[str, Any]:
+    """Settings with a linear schedule."""
+    own = {"schedule": "linear", "baseline": False, "progress": SILENT}
+    return {**small.run_settings(encoders["bert"], epochs=EPOCHS, dropout=0.3), **own}
+
+
+def test_a_training_goes_through_its_schedule_and_resumes_in_it(
+    splits: Splits, scheduled: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factors: dict[TrainStep, list[float]] = {}
+    real = TrainStep.__call__
+
+    def step(self: TrainStep, batch: Any, numbers: Tensor, rate_factor: float, seed: int) -> None:
+        factors.setdefault(self, []).append(rate_factor)
+        real(self, batch, numbers, rate_factor, seed)
+
+    folder, whole = tmp_path / "model", tmp_path / "whole" / "model"  # the model card has the name of the folder
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainStep, "__call__", step)
+        train_model(splits, out=whole, **scheduled)
+    assert len(factors) == len(("support model", "predictor"))
+    for own in factors.values():
+        peak = own.index(max(own))
+        assert own == sorted(own[:peak]) + sorted(own[peak:], reverse=True)
+        assert len(own) % EPOCHS == 0
+        assert own[-1] == pytest.approx(0.5 / len(own) / 0.9)
+    with monkeypatch.context() as patch:
+        interrupt_training(patch, 1)
+        patch.setattr(fresh.pipeline, "CHECKPOINT_SECONDS", 0)
+        with pytest.raises(KeyboardInterrupt):
+            train_model(splits, out=folder, **scheduled)
+    for changes, name in (({"epochs": EPOCHS + 1}, "epochs"), ({"schedule": "constant"}, "schedule")):
+        with pytest.raises(ConfigError, match=rf"differs in: train\.{name}\. .*overwrite"):
+            train_model(splits, out=folder, **{**scheduled, **changes})
+    train_model(splits, out=folder, **scheduled)
+    assert (folder / "config.json").read_bytes() == (whole / "config.json").read_bytes()
+
+
+def test_runs_without_a_schedule_keep_the_keys_that_they_had(splits: Splits, encoders: dict[str, Path]) -> None:
+    given = {**small.run_settings(encoders["bert"]), "attention_dropout": "encoder"}
+    run = resolve_settings("texts.jsonl", None, None, given)
+    assert lasting(run)["train.schedule"] == "constant"
+    assert deciding(run).keys() == lasting(run).keys() - {"train.schedule", "train.attention_dropout"}
+    assert (
+        deciding(resolve_settings("texts.jsonl", None, None, {**given, "schedule": "linear"}))["train.schedule"]
+        == "linear"
+    )
+    identity = fresh.pipeline.run_identity(run, splits, None)  # that of an unfinished run
+    assert "train.learning_rate" in identity
+    assert not {"train.schedule", "train.epochs"} & identity.keys()

@@ -1,236 +1,382 @@
 import copy
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import small
+from fresh.config import from_mapping
+from fresh.data.splits import Splits
+from fresh.methods.config import METHODS
+from fresh.methods.registry import train_method
+from fresh.metrics.classification import macro_f1
+from fresh.nn.classifier import Classifier
+from fresh.nn.config import NetworkConfig
+from fresh.nn.encoder import load_encoder
+from fresh.nn.tokenizer import Text
+from fresh.training.config import TrainConfig
 from fresh.training.distributed import ProcessGroup
-from fresh.training.step import RunningMean, TrainStep
-from shared_update import RATES, SIZES, Limited, dealt, far_apart, network, step_through
-
-OUT_OF_MEMORY = (
-    "Out of GPU memory: fewer pieces are read at once for a while. "
-    "The result is the same; a smaller batch_size would be faster in training."
+from fresh.training.step import Bf16Weights, RunningMean, TrainStep
+from training_toys import (
+    CPU,
+    SIZES,
+    STEP_CONFIG,
+    Limited,
+    batch_of,
+    distance,
+    loss_of,
+    make_steps,
+    network,
+    step_through,
 )
 
-
-@pytest.mark.parametrize("n_parts", [2, 3, 4, 16])
-def test_gradients_of_parts_add_up_to_those_of_the_whole(n_parts: int) -> None:
-    whole, parts = network(), network()
-    step_through(whole, Limited(whole), SIZES)
-    loss = Limited(parts)
-    step_through(parts, loss, SIZES, n_parts)
-    assert [len(call) for call in loss.calls[: min(n_parts, 8)]] == [
-        len(part) for part in torch.arange(8).tensor_split(min(n_parts, 8))
-    ]
-    assert far_apart(whole, parts) < 1e-6
-    assert far_apart(whole, network()) > 0.1
+MEMORY = "Out of GPU memory: fewer .* are read at once"
 
 
-def step_by_hand(sizes: list[int], max_norm: float) -> nn.Sequential:
-    model = network()
-    learning = [weight for weight in model.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(learning, lr=0.05, weight_decay=0.01)
-    for size in sizes:
+def plain() -> nn.Sequential:
+    return network(dropout=0)
+
+
+def adamw(sizes: list[int], max_norm: float, factors: list[float] | None = None) -> nn.Sequential:
+    """Train as torch does."""
+    model = plain()
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=0.05, weight_decay=0.01)
+    for size, factor in zip(sizes, factors or [1.0] * len(sizes), strict=True):
+        optimizer.param_groups[0]["lr"] = 0.05 * factor
         optimizer.zero_grad()
-        (Limited(model)(torch.arange(size), 5, True) / 8).backward()  # type: ignore[no-untyped-call]
+        (loss_of(model)(torch.arange(size), 5, True) / 8).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         optimizer.step()
     return model
 
 
 def test_a_step_is_that_of_adamw_after_clipping() -> None:
-    model = network()
-    step_through(model, Limited(model), SIZES)
-    assert far_apart(model, step_by_hand(SIZES, max_norm=0.3)) < 1e-6
-    assert far_apart(model, step_by_hand(SIZES, max_norm=100)) > 1e-3  # so clipping matters here,
-    assert far_apart(model, step_by_hand(SIZES, max_norm=1e-3)) > 1e-3  # and not in every step
-    assert torch.equal(model.state_dict()["0.bias"], network().state_dict()["0.bias"])
-
-
-def test_no_gradient_is_left_for_the_next_step() -> None:
-    model = network()
-    step_through(model, Limited(model), [8])
+    model = plain()
+    step_through(model, loss_of(model), SIZES)
+    assert distance(model, adamw(SIZES, 0.3)) < 1e-6
+    assert distance(model, adamw(SIZES, 100)) > 1e-3  # so clipping matters here,
+    assert distance(model, adamw(SIZES, 1e-3)) > 1e-3  # and not in every step
+    assert torch.equal(model.state_dict()["0.bias"], plain().state_dict()["0.bias"])
     assert all(weight.grad is None for weight in model.parameters())
 
 
-def test_the_loss_hears_of_the_longest_text_and_not_of_the_rounded_width() -> None:
-    model = network()
+FACTORS = [0.1, 0.5, 1.0, 0.6, 0.25, 0.0]
+
+
+@pytest.mark.parametrize("as_on_a_gpu", [False, True])
+def test_each_step_has_its_factor_of_the_learning_rate(as_on_a_gpu: bool) -> None:
+    model = plain()
+    step = TrainStep(model, loss_of(model), replace(STEP_CONFIG, schedule="linear"), ProcessGroup())
+    [settings] = step.optimizer.param_groups
+    if as_on_a_gpu:
+        settings["lr"] = torch.tensor(0.05)
+    rate = settings["lr"]
+    make_steps(step, SIZES, FACTORS)
+    assert not as_on_a_gpu or settings["lr"] is rate  # a recorded step reads no other tensor
+    assert distance(model, adamw(SIZES, 0.3, FACTORS)) < 1e-6
+    assert distance(model, adamw(SIZES, 0.3)) > 1e-3
+
+
+def test_the_loss_gets_the_longest_text_and_not_the_rounded_width() -> None:
+    model = plain()
     loss = Limited(model)
-    update = TrainStep(model, loss, RATES, ProcessGroup())
+    step = TrainStep(model, loss, STEP_CONFIG, ProcessGroup())
     with torch.random.fork_rng(devices=[]):
         for dense in (False, True):
-            update(dealt(range(4), dense), torch.arange(4), 1 / 8, 0)
-    assert loss.given == {(5, False), (5, True)}
+            step(batch_of(4, dense), torch.arange(4), 1.0, 0)
+    assert loss.shapes == {(5, False), (5, True)}
 
 
-def test_a_step_draws_from_its_seed() -> None:
-    drawn: list[float] = []
-    model = network()
-    plain = Limited(model)
+def test_a_step_samples_from_its_seed_wherever_memory_ran_out(warned: list[warnings.WarningMessage]) -> None:
+    sampled: list[float] = []
+    model = plain()
+    limited = Limited(model)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        drawn.append(torch.rand(1).item())
-        return plain(numbers, width, dense)
+        sampled.append(torch.rand(1).item())
+        return limited(numbers, width, dense)
 
-    update = TrainStep(model, loss, RATES, ProcessGroup())
-    with torch.random.fork_rng(devices=[]):
-        for seed in (3, 3, 4):
-            update(dealt(range(4)), torch.arange(4), 1 / 8, seed)
-    assert drawn[0] == drawn[1] != drawn[2]
+    step = make_steps(TrainStep(model, loss, STEP_CONFIG, ProcessGroup()), [4, 4, 4], seeds=[3, 3, 4])
+    assert sampled[0] == sampled[1] != sampled[2]
+    limited.most = 4
+    make_steps(step, [8], seeds=[3])
+    assert sampled[3] == sampled[4] == sampled[0] != sampled[5]  # the whole, and both parts
+
+
+# Memory that runs out
+
+
+@pytest.mark.parametrize("n_parts", [2, 3, 4, 16])
+def test_gradients_of_parts_add_up_to_those_of_the_whole(n_parts: int) -> None:
+    whole, parts = plain(), plain()
+    step_through(whole, loss_of(whole), SIZES)
+    loss = Limited(parts)
+    step_through(parts, loss, SIZES, n_parts)
+    n_first = min(n_parts, 8)
+    assert [len(call) for call in loss.calls[:n_first]] == [len(part) for part in torch.arange(8).tensor_split(n_first)]
+    assert distance(whole, parts) < 1e-6
+    assert distance(whole, plain()) > 0.1
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
 def test_where_memory_runs_out_a_batch_is_read_in_parts(most: int, warned: list[warnings.WarningMessage]) -> None:
-    whole, limited = network(), network()
-    step_through(whole, Limited(whole), SIZES)
+    whole, limited = plain(), plain()
+    step_through(whole, loss_of(whole), SIZES)
     loss = Limited(limited, most)
-    step_through(limited, loss, SIZES)
-    assert far_apart(whole, limited) < 1e-6
-    assert [(item.category, str(item.message)) for item in warned] == [(RuntimeWarning, OUT_OF_MEMORY)]
+    with pytest.warns(RuntimeWarning, match=MEMORY) as caught:
+        step_through(limited, loss, SIZES)
+    assert len(caught) == 1
+    assert distance(whole, limited) < 1e-6
     read = [call for call in loss.calls if len(call) <= most]
     assert sorted(number for call in read for number in call) == sorted(n for size in SIZES for n in range(size))
-    assert len(loss.calls) - len(read) <= 4  # a lesson is learnt once
+    assert len(loss.calls) - len(read) <= 4  # it is not tried again in the next steps
 
 
-def test_an_epoch_tries_whole_batches_again(warned: list[warnings.WarningMessage]) -> None:
-    model = network()
-    loss = Limited(model, 4)
-    update = step_through(model, loss, [8])
-    assert update.n_parts == 2
-    loss.most = 8  # another process has left the card
-    update.begin()
-    update(dealt(range(8)), torch.arange(8), 1 / 8, 3)
-    assert [len(call) for call in loss.calls] == [8, 4, 4, 8]
-
-
-def test_what_a_step_draws_does_not_depend_on_where_memory_ran_out(warned: list[warnings.WarningMessage]) -> None:
-    model, drawn = network(), list[float]()
-    plain = Limited(model, 4)
-
-    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        drawn.append(torch.rand(1).item())
-        return plain(numbers, width, dense)
-
-    step_through(model, loss, [8])
-    whole, first, second = drawn
-    assert whole == first != second
-
-
-def test_parts_are_halved_until_they_fit(warned: list[warnings.WarningMessage]) -> None:
-    model = network()
+def test_parts_are_halved_until_they_fit_and_whole_batches_are_tried_again_in_the_next_epoch(
+    warned: list[warnings.WarningMessage],
+) -> None:
+    model = plain()
     loss = Limited(model, 2)
-    step_through(model, loss, [8, 8])
+    step = step_through(model, loss, [8, 8])
     assert [len(call) for call in loss.calls] == [8, 4, *[2] * 4, *[2] * 4]
     assert [number for call in loss.calls[2:6] for number in call] == list(range(8))
     assert len(warned) == 1
+    loss.most = 8  # another process has left the GPU
+    step.start_epoch()
+    make_steps(step, [8])
+    assert [len(call) for call in loss.calls[10:]] == [8]
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
 def test_what_was_added_before_memory_ran_out_does_not_count_twice(
     error: RuntimeError, warned: list[warnings.WarningMessage]
 ) -> None:
-    whole, broken = network(), network()
-    step_through(whole, Limited(whole), [8])
-    plain, calls = Limited(broken), [0]
+    whole, broken = plain(), plain()
+    step_through(whole, loss_of(whole), [8])
+    calls = [0]
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
         calls[0] += 1
         if calls[0] == 2:  # the second of two parts
             raise error
-        return plain(numbers, width, dense)
+        return loss_of(broken)(numbers, width, dense)
 
     step_through(broken, loss, [8], n_parts=2)
-    assert far_apart(whole, broken) < 1e-6
+    assert distance(whole, broken) < 1e-6
     assert len(warned) == 1
 
 
 @pytest.mark.parametrize("size", [1, 5])
 def test_a_text_that_does_not_fit_alone_is_an_error(size: int, warned: list[warnings.WarningMessage]) -> None:
-    model = network()
+    model = plain()
     before = copy.deepcopy(model)
     with pytest.raises(torch.OutOfMemoryError, match=r"^full$"):
         step_through(model, Limited(model, 0), [size])
-    assert far_apart(model, before) == 0
+    assert distance(model, before) == 0
     assert len(warned) == (size > 1)
 
 
 def test_other_errors_are_not_tried_again() -> None:
-    model = network()
-
     def loss(_numbers: Tensor, _width: int, _dense: bool) -> Tensor:
         raise RuntimeError("another")
 
     with pytest.raises(RuntimeError, match=r"^another$"):
-        step_through(model, loss, [8])
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_the_first_step_whose_gradients_are_no_numbers_is_noted(value: float) -> None:
-    model = network()
-    plain, steps = Limited(model), iter([1.0, 1.0, value, 1.0, value])
-
-    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        return plain(numbers, width, dense) * next(steps)
-
-    update = TrainStep(model, loss, RATES, ProcessGroup())
-    noted: list[int | None] = []
-    with torch.random.fork_rng(devices=[]):
-        for _ in range(5):
-            update(dealt(range(4)), torch.arange(4), 1 / 8, 0)
-            noted.append(update.broken_step)
-    assert noted == [None, None, 3, 3, 3]
-    update.begin()
-    assert update.broken_step is None
-
-
-@pytest.mark.parametrize("max_norm", [1e-3, 0.3, 100])
-def test_clipping_tells_the_norm_that_there_was(max_norm: float) -> None:
-    model = network()
-    update = TrainStep(model, Limited(model), (0.05, 0.01, max_norm), ProcessGroup())
-    assert update.add_gradients(torch.arange(8), 5, True, 1.0)
-    before = torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
-    norm = update.clip()
-    after = torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
-    torch.testing.assert_close(norm, before.norm())
-    torch.testing.assert_close(after, before * min(1, max_norm / float(before.norm())), rtol=1e-4, atol=1e-7)
-
-
-class Tallied(Limited):
-    """The same, and every text's number is tallied; negative ones stand for no text."""
-
-    def __init__(self, model: nn.Module, tally: RunningMean, most: int = 1000) -> None:
-        super().__init__(model, most)
-        self.tally = tally
-
-    def __call__(self, numbers: Tensor, width: int, dense: bool) -> Tensor:
-        self.tally.add(numbers.float(), numbers != 3)
-        return super().__call__(numbers, width, dense)
-
-
-@pytest.mark.parametrize("most", [1000, 8, 3, 1])
-@pytest.mark.usefixtures("warned")
-def test_a_tally_is_settled_once_a_step_whatever_parts_it_is_made_in(most: int) -> None:
-    means: list[float] = []
-    tally = RunningMean(lambda mean: means.append(float(mean)), torch.device("cpu"))
-    model = nn.Sequential(*network(), tally)
-    step_through(model, Tallied(model[:3], tally, most), [8, 4, 16, 1])
-    counted = [[number for number in range(size) if number != 3] for size in (8, 4, 16, 1)]
-    assert means == pytest.approx([sum(numbers) / len(numbers) for numbers in counted])
-
-
-def test_a_tally_of_no_texts_is_nothing_and_it_is_not_kept() -> None:
-    means: list[float] = []
-    tally = RunningMean(lambda mean: means.append(float(mean)), torch.device("cpu"))
-    tally.add(torch.tensor([5.0]), torch.tensor([False]))
-    tally.settle(ProcessGroup())
-    assert means == [0]
-    assert tally.state_dict() == {}
+        step_through(plain(), loss, [8])
 
 
 @pytest.mark.parametrize(("n_texts", "width", "n_parts"), [(8, 362, 1), (8, 363, 2), (24, 560, 8), (1, 4096, 1)])
 def test_long_texts_are_read_in_parts_on_a_cpu(n_texts: int, width: int, n_parts: int) -> None:
-    loss = Limited(network())
-    TrainStep(loss.model, loss, RATES, ProcessGroup()).add_gradients(torch.arange(n_texts), width, True, 1.0)
+    model = plain()
+    loss = Limited(model)
+    TrainStep(model, loss, STEP_CONFIG, ProcessGroup())._add_gradients(torch.arange(n_texts), width, True)
     assert len(loss.calls) == n_parts
+
+
+# Clipping and divergence
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_the_first_step_whose_gradients_are_not_finite_is_reported(value: float) -> None:
+    model, factors = plain(), iter([1.0, 1.0, value, 1.0, value])
+    step = TrainStep(model, lambda *batch: loss_of(model)(*batch) * next(factors), STEP_CONFIG, ProcessGroup())
+    reported: list[int | None] = []
+    for _ in range(5):
+        make_steps(step, [4])
+        reported.append(step.finish_epoch())
+    assert reported == [None, None, 3, 3, 3]
+    step.start_epoch()
+    assert step.finish_epoch() is None
+
+
+@pytest.mark.parametrize("max_norm", [1e-3, 0.3, 100])
+def test_clipping_returns_the_norm_before(max_norm: float) -> None:
+    model = plain()
+    step = TrainStep(model, loss_of(model), TrainConfig(batch_size=1, max_grad_norm=max_norm), ProcessGroup())
+
+    def gradients() -> Tensor:
+        return torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+
+    assert step._add_gradients(torch.arange(8), 5, True)
+    before = gradients()
+    torch.testing.assert_close(step._clip(), before.norm())
+    torch.testing.assert_close(gradients(), before * min(1, max_norm / float(before.norm())), rtol=1e-4, atol=1e-7)
+
+
+# Running means
+
+
+@pytest.mark.parametrize("most", [1000, 8, 3, 1])
+@pytest.mark.usefixtures("warned")
+def test_a_running_mean_is_that_of_a_step_whatever_parts_it_is_made_in(most: int) -> None:
+    means: list[float] = []
+    mean = RunningMean(lambda value: means.append(float(value)), CPU)
+    model = nn.Sequential(*plain(), mean)
+    limited = Limited(model[:4], most)
+
+    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
+        mean.add(numbers.float(), numbers != 3)
+        return limited(numbers, width, dense)
+
+    step_through(model, loss, [8, 4, 16, 1])
+    counted = [[number for number in range(size) if number != 3] for size in (8, 4, 16, 1)]
+    assert means == pytest.approx([sum(numbers) / len(numbers) for numbers in counted])
+
+
+def test_a_running_mean_of_no_texts_is_0_and_is_not_saved() -> None:
+    means: list[float] = []
+    mean = RunningMean(lambda value: means.append(float(value)), CPU)
+    mean.add(torch.tensor([5.0]), torch.tensor([False]))
+    mean.finish_step(ProcessGroup())
+    assert means == [0]
+    assert mean.state_dict() == {}
+
+
+# Weights of 16 bits
+
+TEXTS = [Text(("good", "film")), Text(("bad", "old", "story", "of", "two", "men"))]
+
+
+def classifier(folder: Path, **settings: object) -> Classifier:
+    torch.manual_seed(0)
+    config = from_mapping(NetworkConfig, {"encoder": str(folder), "layers": "all", "dropout": 0.0, **settings})
+    return Classifier(load_encoder(str(folder)), ["a", "b"], config)
+
+
+def backward(model: Classifier) -> None:
+    """Compute gradients as a training step does."""
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(model.collate(model.words(TEXTS))).logits
+    nn.functional.cross_entropy(logits.float(), torch.tensor([0, 1])).backward()  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "mpnet", "modernbert"])
+def test_gradients_are_those_of_an_encoder_of_16_bits(kind: str, encoders: dict[str, Path]) -> None:
+    model = classifier(encoders[kind])
+    half = copy.deepcopy(model)
+    for weight in half.body.parameters():
+        weight.data = weight.data.bfloat16()
+    backward(half)
+    rounded = Bf16Weights(model)
+    with rounded.swapped_in():
+        inside = model.is_rounded
+        backward(model)
+    assert (inside, model.is_rounded) == (True, False)
+    assert all(weight.grad is None for weight in model.body.parameters())
+    rounded.accumulate_grads()
+    expected = {name: weight.grad for name, weight in half.named_parameters()}
+    gradients = {name: weight.grad for name, weight in model.named_parameters()}
+    assert any(gradient is not None and bool(gradient.any()) for gradient in gradients.values())
+    for name, gradient in gradients.items():
+        other = expected[name]
+        assert (gradient is None) == (other is None), name
+        if gradient is not None and other is not None:
+            assert gradient.dtype == torch.float32
+            assert torch.equal(gradient, other.float()), name
+
+
+def test_rounded_gradients_add_up_and_can_be_dropped(encoders: dict[str, Path]) -> None:
+    model = classifier(encoders["bert"])
+    rounded, weight = Bf16Weights(model), model.encoder.word_embeddings.weight
+    totals: list[Tensor] = []
+    for finish in ((rounded.accumulate_grads, rounded.accumulate_grads), (rounded.zero_grad, rounded.accumulate_grads)):
+        model.zero_grad()
+        for keep_or_drop in finish:
+            with rounded.swapped_in():
+                backward(model)
+            keep_or_drop()
+        assert weight.grad is not None
+        totals.append(weight.grad.clone())
+    assert torch.equal(totals[0], 2 * totals[1])
+
+
+def test_rounded_weights_follow_the_exact_ones_and_give_way_to_them(encoders: dict[str, Path]) -> None:
+    model = classifier(encoders["bert"])
+    rounded, weight = Bf16Weights(model), model.encoder.word_embeddings.weight
+    with torch.no_grad():
+        weight.add_(1)
+    with rounded.swapped_in():
+        assert torch.equal(model.encoder.word_embeddings.weight, weight.bfloat16())
+    assert model.encoder.word_embeddings.weight is weight
+    with pytest.raises(KeyError), rounded.swapped_in():
+        raise KeyError
+    assert model.encoder.word_embeddings.weight is weight
+
+
+def test_frozen_weights_are_rounded_too_and_learn_nothing(encoders: dict[str, Path]) -> None:
+    model = classifier(encoders["bert"], layers=1)
+    rounded = Bf16Weights(model)
+    with rounded.swapped_in():
+        assert {weight.dtype for weight in model.body.parameters()} == {torch.bfloat16}
+        backward(model)
+    rounded.accumulate_grads()
+    learned = {name for name, weight in model.named_parameters() if weight.grad is not None}
+    assert learned == {name for name, weight in model.named_parameters() if weight.requires_grad} != set()
+
+
+def answers(toy: Splits, method: str, encoder: Path, **settings: object) -> tuple[list[str], Classifier]:
+    """Train with 16 bits and classify the test documents."""
+    config = from_mapping(METHODS[method], small.settings(encoder, precision="bf16", **settings))
+    model = train_method(method, toy, config).model
+    explained = model.explain([example.document for example in toy.test])
+    return [item.prediction.label for item in explained], model.predictor.classifier
+
+
+def test_networks_learn_with_16_bits(toy: Splits, encoders: dict[str, Path]) -> None:
+    found, model = answers(toy, "fresh", encoders["bert"], epochs=6, scorer="integrated_gradients")
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    assert macro_f1([example.label for example in toy.test], found, toy.labels) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:The gate has collapsed")
+def test_gates_compute_with_exact_weights_and_others_with_rounded_ones(
+    toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded: list[type] = []
+    real = Bf16Weights.__init__
+
+    def init(self: Bf16Weights, model: nn.Module) -> None:
+        rounded.append(type(model))
+        real(self, model)
+
+    monkeypatch.setattr(Bf16Weights, "__init__", init)
+    for method, expected in (("lei", []), ("bastings", []), ("fresh", [Classifier, Classifier])):
+        answers(small.some(toy, 32, 8), method, encoders["bert"], epochs=1)
+        assert rounded == expected
+
+
+@pytest.mark.filterwarnings("ignore:The gate has collapsed")
+@pytest.mark.parametrize("layers", [1, "all"])
+@pytest.mark.parametrize("long", ["stagger", "chunk"])
+@pytest.mark.parametrize(
+    ("method", "others"), [("lei", {}), ("bastings", {}), ("fresh", {"distil": True, "crf": True})]
+)
+def test_all_kinds_of_networks_can_be_trained_with_16_bits(
+    method: str, others: dict[str, bool], long: str, layers: int | str, toy: Splits, encoders: dict[str, Path]
+) -> None:
+    splits = small.some(toy, 32, 8)
+    found, _ = answers(splits, method, encoders["bert"], epochs=1, long=long, layers=layers, **others)
+    assert set(found) <= set(toy.labels)

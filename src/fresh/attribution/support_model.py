@@ -17,7 +17,7 @@ from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
 from fresh.training.config import ClassifierConfig
 from fresh.training.feature_cache import CachedTexts
-from fresh.training.fit import FitRequest, train_classifiers
+from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
 WATCH = RunContext("support model")
@@ -69,11 +69,9 @@ class SupportModel:
         only: IntArray | None = None,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side."""
-        labels = sorted({example.label for example in train})
         pairs, dev_pairs = ([(text_of(item.document), item.label) for item in part] for part in (train, dev))
-        numbers = None if only is None else lambda _epoch: only
-        lessons = [FitRequest(pairs, dev_pairs, labels, config, context, numbers) for config in configs]
-        return [cls(taught.classifier, taught.seen) for taught in train_classifiers(lessons)]
+        data = TrainingPairs(pairs, dev_pairs, only=only)
+        return [cls(*trained) for trained in train_classifiers([data] * len(configs), configs, context)]
 
     def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:
         """Classify whole documents."""

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from fresh.document import Document, Mask
@@ -20,36 +20,32 @@ she'll we'll they'll
 """
 STOP_WORDS = frozenset(ENGLISH.split())
 
-SHARE = 0.1
-"""Share of rationales that may be made of stop words and punctuation."""
+MAX_STOP_WORD_SHARE = 0.1
+"""Share of rationales that may consist of stop words and punctuation."""
 NEARLY_ALL = 0.9
-"""Share of rationales from which on something holds for nearly all."""
 HARDLY_ANY = 0.1
-"""Share of rationales up to which something holds for hardly any."""
-LEAST = 10
-"""Rationales that are needed before anything is said of all of them."""
-MOST_IDS = 5
-"""Documents that are named as examples."""
+MIN_RATIONALES = 10
+"""Rationales needed for a statement about all of them."""
+MAX_IDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Finding:
+class Finding:
     """One way in which rationales can be worthless, and how many are."""
 
     check: str
     degenerate: bool
     count: int
-    """Rationales that are so."""
     total: int
-    """Rationales that could be so."""
+    """Rationales that the check applies to."""
     ids: tuple[str, ...]
-    """A few of their documents."""
+    """A few of the documents."""
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A document, what was kept of it, and what was decided."""
+class _Item:
+    """A document, what was kept of it, and what was predicted."""
 
     document: Document
     mask: Mask
@@ -61,13 +57,7 @@ class _Kept:
         return tuple(word.casefold() for word in self.document.cut(self.mask).words)
 
     @property
-    def whole(self) -> bool:
-        """Whether nothing was left out."""
-        return bool(self.mask.kept.all())
-
-    @property
     def n_kept(self) -> int:
-        """How many words were kept."""
         return int(self.mask.kept.sum())
 
 
@@ -76,108 +66,88 @@ def find_degenerate(
     masks: Sequence[Mask],
     decisions: Sequence[str],
     stop_words: Collection[str] = STOP_WORDS,
-) -> list[_Finding]:
-    """Look at rationales for signs that their words say nothing.
+) -> list[Finding]:
+    """Look for signs that the words of rationales say nothing.
 
-    :param decisions: The label that was predicted for each document.
-    :param stop_words: Words that say nothing by themselves, in lower case; those given are English.
+    :param decisions: The predicted label of each document.
+    :param stop_words: Words that say nothing by themselves, in lower case; English ones by default.
     """
     if not len(documents) == len(masks) == len(decisions):
         raise ValueError(
-            f"There are {len(documents)} documents, {len(masks)} masks and {len(decisions)} decisions. Give one each."
+            "documents, masks and decisions must have the same length, "
+            f"got {len(documents)}, {len(masks)} and {len(decisions)}."
         )
     if not len(documents):
-        raise ValueError("There are no rationales to look at. Give at least one.")
-    items = [_Kept(*row) for row in zip(documents, masks, decisions, strict=True)]
-    return [
-        _find_empty(items),
-        _find_stop_words(items, frozenset(word.casefold() for word in stop_words)),
-        _find_at_edge(items, "first words", lambda item: bool(item.mask.kept[: item.n_kept].all())),
-        _find_at_edge(items, "last words", lambda item: bool(item.mask.kept[len(item.mask) - item.n_kept :].all())),
-        _find_same_length(items),
-        *_find_class_words(items),
-    ]
+        raise ValueError("documents must have at least one item.")
+    items = [_Item(*row) for row in zip(documents, masks, decisions, strict=True)]
+    return [*_check_words(items, frozenset(map(str.casefold, stop_words))), *_check_places(items), *_class_words(items)]
 
 
-def _find_empty(items: Sequence[_Kept]) -> _Finding:
-    """Find rationales without any word."""
-    found = [item for item in items if not item.n_kept]
-    sentence = f"{len(found)} of {len(items)} rationales have no words at all."
-    return _Finding("no words", bool(found), len(found), len(items), _ids(found), sentence)
-
-
-def _find_stop_words(items: Sequence[_Kept], stop_words: Collection[str]) -> _Finding:
-    """Find rationales of punctuation and stop words only."""
-    some = [item for item in items if item.n_kept]
-    found = [item for item in some if all(word in stop_words or _is_punctuation(word) for word in item.words)]
-    sentence = f"{len(found)} of {len(some)} rationales are made of punctuation and stop words only."
-    return _Finding("stop words", len(found) > SHARE * len(some), len(found), len(some), _ids(found), sentence)
+def _check_words(items: Sequence[_Item], stop_words: Collection[str]) -> Iterator[Finding]:
+    """Look for rationales without words, or without words that say something."""
+    nonempty = [item for item in items if item.n_kept]
+    empty = [item for item in items if not item.n_kept]
+    sentence = f"{len(empty)} of {len(items)} rationales have no words at all."
+    yield Finding("no words", bool(empty), len(empty), len(items), _ids(empty), sentence)
+    vain = [item for item in nonempty if all(word in stop_words or _is_punctuation(word) for word in item.words)]
+    sentence = f"{len(vain)} of {len(nonempty)} rationales consist of punctuation and stop words only."
+    many = len(vain) > MAX_STOP_WORD_SHARE * len(nonempty)
+    yield Finding("stop words", many, len(vain), len(nonempty), _ids(vain), sentence)
 
 
 def _is_punctuation(word: str) -> bool:
-    """Say whether a word has signs only; emoji and currencies are no mere signs."""
+    """Say whether a word has signs only; emoji and currencies are more than signs."""
     categories = {unicodedata.category(character) for character in word}
     return all(category[0] in "PCZM" or category in ("Sk", "Sm") for category in categories)
 
 
-def _find_at_edge(items: Sequence[_Kept], check: str, holds: Callable[[_Kept], bool]) -> _Finding:
-    """Find rationales that are a document's first, or last, words whatever these are."""
-    some = [item for item in items if item.n_kept and not item.whole]
-    found = [item for item in some if holds(item)]
-    degenerate = len(some) >= LEAST and len(found) >= NEARLY_ALL * len(some)
-    sentence = f"{len(found)} of {len(some)} rationales that leave words out are the {check} of their document."
-    return _Finding(check, degenerate, len(found), len(some), _ids(found), sentence)
+def _check_places(items: Sequence[_Item]) -> Iterator[Finding]:
+    """Look for rationales that are always the first or last words of their document, or always of one length."""
+    partial = [item for item in items if not item.mask.kept.all()]
+    nonempty = [item for item in partial if item.n_kept]
+    first = [item for item in nonempty if item.mask.kept[: item.n_kept].all()]
+    last = [item for item in nonempty if item.mask.kept[len(item.mask) - item.n_kept :].all()]
+    for check, found in (("first words", first), ("last words", last)):
+        degenerate = len(nonempty) >= MIN_RATIONALES and len(found) >= NEARLY_ALL * len(nonempty)
+        sentence = f"{len(found)} of {len(nonempty)} rationales that leave words out are the {check} of their document."
+        yield Finding(check, degenerate, len(found), len(nonempty), _ids(found), sentence)
 
-
-def _find_same_length(items: Sequence[_Kept]) -> _Finding:
-    """Find out whether all rationales have the same number of words though the documents differ in length."""
-    some = [item for item in items if not item.whole]
-    lengths = Counter(item.n_kept for item in some)
+    lengths = Counter(item.n_kept for item in partial)
     length, count = lengths.most_common(1)[0] if lengths else (0, 0)
-    differ = len({len(item.mask) for item in some}) > 1
-    found = [item for item in some if item.n_kept == length]
+    differ = len({len(item.mask) for item in partial}) > 1
     sentence = (
-        f"{count} of {len(some)} rationales that leave words out have {length} word{'' if length == 1 else 's'}"
-        f", and their documents {'differ in length' if differ else 'are all of one length'}."
+        f"{count} of {len(partial)} rationales that leave words out have {length} word{'' if length == 1 else 's'}, "
+        f"and their documents {'differ in length' if differ else 'are all of one length'}."
     )
-    degenerate = differ and count == len(some) >= LEAST
-    return _Finding("same length", degenerate, count, len(some), _ids(found), sentence)
+    degenerate = differ and count == len(partial) >= MIN_RATIONALES
+    found = [item for item in partial if item.n_kept == length]
+    yield Finding("same length", degenerate, count, len(partial), _ids(found), sentence)
 
 
-def _find_class_words(items: Sequence[_Kept]) -> list[_Finding]:
-    """Find, for each predicted class, a word that nearly all its rationales have and hardly any other has."""
-    by_class: dict[str, list[tuple[_Kept, frozenset[str]]]] = {}
+def _class_words(items: Sequence[_Item]) -> Iterator[Finding]:
+    """Find, for each predicted class, the word that separates its rationales best from those of other classes."""
+    by_class: dict[str, list[tuple[_Item, frozenset[str]]]] = {}
     for item in items:
         by_class.setdefault(item.decision, []).append((item, frozenset(item.words)))
     anywhere = Counter(word for own in by_class.values() for _, words in own for word in words)
-    return [_find_class_word(decision, by_class[decision], anywhere, len(items)) for decision in sorted(by_class)]
+    for decision, own in sorted(by_class.items()):
+        check, n_others = f"class word of {decision}", len(items) - len(own)
+        here = Counter(word for _, words in own for word in words)
+        if not here or not n_others:
+            yield Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
+            continue
+        margins = {word: here[word] / len(own) - (anywhere[word] - here[word]) / n_others for word in sorted(here)}
+        word = max(margins, key=lambda word: margins[word])
+        n_here, n_elsewhere = here[word], anywhere[word] - here[word]
+        enough = min(len(own), n_others) >= MIN_RATIONALES
+        degenerate = enough and n_here / len(own) >= NEARLY_ALL and n_elsewhere / n_others <= HARDLY_ANY
+        sentence = (
+            f"{word!r} is in {n_here} of {len(own)} rationales of {decision!r} "
+            f"and in {n_elsewhere} of {n_others} of the others."
+        )
+        found = [item for item, words in own if word in words]
+        yield Finding(check, degenerate, len(found), len(own), _ids(found), sentence)
 
 
-def _find_class_word(
-    decision: str, own: Sequence[tuple[_Kept, frozenset[str]]], anywhere: Counter[str], n_items: int
-) -> _Finding:
-    """Find the word that tells one class best from the others.
-
-    :param own: The rationales of the class, each with its words.
-    :param anywhere: In how many rationales of all classes each word is.
-    """
-    here = Counter(word for _, words in own for word in words)
-    n_others = n_items - len(own)
-    check = f"class word of {decision}"
-    if not here or not n_others:
-        return _Finding(check, False, 0, len(own), (), f"No word can tell {decision!r} from other classes.")
-    word = max(sorted(here), key=lambda word: here[word] / len(own) - (anywhere[word] - here[word]) / n_others)
-    n_here, n_there = here[word], anywhere[word] - here[word]
-    few = min(len(own), n_others) < LEAST
-    degenerate = not few and n_here / len(own) >= NEARLY_ALL and n_there / n_others <= HARDLY_ANY
-    sentence = (
-        f"{word!r} is in {n_here} of {len(own)} rationales of {decision!r} "
-        f"and in {n_there} of {n_others} of the others."
-    )
-    found = [item for item, words in own if word in words]
-    return _Finding(check, degenerate, len(found), len(own), _ids(found), sentence)
-
-
-def _ids(items: Sequence[_Kept]) -> tuple[str, ...]:
-    """Name a few documents."""
-    return tuple(item.document.id for item in items[:MOST_IDS])
+def _ids(items: Sequence[_Item]) -> tuple[str, ...]:
+    return tuple(item.document.id for item in items[:MAX_IDS])

@@ -1,25 +1,33 @@
-"""Duplicates and near-duplicates across train, dev and test."""
+"""Duplicates and near-duplicates across splits."""
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from fractions import Fraction
+from itertools import combinations, islice, pairwise, product
+from typing import Any
 
-from fresh.audit.shingles import Index, Shingles
+import numpy as np
+
 from fresh.data.splits import Splits
 from fresh.document import Document, Example
 
 THRESHOLD = 0.8
-"""Share of three-word runs, of all that two texts have, that near-duplicates have in common."""
-MOST_PAIRS = 1_000
+"""Jaccard similarity of the sets of three-word runs from which two texts are near-duplicates."""
+MAX_PAIRS = 1_000
 """Pairs that are listed; all are counted."""
+RUN_LENGTH = 3
+"""Words in a run."""
+BLOCK = 256
+"""Texts that are compared with all earlier ones at a time, so that memory stays small."""
 
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
-    """Two examples of different splits that say the same, or nearly."""
+class DuplicatePair:
+    """Two examples of different splits that are the same, or nearly."""
 
     first: str
     first_split: str
@@ -28,33 +36,33 @@ class _Pair:
     similarity: float
     """Jaccard similarity of their three-word runs; 1 for duplicates."""
     exact: bool
-    """Whether they are the same but for case and white space."""
+    """Whether they are the same except for case and white space."""
     labels_differ: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Overlap:
-    """How many examples of one split have a twin in an earlier one."""
+class Overlap:
+    """How many examples of one split have a duplicate in an earlier one."""
 
     earlier: str
     later: str
     n_examples: int
     """Examples of the later split."""
     n_exact: int
-    """Those of them with a duplicate in the earlier split."""
+    """Examples with a duplicate in the earlier split."""
     n_near: int
-    """Those of them with a near-duplicate, and no duplicate, in the earlier split."""
+    """Examples with a near-duplicate, and no duplicate, in the earlier split."""
     n_repeated: int
-    """Those of them whose document is in the earlier split too, under other queries only."""
+    """Examples whose document is in the earlier split too, but only with other queries."""
     n_pairs: int
-    """Pairs of a duplicate or near-duplicate with its twin."""
+    """Pairs of duplicates and near-duplicates."""
     n_labels_differ: int
     """Pairs whose labels differ."""
 
     @property
     def sentence(self) -> str:
-        """Say it in plain words."""
-        if not self.n_exact and not self.n_near:
+        """The counts in words."""
+        if not self.n_pairs:
             text = f"No example of {self.later} has a duplicate or near-duplicate in {self.earlier}."
         else:
             share = (self.n_exact + self.n_near) / self.n_examples
@@ -63,31 +71,26 @@ class _Overlap:
                 f"{self.n_near} a near-duplicate ({share:.1%} together)."
             )
         if self.n_labels_differ:
-            text += f" In {self.n_labels_differ} of {self.n_pairs} such pairs the labels differ."
+            text += f" In {self.n_labels_differ} of {self.n_pairs} such pairs, the labels differ."
         if self.n_repeated:
             text += (
-                f" {self.n_repeated} examples of {self.later} ask something else about a document of {self.earlier}; "
-                "that is normal where a corpus asks many things of one text, but the text is not new."
+                f" {self.n_repeated} examples of {self.later} ask another question about a document of {self.earlier}. "
+                "This is normal where a corpus has several questions for each text, but the text is not new."
             )
         return text
 
 
 @dataclass(frozen=True, slots=True)
-class _Hygiene:
-    """What the splits have in common."""
+class Duplicates:
+    """What splits have in common."""
 
-    overlaps: tuple[_Overlap, ...]
-    pairs: tuple[_Pair, ...]
+    overlaps: tuple[Overlap, ...]
+    pairs: tuple[DuplicatePair, ...]
     """The most similar pairs, at most a thousand."""
 
     @property
-    def clean(self) -> bool:
-        """Whether no split has a twin of another's example."""
-        return not any(overlap.n_pairs for overlap in self.overlaps)
-
-    @property
     def n_pairs(self) -> int:
-        """All pairs, listed or not."""
+        """The number of pairs, listed or not."""
         return sum(overlap.n_pairs for overlap in self.overlaps)
 
 
@@ -102,7 +105,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Two groups of different splits that are twins."""
+    """Two groups of different splits that are duplicates or near-duplicates."""
 
     earlier: _Group
     later: _Group
@@ -110,73 +113,59 @@ class _Match:
 
     @property
     def exact(self) -> bool:
-        """Whether text and query are the same but for case and white space."""
         return self.earlier.key == self.later.key
 
     @property
     def n_pairs(self) -> int:
-        """Pairs of their examples."""
         return len(self.earlier.examples) * len(self.later.examples)
 
     @property
     def n_labels_differ(self) -> int:
-        """Pairs of their examples whose labels differ."""
         before = [example.label for example in self.earlier.examples]
         return sum(len(before) - before.count(example.label) for example in self.later.examples)
 
-    def pairs(self) -> Iterator[_Pair]:
-        """List the pairs of their examples."""
+    def pairs(self) -> Iterator[DuplicatePair]:
         for one, two in product(self.earlier.examples, self.later.examples):
-            yield _Pair(
-                one.document.id,
-                self.earlier.split,
-                two.document.id,
-                self.later.split,
-                self.similarity,
-                self.exact,
-                one.label != two.label,
-            )
+            first, second = (one.document.id, self.earlier.split), (two.document.id, self.later.split)
+            yield DuplicatePair(*first, *second, self.similarity, self.exact, one.label != two.label)
 
 
-def find_twins(splits: Splits, threshold: float = THRESHOLD) -> _Hygiene:
-    """Look for examples of dev and test that are in an earlier split already, word for word or nearly.
+def find_duplicates(splits: Splits | Mapping[str, Sequence[Example]], threshold: float = THRESHOLD) -> Duplicates:
+    """Find examples that are in an earlier split already, word for word or nearly.
 
     The query counts as part of the text. Examples with the same document and another query are no pair; they are
-    counted apart.
+    counted separately.
 
-    :param threshold: Jaccard similarity of the sets of three-word runs from which on two texts are near-duplicates.
+    :param splits: Train, dev and test, or splits by name, the earliest first.
+    :param threshold: Jaccard similarity of the sets of three-word runs from which two texts are near-duplicates.
     """
-    return find_twins_among({name: getattr(splits, name) for name in ("train", "dev", "test")}, threshold)
-
-
-def find_twins_among(parts: Mapping[str, Sequence[Example]], threshold: float = THRESHOLD) -> _Hygiene:
-    """Do the same for splits by any names, the earliest first."""
     if not 0 < threshold <= 1:
-        raise ValueError(f"threshold must be above 0 and at most 1, got {threshold}.")
-    groups = {name: _grouped(name, examples) for name, examples in parts.items()}
+        raise ValueError(f"threshold must be in (0, 1], got {threshold}.")
+    if isinstance(splits, Splits):
+        splits = {name: getattr(splits, name) for name in ("train", "dev", "test")}
+    groups = {name: _group_examples(name, examples) for name, examples in splits.items()}
     matches = [*_exact_matches(groups), *_near_matches(groups, threshold)]
-    matches.sort(key=lambda match: (-match.similarity, not match.exact))  # stable: then in the order of the corpus
+    matches.sort(key=lambda match: (-match.similarity, not match.exact))  # stable: ties keep the order of the corpus
     overlaps = tuple(
-        _overlap(groups[earlier], groups[later], earlier, later, matches) for earlier, later in combinations(groups, 2)
+        _count_overlap(groups[earlier], groups[later], earlier, later, matches)
+        for earlier, later in combinations(groups, 2)
     )
-    return _Hygiene(overlaps, tuple(_listed(matches)))
+    return Duplicates(overlaps, tuple(islice((pair for match in matches for pair in match.pairs()), MAX_PAIRS)))
 
 
-def normal(document: Document) -> Key:
-    """Reduce text and query to their words, in lower case, with single spaces."""
+def normalize(document: Document) -> Key:
+    """Return text and query in lower case, with single spaces."""
     return " ".join(document.words).casefold(), " ".join(document.query).casefold()
 
 
-def _grouped(split: str, examples: Sequence[Example]) -> list[_Group]:
-    """Put examples with the same text and query together."""
-    found: defaultdict[Key, list[Example]] = defaultdict(list)
+def _group_examples(split: str, examples: Sequence[Example]) -> list[_Group]:
+    grouped: defaultdict[Key, list[Example]] = defaultdict(list)
     for example in examples:
-        found[normal(example.document)].append(example)
-    return [_Group(split, key, tuple(members)) for key, members in found.items()]
+        grouped[normalize(example.document)].append(example)
+    return [_Group(split, key, tuple(members)) for key, members in grouped.items()]
 
 
 def _exact_matches(groups: Mapping[str, Sequence[_Group]]) -> Iterator[_Match]:
-    """Find groups of different splits with the same text and query."""
     seen: dict[Key, list[_Group]] = {}
     for split in groups.values():
         for group in split:
@@ -186,57 +175,103 @@ def _exact_matches(groups: Mapping[str, Sequence[_Group]]) -> Iterator[_Match]:
 
 
 def _near_matches(groups: Mapping[str, Sequence[_Group]], threshold: float) -> Iterator[_Match]:
-    """Find groups of different splits with nearly the same text and query."""
     everything = [group for split in groups.values() for group in split]
-    index = Index(Shingles.of(words(group.examples[0].document) for group in everything), threshold)
-    start = 0
-    for split in groups.values():
-        for place in range(start, start + len(split) if start else 0):  # nothing comes before the first split
-            for before, similarity in index.similar(place, start):
-                earlier, later = everything[before], everything[place]
-                if earlier.key[0] != later.key[0]:  # else a duplicate, or the same document under another query
-                    yield _Match(earlier, later, similarity)
-        start += len(split)
+    starts = np.cumsum([0, *map(len, groups.values())]).tolist()
+    for later, earlier, similarity in similar_texts([_words(group.key) for group in everything], starts, threshold):
+        # The same text is a duplicate, or the same document with another query.
+        if everything[earlier].key[0] != everything[later].key[0]:
+            yield _Match(everything[earlier], everything[later], similarity)
 
 
-def words(document: Document) -> list[str]:
-    """List the words of text and query, with something between them that is no word."""
-    text, query = normal(document)
+def _words(key: Key) -> list[str]:
+    """Split text and query into words, with something between them that is no word."""
+    text, query = key
     return [*text.split(" "), "", *query.split(" ")] if query else text.split(" ")
 
 
-def _overlap(
+def similar_texts(
+    texts: Sequence[Sequence[str]], starts: Sequence[int], threshold: float
+) -> Iterator[tuple[int, int, float]]:
+    """Find each text of a later part that is similar to one of an earlier part, without comparing all pairs.
+
+    Two sets that share at least a fraction t of their union have an element in common among the first
+    n - ceil(t n) + 1 of each, in any order that both follow (Chaudhuri et al., 2006). So no pair is missed. With the
+    rarest runs first, few candidates remain, which are compared exactly.
+
+    :param starts: Where each part begins, and where the last one ends.
+    :return: The numbers of the later and of the earlier text, and the Jaccard similarity of their runs.
+    """
+    from scipy.sparse import csr_array  # only here: `fresh describe` needs none of it
+
+    if not texts:
+        return
+    runs, share = _run_matrix(texts), Fraction(str(threshold))
+    sizes = np.diff(runs.indptr)
+    n_first = sizes + 1 - -(-sizes * share.numerator // share.denominator)
+    is_first = np.arange(runs.nnz) - np.repeat(runs.indptr[:-1], sizes) < np.repeat(n_first, sizes)
+    owners = np.repeat(np.arange(len(texts)), sizes)[is_first]
+    rarest = csr_array((runs.data[is_first], (owners, runs.indices[is_first])), shape=runs.shape)
+    for start, stop in pairwise(starts[1:]):
+        for first in range(start, stop, BLOCK):
+            candidates = rarest[first : min(first + BLOCK, stop)] @ rarest[:start].T
+            candidates.sort_indices()
+            later, earlier = candidates.nonzero()
+            later += first
+            both = np.asarray(runs[later].multiply(runs[earlier]).sum(axis=1), dtype=np.int64)
+            union = sizes[later] + sizes[earlier] - both
+            similar = both * share.denominator >= share.numerator * union
+            columns = (later, earlier, both / union)
+            yield from zip(*(column[similar].tolist() for column in columns), strict=True)
+
+
+def _run_matrix(texts: Iterable[Sequence[str]]) -> Any:
+    """Mark the runs of three words that each text has, the rarest in the first columns.
+
+    A text of fewer words is one run. Runs have numbers, not hashes, so different ones are never taken for the same.
+
+    :return: A sparse matrix of ones. Shape: (texts, runs).
+    """
+    from scipy.sparse import csr_array
+
+    numbers: dict[str, int] = {}
+    words, lengths = array("q"), array("q")
+    for text in texts:
+        row = [numbers.setdefault(word, len(numbers) + 1) for word in text]
+        row += [0] * (RUN_LENGTH - len(row))
+        words.extend(row)
+        lengths.append(len(row))
+    flat, owners = np.array(words, dtype=np.int64), np.repeat(np.arange(len(lengths)), lengths)
+    runs = flat
+    for step in range(1, RUN_LENGTH):  # join each run with the word after it, and give every different one a number
+        runs = np.unique(runs[:-1] << 32 | flat[step:], return_inverse=True)[1]
+    within = owners[: len(runs)] == owners[len(flat) - len(runs) :]  # begins and ends in the same text
+    runs, owners = runs[within], owners[: len(runs)][within]
+    ranks = np.argsort(np.argsort(np.bincount(runs), kind="stable"))
+    matrix = csr_array((np.ones(len(runs), dtype=np.int32), (owners, ranks[runs])), shape=(len(lengths), len(ranks)))
+    matrix.sum_duplicates()  # sorts the runs of each text too
+    matrix.data[:] = 1
+    return matrix
+
+
+def _count_overlap(
     before: Sequence[_Group], after: Sequence[_Group], earlier: str, later: str, matches: Sequence[_Match]
-) -> _Overlap:
-    """Count what two splits have in common."""
+) -> Overlap:
     here = [match for match in matches if (match.earlier.split, match.later.split) == (earlier, later)]
     exact = {match.later.key for match in here if match.exact}
-    near = {match.later.key for match in here if not match.exact} - exact
+    near = {match.later.key for match in here} - exact
     texts, keys = {group.key[0] for group in before}, {group.key for group in before}
     repeated = {group.key for group in after if group.key[0] in texts and group.key not in keys}
-    return _Overlap(
+
+    def count(own: set[Key]) -> int:
+        return sum(len(group.examples) for group in after if group.key in own)
+
+    return Overlap(
         earlier,
         later,
-        n_examples=_n_examples(after),
-        n_exact=_n_examples(group for group in after if group.key in exact),
-        n_near=_n_examples(group for group in after if group.key in near),
-        n_repeated=_n_examples(group for group in after if group.key in repeated),
+        n_examples=sum(len(group.examples) for group in after),
+        n_exact=count(exact),
+        n_near=count(near),
+        n_repeated=count(repeated),
         n_pairs=sum(match.n_pairs for match in here),
         n_labels_differ=sum(match.n_labels_differ for match in here),
     )
-
-
-def _n_examples(groups: Iterator[_Group] | Sequence[_Group]) -> int:
-    """Count the examples of some groups."""
-    return sum(len(group.examples) for group in groups)
-
-
-def _listed(matches: Sequence[_Match]) -> Iterator[_Pair]:
-    """List pairs until there are enough."""
-    room = MOST_PAIRS
-    for match in matches:
-        for pair in match.pairs():
-            if not room:
-                return
-            yield pair
-            room -= 1

@@ -1,52 +1,122 @@
-"""Invariance: dropped words are changed while the mask is held, and no answer may move."""
+"""Invariance: words outside the rationale are changed while the mask is fixed, and no prediction may change."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from fresh.audit.changes import CHANGES, Change, Drawing, change, kinds_for
-from fresh.audit.replay import MOST_SHOWN, figures
+from fresh.audit.replay import MAX_SHOWN, format_prediction
 from fresh.document import Document, Explanation, Mask
 from fresh.progress import SILENT, Progress
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 from fresh.selection.extractors import Extractor
 
-ALONG = 32
-"""How many trials, the first, have the model's own extractor read along; it may be slow."""
+ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-éßжΩא中か한👍"
+MAX_WORD_LENGTH = 15
+MAX_COPIES = 5
+"""How often a multiplied word occurs at most."""
+# The model's own extractor may be slow, so it reads only the first changes.
+N_READ_ALONG = 32
+
+Words = Sequence[tuple[str, bool]]
+"""The words of a document, and whether each is kept."""
 
 
-class _Held:
-    """An extractor that is told what to keep, in the place of the model's own."""
+# Changes of a document that leave its rationale as it is
 
-    def __init__(self, own: Extractor) -> None:
-        self.own = own
-        self.masks: dict[Document, Mask] = {}
-        """What to keep of each document."""
-        self.reads_along = False
-        """Whether the model's own extractor reads too; nobody listens to it, but it might tell the predictor."""
 
-    def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
-        if self.reads_along:
-            with suppress(ValueError):  # people's marks are known of the old documents only
-                self.own.extract(documents)
-        unknown = next((document for document in documents if document not in self.masks), None)
-        if unknown is not None:
-            raise ValueError(
-                f"The model changed document {unknown.id!r} before it chose words, so that no mask can be held. "
-                "Change documents before they are given to the model."
-            )
-        return [self.masks[document] for document in documents]
+@dataclass(frozen=True, slots=True)
+class WordSampler:
+    """Samples words of a vocabulary, and random strings."""
+
+    vocabulary: Sequence[str]
+    generator: np.random.Generator
+
+    def coin(self) -> bool:
+        """Return True half of the time."""
+        return bool(self.generator.random() < 0.5)
+
+    def word_unlike(self, word: str) -> str:
+        """Sample a word of another length."""
+        found = self.vocabulary[int(self.generator.integers(len(self.vocabulary)))]
+        if len(found) != len(word) and self.coin():
+            return found
+        lengths = [length for length in range(1, MAX_WORD_LENGTH + 1) if length != len(word)]
+        length = lengths[int(self.generator.integers(len(lengths)))]
+        return "".join(ALPHABET[place] for place in self.generator.integers(len(ALPHABET), size=length).tolist())
+
+
+def _replace_words(words: Words, sampler: WordSampler) -> Words:
+    """Replace all dropped words by words of other lengths."""
+    return [(word, True) if kept else (sampler.word_unlike(word), False) for word, kept in words]
+
+
+def _delete_words(words: Words, sampler: WordSampler) -> Words:
+    """Delete all dropped words, or some of them; at least one word stays."""
+    dropped = [place for place, (_, kept) in enumerate(words) if not kept]
+    most = min(len(dropped), len(words) - 1)
+    n_deleted = most if sampler.coin() else int(sampler.generator.integers(1, most + 1))
+    deleted = set(sampler.generator.choice(dropped, size=n_deleted, replace=False).tolist())
+    return [word for place, word in enumerate(words) if place not in deleted]
+
+
+def _multiply_words(words: Words, sampler: WordSampler) -> Words:
+    """Repeat each dropped word several times."""
+    repeated: list[tuple[str, bool]] = []
+    for word, kept in words:
+        repeated += [(word, kept)] * (1 if kept else int(sampler.generator.integers(2, MAX_COPIES + 1)))
+    return repeated
+
+
+def _add_words(words: Words, sampler: WordSampler) -> Words:
+    """Insert further words anywhere, none of which is kept."""
+    longer = list(words)
+    for _ in range(int(sampler.generator.integers(1, len(words) + 2))):
+        longer.insert(int(sampler.generator.integers(len(longer) + 1)), (sampler.word_unlike(""), False))
+    return longer
+
+
+CHANGES: dict[str, Callable[[Words, WordSampler], Words]] = {
+    "replaced": _replace_words,
+    "deleted": _delete_words,
+    "multiplied": _multiply_words,
+    "added": _add_words,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A document whose dropped words were changed, and the mask of the same kept words."""
+
+    kind: str
+    document: Document
+    mask: Mask
+
+
+def possible_changes(mask: Mask) -> list[str]:
+    """List the changes that a mask leaves room for: where nothing was dropped, words can only be added."""
+    if mask.kept.all():
+        return ["added"]
+    return [kind for kind in CHANGES if kind != "deleted" or len(mask) > 1]
+
+
+def change_document(document: Document, mask: Mask, kind: str, sampler: WordSampler) -> Change:
+    """Change what a mask drops of a document; what it keeps stays, in its order."""
+    words = CHANGES[kind](list(zip(document.words, mask.kept.tolist(), strict=True)), sampler)
+    kept = np.array([flag for _, flag in words], dtype=np.bool_)
+    return Change(kind, Document.from_words([word for word, _ in words], document.query, document.id), Mask(kept))
+
+
+# Trials
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A document with its mask, and a change of what the mask drops."""
+    """An explained document, and a change of what its mask drops."""
 
     document: Document
     mask: Mask
@@ -55,18 +125,17 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Counterexample:
-    """A change of dropped words that changed the rationale or the answer."""
+    """A change of dropped words that changed the rationale or the prediction."""
 
     trial: _Trial
     before: Explanation
     after: Explanation
 
     def lines(self) -> list[str]:
-        """Show it whole."""
+        """Show everything."""
         trial = self.trial
-        about = f"document {trial.document.id!r}, dropped words {trial.change.kind}"
         return [
-            f"{about}; kept words stand in brackets:",
+            f"document {trial.document.id!r}, dropped words {trial.change.kind}; kept words stand in brackets:",
             f"  before: {_bracketed(trial.document, trial.mask)}",
             f"  after: {_bracketed(trial.change.document, trial.change.mask)}",
             f"  mask before: {trial.mask.spans} of {len(trial.mask)} words",
@@ -74,14 +143,19 @@ class _Counterexample:
             *([f"  query: {' '.join(trial.document.query)}"] if trial.document.query else []),
             f"  rationale before: {' '.join(self.before.rationale.words)}",
             f"  rationale after: {' '.join(self.after.rationale.words)}",
-            f"  answer before: {figures(self.before.prediction)}",
-            f"  answer after: {figures(self.after.prediction)}",
+            f"  prediction before: {format_prediction(self.before.prediction)}",
+            f"  prediction after: {format_prediction(self.after.prediction)}",
         ]
 
 
+def _bracketed(document: Document, mask: Mask) -> str:
+    pairs = zip(document.words, mask.kept.tolist(), strict=True)
+    return " ".join(f"[{word}]" if kept else word for word, kept in pairs)
+
+
 @dataclass(frozen=True, slots=True)
-class _Trials:
-    """What came of many changes."""
+class InvarianceTrials:
+    """What many changes led to."""
 
     kinds: Counter[str]
     """How many changes there were of each kind."""
@@ -90,63 +164,90 @@ class _Trials:
 
     @property
     def verdict(self) -> Verdict:
-        """Judge it."""
+        """The verdict, with up to three counterexamples shown whole."""
         counts = ", ".join(f"{self.kinds[kind]:,} {kind}" for kind in CHANGES if self.kinds[kind])
-        n_trials, found = self.kinds.total(), self.counterexamples
+        n_trials, n_found = self.kinds.total(), len(self.counterexamples)
         lines = [
             f"{n_trials:,} trials on {self.n_documents:,} documents; dropped words {counts}; "
-            f"{len(found):,} counterexamples."
+            f"{n_found:,} counterexamples."
         ]
-        for example in found[:MOST_SHOWN]:
+        for example in self.counterexamples[:MAX_SHOWN]:
             lines += example.lines()
-        if found:
-            says = f"In {len(found):,} of {n_trials:,} trials, words outside the rationale changed the answer."
+        if n_found:
+            says = f"In {n_found:,} of {n_trials:,} trials, words outside the rationale changed the prediction."
             return Verdict("invariance", "broken", says, tuple(lines))
         says = (
-            f"Words outside the rationale were changed {n_trials:,} times: every time the same rationale and the same "
-            "probabilities, bit for bit."
+            f"Words outside the rationale were changed {n_trials:,} times: every time, the rationale and the "
+            "probabilities stayed the same, bit for bit."
         )
         return Verdict("invariance", "holds", says, tuple(lines))
 
 
-def try_to_break(
+class _FixedExtractor:
+    """Selects prescribed words, in place of the model's own extractor."""
+
+    def __init__(self, own: Extractor) -> None:
+        self.own = own
+        self.masks: dict[Document, Mask] = {}
+        """What to select in each document."""
+        self.reads_along = False
+        """Whether the model's own extractor reads too: its masks are ignored, but it might signal to the predictor."""
+
+    def extract(self, documents: Sequence[Document]) -> list[Mask]:
+        """Return one mask a document."""
+        if self.reads_along:
+            with suppress(ValueError):  # human rationales exist for the original documents only
+                self.own.extract(documents)
+        unknown = next((document for document in documents if document not in self.masks), None)
+        if unknown is not None:
+            raise ValueError(
+                f"The model changed document {unknown.id!r} before it selected words, so its mask cannot be fixed. "
+                "Change documents before you pass them to the model."
+            )
+        return [self.masks[document] for document in documents]
+
+
+def check_invariance(
     model: Rationalizer,
     explained: Sequence[Explanation],
     n_trials: int = 2000,
     seed: int = 0,
     progress: Progress = SILENT,
-) -> _Trials:
-    """Change dropped words in many ways, hold the mask, and see whether the model explains the same.
+) -> InvarianceTrials:
+    """Change dropped words in many ways, fix the mask, and see whether the model explains the same.
 
-    :param explained: Documents and the masks that are held.
+    :param explained: Documents with the masks to fix.
     :param n_trials: Changes in all; documents take turns.
-    :param seed: Draws the documents' order and the changes.
+    :param seed: Seeds the order of the documents and the changes.
     """
     if n_trials < 1:
         raise ValueError(f"n_trials must be at least 1, got {n_trials}.")
     generator = np.random.default_rng(seed)
-    drawing = Drawing(sorted({word for item in explained for word in item.document.words}), generator)
-    held = _Held(model.extractor)
-    holding = replace(model, extractor=held)  # the model itself, whatever it does, with another extractor
-    known: dict[tuple[int, ...], list[Explanation]] = {}
-    found: list[_Counterexample] = []
+    sampler = WordSampler(sorted({word for item in explained for word in item.document.words}), generator)
+    fixed = _FixedExtractor(model.extractor)
+    fixed_model = replace(model, extractor=fixed)  # the model itself, whatever it does, with another extractor
+    originals: dict[tuple[int, ...], list[Explanation]] = {}
+    counterexamples: list[_Counterexample] = []
     kinds: Counter[str] = Counter()
     with progress.task("invariance", n_trials) as advance:
-        for places in _take_turns(len(explained), n_trials, generator):
-            held.reads_along = not kinds
-            if places not in known:
-                known[places] = _explain_held(holding, held, [explained[place] for place in places])
-            trials = [_draw_trial(explained[place], drawing) for place in places]
-            found += _compare(trials, known[places], _explain_held(holding, held, [trial.change for trial in trials]))
+        for places in _batches(len(explained), n_trials, generator):
+            fixed.reads_along = not kinds
+            items = [explained[place] for place in places]
+            if places not in originals:
+                originals[places] = _explain_fixed(fixed_model, fixed, items)
+            trials = [_sample_trial(item, sampler) for item in items]
+            changed = _explain_fixed(fixed_model, fixed, [trial.change for trial in trials])
+            rows = zip(trials, originals[places], changed, strict=True)
+            counterexamples += [_Counterexample(*row) for row in rows if not _is_unchanged(*row)]
             kinds.update(trial.change.kind for trial in trials)
-            advance(len(trials), f"{len(found)} counterexamples")
-    return _Trials(kinds, min(n_trials, len(explained)), tuple(found))
+            advance(len(trials), f"{len(counterexamples)} counterexamples")
+    return InvarianceTrials(kinds, min(n_trials, len(explained)), tuple(counterexamples))
 
 
-def _take_turns(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
-    """Share trials out among documents: which documents are tried together, group after group, the same each round."""
+def _batches(n_documents: int, n_trials: int, generator: np.random.Generator) -> Iterator[tuple[int, ...]]:
+    """Distribute trials over documents: which are explained together, batch after batch, the same in each round."""
     order = generator.permutation(n_documents).tolist() * max(1, BATCH_SIZE // n_documents)
-    edges = (0, *range(ALONG, len(order), BATCH_SIZE), len(order))
+    edges = (0, *range(N_READ_ALONG, len(order), BATCH_SIZE), len(order))
     n_left = n_trials
     while n_left:
         for start, end in pairwise(edges):
@@ -156,36 +257,22 @@ def _take_turns(n_documents: int, n_trials: int, generator: np.random.Generator)
             n_left -= len(places)
 
 
-def _draw_trial(item: Explanation, drawing: Drawing) -> _Trial:
-    """Draw a change of what was dropped of a document."""
-    kinds = kinds_for(item.mask)
-    kind = kinds[int(drawing.generator.integers(len(kinds)))]
-    return _Trial(item.document, item.mask, change(item.document, item.mask, kind, drawing))
+def _sample_trial(item: Explanation, sampler: WordSampler) -> _Trial:
+    kinds = possible_changes(item.mask)
+    kind = kinds[int(sampler.generator.integers(len(kinds)))]
+    return _Trial(item.document, item.mask, change_document(item.document, item.mask, kind, sampler))
 
 
-def _explain_held(model: Rationalizer, held: _Held, items: Sequence[Explanation | Change]) -> list[Explanation]:
-    """Have the model explain documents with their masks held."""
-    # Names of their own, so that the same text may stand there with two masks, and a name can tell nothing.
+def _explain_fixed(
+    model: Rationalizer, fixed: _FixedExtractor, items: Sequence[Explanation | Change]
+) -> list[Explanation]:
+    # With new ids, the same text may occur with two masks, and an id can tell the predictor nothing.
     documents = [replace(item.document, id=f"{type(item).__name__} {place}") for place, item in enumerate(items)]
-    held.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
+    fixed.masks = {document: item.mask for document, item in zip(documents, items, strict=True)}
     return model.explain(documents)
 
 
-def _compare(
-    trials: Sequence[_Trial], before: Sequence[Explanation], after: Sequence[Explanation]
-) -> list[_Counterexample]:
-    """Find the trials that changed something."""
-    rows = zip(trials, before, after, strict=True)
-    return [_Counterexample(*row) for row in rows if not _is_same(*row)]
-
-
-def _is_same(trial: _Trial, before: Explanation, after: Explanation) -> bool:
-    """Say whether the masks were held, the rationales are equal, and the answers are, bit for bit."""
-    held = before.mask == trial.mask and after.mask == trial.change.mask
-    return held and before.rationale == after.rationale and before.prediction == after.prediction
-
-
-def _bracketed(document: Document, mask: Mask) -> str:
-    """Write a document with its kept words in brackets."""
-    pairs = zip(document.words, mask.kept.tolist(), strict=True)
-    return " ".join(f"[{word}]" if kept else word for word, kept in pairs)
+def _is_unchanged(trial: _Trial, before: Explanation, after: Explanation) -> bool:
+    """Say whether the masks were used, the rationales are equal, and the predictions are, bit for bit."""
+    used = before.mask == trial.mask and after.mask == trial.change.mask
+    return used and before.rationale == after.rationale and before.prediction == after.prediction

@@ -1,47 +1,72 @@
-"""Replay: answers are computed again from rationales alone, and must be those that were reported."""
+"""Replay: predictions are computed again from rationales alone, and must be those reported or saved."""
 
 import json
-from collections.abc import Sequence
+import math
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fresh.document import Explanation
-from fresh.predictor import Predictor
+from fresh.data.readers import Row, parse_json_lines
+from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError
+from fresh.predictor import Predictor, rationale_text
 from fresh.rationale import Prediction, Rationale
-from fresh.rationalizer import BATCH_SIZE
+from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.reporting.report import Verdict
 
-MOST_SHOWN = 3
+MAX_SHOWN = 3
 """Counterexamples that are shown whole; all are counted."""
+MAX_NAMED = 20
+"""Differences that are named; all are counted."""
+# Sums depend on what is computed in one batch: two orders differed by 7.8e-08 at most (docs/results/audit.md).
 ROUNDING = 1e-4
-"""How far probabilities may be apart when rationales are read in other company: sums are then rounded otherwise."""
-ANOTHER_GROUPING = (
-    "All differences are as small as those of rounding: answers differ so where documents were explained in other "
-    "groups. Explain them with explain_stream, in the order in which they are audited, or let the audit explain them."
+"""How far probabilities may be apart when the same rationales are read in another order."""
+SAVED_ROUNDING = 1e-6
+"""How far a probability may be from the saved one where the file does not show which documents were one batch."""
+OTHER_BATCHES = (
+    "All differences are as small as those of rounding: they occur where documents were explained in other batches. "
+    "Explain them with explain_stream, in the order in which they are audited, or let the audit explain them."
+)
+INCOMPLETE_BATCHES = (
+    "{count:,} of them differ from the saved ones in the last digits, by at most "
+    f"{SAVED_ROUNDING}: lines were left out, moved or changed, so the file does not show which documents were "
+    "explained in one batch. Rounding then differs."
+)
+OTHER_MACHINE = (
+    f"No probability is further than {SAVED_ROUNDING} from the saved one, and no label or word differs: this happens "
+    "where predictions were computed on another machine or device, or with another number of threads. Replay them "
+    "where they were computed."
 )
 
 
 def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0) -> Verdict:
-    """Have the predictor answer again, from nothing but the words of the rationales and the queries.
+    """Have the predictor predict again, from nothing but the words of the rationales and the queries.
 
-    :param explained: What was reported, in the groups of ``explain_stream``.
-    :param seed: Draws the order in which all are read once more.
+    :param explained: Reported explanations, in the batches of ``explain_stream``.
+    :param seed: Seeds the order in which all rationales are read once more.
     """
-    rationales = [read_back(write_down(item.rationale)) for item in explained]
+    rationales = [deserialize(serialize(item.rationale)) for item in explained]
     again: list[Prediction] = []
-    for start in range(0, len(rationales), BATCH_SIZE):  # in the same company, so that sums are rounded the same way
+    for start in range(0, len(rationales), BATCH_SIZE):  # the same batches round in the same way
         again += predictor.predict(rationales[start : start + BATCH_SIZE])
-    pairs = list(zip(explained, again, strict=True))
-    wrong = [(item, answer) for item, answer in pairs if item.prediction != answer]
-    if wrong:
-        return _differing(wrong, len(explained))
-    apart = _in_other_company(predictor, rationales, again, seed)
-    evidence = (
-        f"{len(explained):,} predictions computed again, 0 differ.",
-        f"Read once more in another order: probabilities are at most {apart:.1e} apart.",
-    )
+    different = [pair for pair in zip(explained, again, strict=True) if pair[0].prediction != pair[1]]
+    counted = f"{len(explained):,} predictions computed again, {len(different):,} differ."
+    if different:
+        says = (
+            f"{len(different):,} of {len(explained):,} predictions, computed again from the words of their rationales "
+            "alone, differ from those reported."
+        )
+        return Verdict("replay", "broken", says, (counted, *_describe_differences(different)))
+    order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
+    shuffled = predictor.predict([rationales[place] for place in order])
+    apart = max(_distance(again[place], answer) for place, answer in zip(order, shuffled, strict=True))
+    evidence = (counted, f"Read once more in another order: probabilities are at most {apart:.1e} apart.")
     if apart > ROUNDING:
-        says = "Answers are not made from the rationale alone: they depend on what else is read before or beside it."
+        says = "Predictions are not computed from the rationale alone: they depend on what else is read with it."
         return Verdict("replay", "broken", says, evidence)
     says = (
         f"All {len(explained):,} predictions, computed again from the words of their rationales alone, equal those "
@@ -50,55 +75,328 @@ def replay(predictor: Predictor, explained: Sequence[Explanation], seed: int = 0
     return Verdict("replay", "holds", says, evidence)
 
 
-def write_down(rationale: Rationale) -> str:
-    """Write the words and the query as plain data; the id stays behind."""
+def _describe_differences(different: Sequence[tuple[Explanation, Prediction]]) -> Iterator[str]:
+    apart = max(_distance(item.prediction, answer) for item, answer in different)
+    yield f"The largest difference of a probability is {apart:.1e}."
+    if apart <= ROUNDING:
+        yield OTHER_BATCHES
+    for item, answer in different[:MAX_SHOWN]:
+        yield f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}"
+        if item.document.query:
+            yield f"  query: {' '.join(item.document.query)}"
+        yield f"  reported: {format_prediction(item.prediction)}"
+        yield f"  from the rationale alone: {format_prediction(answer)}"
+
+
+def serialize(rationale: Rationale) -> str:
+    """Write the words and the query as plain data, without the id."""
     return json.dumps({"words": rationale.words, "query": rationale.query}, ensure_ascii=False)
 
 
-def read_back(line: str) -> Rationale:
+def deserialize(line: str) -> Rationale:
     """Read a rationale from plain data."""
     record = json.loads(line)
     return Rationale(tuple(record["words"]), tuple(record["query"]))
 
 
-def _in_other_company(
-    predictor: Predictor, rationales: Sequence[Rationale], answers: Sequence[Prediction], seed: int
-) -> float:
-    """Say how far answers are apart from those to the same rationales in another order."""
-    order = np.random.default_rng(seed).permutation(len(rationales)).tolist()
-    shuffled = predictor.predict([rationales[place] for place in order])
-    return max(_distance(answers[place], answer) for place, answer in zip(order, shuffled, strict=True))
-
-
-def _differing(wrong: Sequence[tuple[Explanation, Prediction]], n_explained: int) -> Verdict:
-    """Say which predictions are not made from their rationales."""
-    lines = [f"{n_explained:,} predictions computed again, {len(wrong):,} differ."]
-    apart = [_distance(item.prediction, answer) for item, answer in wrong]
-    lines.append(f"The largest difference of a probability is {max(apart):.1e}.")
-    if max(apart) <= ROUNDING:
-        lines.append(ANOTHER_GROUPING)
-    for item, answer in wrong[:MOST_SHOWN]:
-        lines += [
-            f"document {item.document.id!r}, rationale: {' '.join(item.rationale.words)}",
-            *([f"  query: {' '.join(item.document.query)}"] if item.document.query else []),
-            f"  reported: {figures(item.prediction)}",
-            f"  from the rationale alone: {figures(answer)}",
-        ]
-    says = (
-        f"{len(wrong):,} of {n_explained:,} predictions, computed again from the words of their rationales alone, "
-        "differ from those reported."
-    )
-    return Verdict("replay", "broken", says, tuple(lines))
-
-
 def _distance(first: Prediction, second: Prediction) -> float:
-    """Take the largest difference of a probability; 1 where other labels are answered."""
+    """Return the largest difference of a probability; 1 where the labels are others."""
     if first.probabilities.keys() != second.probabilities.keys():
         return 1.0
     return max(abs(value - second.probabilities[label]) for label, value in first.probabilities.items())
 
 
-def figures(prediction: Prediction) -> str:
-    """Write all probabilities out, to the last bit."""
-    shown = ", ".join(f"{label} {value!r}" for label, value in prediction.probabilities.items())
-    return f"{prediction.label} ({shown})"
+def format_prediction(prediction: Prediction) -> str:
+    """Write the label and all probabilities, to the last bit."""
+    table = ", ".join(f"{label} {value!r}" for label, value in prediction.probabilities.items())
+    return f"{prediction.label} ({table})"
+
+
+# Saved explanations: read from their file, and matched with the data
+
+FIELDS = ("id", "label", "probability", "probabilities", "rationale", "ratio")
+"""The fields of every line that `fresh explain` writes."""
+HINT = "Name a file that `fresh explain --output` wrote."
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Neighboring words of a rationale."""
+
+    start: int
+    """In characters of the text."""
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedExplanation:
+    """A line of a file of explanations."""
+
+    line: int
+    id: str
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    spans: tuple[_Span, ...]
+    ratio: float
+    words: tuple[str, ...] | None
+    """All words of the document, where they were saved too."""
+
+
+def read_saved(path: Path) -> list[SavedExplanation]:
+    """Read the explanations of a file; refuse a file of something else."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder. {HINT}")
+    if not path.is_file():
+        raise DataError(f"There is no file {path}. {HINT}")
+    with path.open("rb") as file:
+        saved = [_parse_saved(row) for row in parse_json_lines(file, path.name)]
+    if not saved:
+        raise DataError(f"{path} holds no explanations. {HINT}")
+    return saved
+
+
+def _parse_saved(row: Row) -> SavedExplanation:
+    values = row.values
+    if row.error:
+        raise DataError(f"{row.error.brief} {HINT}")
+    missing = [name for name in FIELDS if name not in values]
+    if missing:
+        raise DataError(f"{row.place} is not an explanation: it has no {missing[0]}. {HINT}")
+    table, spans, words = values["probabilities"], values["rationale"], values.get("words")
+    valid = {
+        "id": isinstance(values["id"], str),
+        "label": isinstance(values["label"], str),
+        "probability": _is_number(values["probability"]),
+        "probabilities": isinstance(table, dict) and bool(table) and all(map(_is_number, table.values())),
+        "rationale": isinstance(spans, list) and all(map(_is_span, spans)),
+        "ratio": _is_number(values["ratio"]),
+        "words": words is None or (isinstance(words, list) and all(isinstance(word, str) for word in words)),
+    }
+    for name, is_valid in valid.items():
+        if not is_valid:
+            raise DataError(f"{row.place} is not an explanation: its {name} cannot be read. {HINT}")
+    return SavedExplanation(
+        int(row.where.removeprefix("line ")),
+        values["id"],
+        values["label"],
+        float(values["probability"]),
+        {label: float(value) for label, value in table.items()},
+        tuple(_Span(**span) for span in spans),
+        float(values["ratio"]),
+        None if words is None else tuple(words),
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_span(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"start", "end", "text"}
+        and type(value["start"]) is type(value["end"]) is int
+        and isinstance(value["text"], str)
+    )
+
+
+def match_documents(saved: Sequence[SavedExplanation], documents: Iterable[Document]) -> list[Document | None]:
+    """Find the document of each explanation by its id; of several with one id, the next whose text fits."""
+    by_id: dict[str, deque[Document]] = {}
+    for document in documents:
+        by_id.setdefault(document.id, deque()).append(document)
+    matched: list[Document | None] = []
+    for item in saved:
+        left = by_id.get(item.id, deque())
+        fitting = (document for document in left if _misplaced_span(item, document) is None)
+        found = next(fitting, left[0] if left else None)
+        if found is not None:
+            left.remove(found)
+        matched.append(found)
+    return matched
+
+
+def _misplaced_span(saved: SavedExplanation, document: Document) -> _Span | None:
+    """Find the first saved words that the text does not have at their place."""
+    return next((span for span in saved.spans if _text_at(document, span) != span.text), None)
+
+
+def _text_at(document: Document, span: _Span) -> str:
+    return document.text[max(0, span.start) : max(0, span.end)]
+
+
+def restore(saved: SavedExplanation, document: Document) -> Explanation | str:
+    """Rebuild a saved explanation, or say why the document has no such rationale."""
+    wrong = _misplaced_span(saved, document)
+    if wrong is not None:
+        return (
+            f"the kept words {wrong.text!r} are not in the text: it has {_text_at(document, wrong)!r} at characters "
+            f"{wrong.start} to {wrong.end}."
+        )
+    if saved.label not in saved.probabilities:
+        return f"the label {saved.label!r} has no probability."
+    kept = np.zeros(len(document.words), dtype=np.bool_)
+    for span in saved.spans:
+        kept |= [span.start <= start and end <= span.end for start, end in document.spans]
+    mask = Mask(kept)
+    explanation = Explanation(document, mask, document.cut(mask), Prediction(saved.label, saved.probabilities))
+    if explanation.spans != tuple((span.start, span.end) for span in saved.spans):
+        return "the kept words are not whole words of the text, in order and each run of neighbors as one."
+    return explanation
+
+
+# Replay of saved explanations
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is found while predictions are computed again."""
+
+    differences: list[str] = field(default_factory=list)
+    lines: set[int] = field(default_factory=set)
+    """The lines that differ."""
+    n_near: int = 0
+    """Predictions that count as equal though their last digits differ."""
+    only_rounding: bool = True
+
+    def add(self, saved: SavedExplanation, reason: str, rounding: bool = False) -> None:
+        self.differences.append(f"line {saved.line}, document {saved.id!r}: {reason}")
+        self.lines.add(saved.line)
+        self.only_rounding &= rounding
+
+
+def replay_saved(model: Rationalizer, documents: Sequence[Document], path: Path) -> Verdict:
+    """Have the predictor predict again, from nothing but the saved words of a file and the queries.
+
+    :param documents: All documents that were explained, in their order.
+    :param path: A file that ``fresh explain`` wrote.
+    """
+    saved = read_saved(path)
+    if all(item.probabilities.keys() != set(model.labels) for item in saved):
+        raise DataError(
+            f"{path.name} is from another model: its labels are {', '.join(saved[0].probabilities)}, but this model "
+            f"has {', '.join(model.labels)}. Name the model that explained it."
+        )
+    matched = match_documents(saved, documents)
+    if not any(matched):
+        raise DataError(
+            f"None of the {len(saved):,} documents of {path.name} is in the data: the first is {saved[0].id!r}, but "
+            f"the data begins with {documents[0].id!r}. Give the file that was explained, with the same `id`."
+        )
+    tally, known = _Tally(), {document.id for document in documents}
+    restored = [_restore_checked(item, document, known, tally) for item, document in zip(saved, matched, strict=True)]
+    for start in range(0, len(saved), BATCH_SIZE):  # the same batches round in the same way
+        part = slice(start, start + BATCH_SIZE)
+        is_batch = [item is not None and item.document for item in restored[part]] == list(documents[part])
+        _compare(model.predictor, list(zip(saved[part], restored[part], strict=True)), is_batch, tally)
+    there = {id(document) for document in matched}
+    missing = [document.id for document in documents if id(document) not in there]
+    return _saved_verdict(tally, len(saved), missing, len(documents))
+
+
+def _restore_checked(
+    saved: SavedExplanation, document: Document | None, known: Collection[str], tally: _Tally
+) -> Explanation | None:
+    """Rebuild a saved explanation; note what does not fit the document or itself.
+
+    :param known: Ids of all documents.
+    """
+    if document is None:
+        repeated = "an earlier line explains it already."
+        tally.add(saved, repeated if saved.id in known else "there is no such document in the data.")
+        return None
+    if saved.words not in (None, document.words):
+        tally.add(saved, "the saved words are not those of the text.")
+    explanation = restore(saved, document)
+    if isinstance(explanation, str):
+        tally.add(saved, explanation)
+        return None
+    if saved.ratio != explanation.ratio:
+        n_kept = len(explanation.rationale.words)
+        tally.add(saved, f"the ratio is {saved.ratio!r}, but {n_kept} of {len(document.words)} words are kept.")
+    expected = explanation.prediction.probability
+    if saved.probability != expected:
+        tally.add(
+            saved, f"the probability is {saved.probability!r}, but that of its label {saved.label!r} is {expected!r}."
+        )
+    return explanation
+
+
+def _compare(
+    predictor: Predictor,
+    batch: Sequence[tuple[SavedExplanation, Explanation | None]],
+    is_batch: bool,
+    tally: _Tally,
+) -> None:
+    """Have the predictor read the rationales of a batch, and note which predictions differ.
+
+    :param is_batch: These documents, and no others, were explained in one batch.
+    """
+    items = [(saved, item, deserialize(serialize(item.rationale))) for saved, item in batch if item is not None]
+    _, too_long = predictor.classifier.words.measure([rationale_text(rationale) for _, _, rationale in items])
+    for number, problem in too_long.items():
+        tally.add(items[number][0], f"the predictor cannot read the kept words. {problem}")
+    readable = [item for number, item in enumerate(items) if number not in too_long]
+    answers = predictor.predict([rationale for _, _, rationale in readable])
+    pairs = [(saved, item.prediction, answer) for (saved, item, _), answer in zip(readable, answers, strict=True)]
+    is_far = any(any(_differences(prediction, answer, SAVED_ROUNDING)) for _, prediction, answer in pairs)
+    # One changed rationale changes the rounding of everything else in its batch.
+    allowed = 0.0 if is_batch and not too_long and not is_far else SAVED_ROUNDING
+    for saved, prediction, answer in pairs:
+        reasons = list(_differences(prediction, answer, allowed))
+        for reason in reasons:
+            tally.add(saved, reason, rounding=not is_far)
+        tally.n_near += not reasons and prediction != answer
+
+
+def _differences(saved: Prediction, answer: Prediction, allowed: float) -> Iterator[str]:
+    if saved.probabilities.keys() != answer.probabilities.keys():
+        yield f"the labels are {_quoted(saved.probabilities)}, but the predictor has {_quoted(answer.probabilities)}."
+        return
+    if saved.label != answer.label:
+        yield f"the label is {saved.label!r}, but from the rationale alone it is {answer.label!r}."
+    for label, value in saved.probabilities.items():
+        expected = answer.probabilities[label]
+        if abs(value - expected) > allowed:
+            yield f"the probability of {label!r} is {value!r}, but from the rationale alone it is {expected!r}."
+
+
+def _quoted(labels: Mapping[str, float]) -> str:
+    return ", ".join(map(repr, labels))
+
+
+def _saved_verdict(tally: _Tally, n_saved: int, missing: Sequence[str], n_documents: int) -> Verdict:
+    """Decide on a verdict.
+
+    :param missing: Ids of documents of the data that the file says nothing about.
+    """
+    left_out: list[str] = []
+    if missing:
+        has, rest = "has" if len(missing) == 1 else "have", len(missing) - MAX_NAMED
+        left_out = [
+            f"{len(missing):,} of {n_documents:,} documents of the data {has} no prediction in the file.",
+            f"Without a prediction: {', '.join(map(repr, missing[:MAX_NAMED]))}"
+            f"{f' and {rest:,} more' if rest > 0 else ''}.",
+        ]
+    counted = f"{n_saved:,} saved predictions computed again, {len(tally.lines):,} differ."
+    batches = (INCOMPLETE_BATCHES.format(count=tally.n_near),) if tally.n_near else ()
+    if tally.differences:
+        n_more = len(tally.differences) - MAX_NAMED
+        more = (f"and {n_more:,} more {'difference' if n_more == 1 else 'differences'}.",) if n_more > 0 else ()
+        machine = (OTHER_MACHINE,) if tally.only_rounding else ()
+        says = (
+            f"{len(tally.lines):,} of {n_saved:,} saved explanations are not what the model predicts from the words of "
+            "their rationales alone, or do not fit the data."
+        )
+        evidence = (counted, *machine, *tally.differences[:MAX_NAMED], *more, *left_out, *batches)
+        return Verdict("replay", "broken", says, evidence)
+    equal = f"bit for bit or to within {SAVED_ROUNDING}" if tally.n_near else "bit for bit"
+    says = (
+        f"All {n_saved:,} saved predictions, computed again from the words of their rationales alone, equal those in "
+        f"the file, {equal}."
+    )
+    if left_out:
+        return Verdict("replay", "look here", f"{says} {left_out[0]}", (counted, left_out[1], *batches))
+    return Verdict("replay", "holds", says, (counted, *batches))

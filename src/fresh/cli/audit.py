@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fresh.cli import options
 
 if TYPE_CHECKING:
-    from fresh.audit.audit import Audit
+    from fresh.audit import Audit
     from fresh.document import Example
     from fresh.progress import Progress
     from fresh.rationalizer import Rationalizer
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
-    from fresh.audit.audit import audit
+    from fresh.audit import audit
     from fresh.evaluation.evaluation import evaluate
     from fresh.evaluation.html_report import write_html_report
     from fresh.rationalizer import Rationalizer
@@ -101,14 +101,13 @@ def _audit(args: argparse.Namespace, progress: "Progress") -> "Audit":
     result = audit(model, examples, others, n_trials, args.seed, progress, explained)
     _show(result)
     if evaluation is not None:
-        write_html_report(Path(args.html), model, result.beside(evaluation), args.model, args.data[0])
+        write_html_report(Path(args.html), model, result.add_to(evaluation), args.model, args.data[0])
     return result
 
 
 def _replay(args: argparse.Namespace, progress: "Progress") -> "Audit":
     """Compute saved answers again from the saved rationales alone."""
-    from fresh.audit.audit import Audit
-    from fresh.audit.replay_saved import replay_saved
+    from fresh.audit import Audit, replay_saved
     from fresh.data.splits import BadRows, read_documents
     from fresh.evaluation.warnings import drop_too_long
     from fresh.rationalizer import Rationalizer
@@ -142,7 +141,7 @@ def _read_data(
     """Read the examples to audit, and the other splits, as training did."""
     from fresh.data.splits import BadRows, read_examples
     from fresh.evaluation.warnings import drop_too_long_examples
-    from fresh.methods.human import keep_with_rationale
+    from fresh.methods.baselines import keep_annotated
     from fresh.pipeline import read_splits, resolve_settings
     from fresh.selection.extractors import HumanRationales
 
@@ -155,7 +154,7 @@ def _read_data(
     else:
         settings = resolve_settings(options.data_source(args), args.data_dir, None, options.run_settings(args))
         splits = read_splits(options.data_source(args), args.data_dir, settings, progress)
-        splits = keep_with_rationale(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
+        splits = keep_annotated(splits, progress) if isinstance(model.extractor, HumanRationales) else splits
         examples, others = splits.test, {"train": splits.train, "dev": splits.dev}
         bad.total = len(examples)
     if options.data_config(args).skip_bad:

@@ -151,13 +151,13 @@ def describe(corpus: str, parts: "Mapping[str, Sequence[Example]]") -> list[_Des
 
     :param parts: Examples by split, the earliest first; each split has at least one.
     """
-    from fresh.audit.duplicates import normal
+    from fresh.audit.duplicates import normalize
 
     labels = sorted({example.label for examples in parts.values() for example in examples})
     seen: set[tuple[str, str]] = set()
     described: list[_Description] = []
     for split, examples in parts.items():
-        keys = [normal(example.document) for example in examples]
+        keys = [normalize(example.document) for example in examples]
         counts = Counter(example.label for example in examples)
         words = _Spread.of([len(example.document.words) for example in examples])
         query_lengths = [len(example.document.query) for example in examples]

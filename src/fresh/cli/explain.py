@@ -124,7 +124,7 @@ def _load(args: argparse.Namespace) -> Iterator[tuple["Rationalizer", "Explain"]
         model = Rationalizer.from_pretrained(args.model, device=args.device)
         yield model, lambda documents: model.explain_stream(documents, ratio=args.ratio)
         return
-    from fresh.audit.certificates.certify import certifying
+    from fresh.audit.certificates import certifying
 
     with certifying(args.model, args.certify, device=args.device, overwrite=args.overwrite) as certifier:
         yield certifier.model, lambda documents: certifier.explain(documents, args.ratio)

@@ -101,8 +101,7 @@ def add_data_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add all settings of a training run in groups; those of single methods go by their names."""
     from fresh.config import list_settings
-    from fresh.methods.listed import CONFIGS, settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import METHODS, RunConfig, settings_of_methods
 
     groups: dict[str, Any] = {}
 
@@ -115,7 +114,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         add_to(setting.path.rpartition(".")[0] or "method", setting)
     for setting, methods in sorted(settings_of_methods().values(), key=lambda item: -len(item[1])):
         section = setting.path.rpartition(".")[0].rpartition(".")[2]
-        owners = "" if len(methods) == len(CONFIGS) else f" ({', '.join(methods)})"
+        owners = "" if len(methods) == len(METHODS) else f" ({', '.join(methods)})"
         add_to(f"{section or 'rationales'}{owners}", setting)
 
 
@@ -184,8 +183,7 @@ def open_output(name: str) -> Iterator[IO[str]]:
 def setting_names() -> set[str]:
     """Name all settings of a training run."""
     from fresh.config import list_settings
-    from fresh.methods.listed import settings_of_methods
-    from fresh.methods.run_config import RunConfig
+    from fresh.methods.config import RunConfig, settings_of_methods
 
     return {setting.name for setting in list_settings(RunConfig)} | settings_of_methods().keys()
 

@@ -126,7 +126,7 @@ def train_baselines(
             [(item.document.cut(mask), item.label) for item, mask in zip(part, own, strict=True)]
             for part, own in zip(examples, chosen, strict=True)
         )
-        return Predictor.train(pairs, dev_pairs, config, context.named(name))
+        return Predictor.train(pairs, dev_pairs, config, context.with_name(name))
 
     read = [read_masks(model, part) for part in documents]
     random = train("random words", [random_masks_like(model, *pair) for pair in zip(documents, masks, strict=True)])

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fresh._optional import optional_import
 from fresh.config import flatten, suggest
 from fresh.document import Example, Explanation
 from fresh.evaluation.comparison_report import ComparisonReport
@@ -71,7 +70,6 @@ def compare_groups(
                 f"Means over seeds need at least two runs of each name, but {name} has {len(runs)}. Add runs, or "
                 "compare single models only."
             )
-    optional_import("scipy.special", "sklearn", "Welch's t-test")  # fail before any work is done
     checked = _check_models(_all_runs(groups), examples)
     settings = iter(checked.settings)
     for name, runs in groups.items():

@@ -12,12 +12,13 @@ from fresh.metrics.estimate import Estimate
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.html import AgreementRow, DocumentView, ScoreRow, View, render
 from fresh.reporting.html.view import AGREEMENT_COLUMNS
-from fresh.reporting.report import PROMISE, Figures, Row
+from fresh.reporting.report import Figures, Row
 
 MAX_DOCUMENTS_SHOWN = 500
 GUARANTEE = (
-    f"{PROMISE} It is computed from these words and, where there is one, from the query. The number of words shown is "
-    "part of what is shown: with a fixed ratio, it reveals the length of the document.\n\n"
+    "Given the words shown, nothing else can change the answer. It is computed from these words and, where there is "
+    "one, from the query. The number of words shown is part of what is shown: with a fixed ratio, it reveals the "
+    "length of the document.\n\n"
     "Why these words were selected is not covered: the extractor reads the whole document, and other words can change "
     "which words are shown.\n\n"
     "This follows from how the model is built. It was not tested here: to test it, run fresh audit."

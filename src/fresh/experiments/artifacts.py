@@ -15,15 +15,14 @@ from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
 from fresh.experiments.store import BusyError, RunStore
-from fresh.methods.config import CUTS_EACH, FreshConfig, NetworksConfig
-from fresh.methods.gate_config import GateConfig
-from fresh.methods.joint import learn_joint
+from fresh.methods import bastings, lei
+from fresh.methods.config import RATIO_DISCRETIZERS, BastingsConfig, FreshConfig, GateConfig, LeiConfig
+from fresh.methods.joint import fit_joint
 from fresh.methods.rationales import SUPPORT, build_scorer, score_all
-from fresh.methods.registry import scheme_of
 from fresh.persistence import remove_folder
 from fresh.rationale import Words
 from fresh.training.checkpoint import is_training_complete
-from fresh.training.config import TrainConfig
+from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.loop import RunContext, inference_precision
 
 PARTS = ("train", "dev", "test")
@@ -55,14 +54,14 @@ def _told_apart(document: Document) -> tuple[str, Words, Words]:
     return document.id, document.words, document.query
 
 
-def support_of(splits: Splits, config: NetworksConfig, context: RunContext) -> SupportModel:
+def support_of(splits: Splits, config: ClassifierConfig, context: RunContext) -> SupportModel:
     """Train a support model, or go on with the one that is kept in the watch's folder, to its end."""
-    return SupportModel.train(splits.train, splits.dev, config.classifier, context.named(SUPPORT))
+    return SupportModel.train(splits.train, splits.dev, config, context.with_name(SUPPORT))
 
 
 def is_trained(config: TrainConfig, context: RunContext) -> bool:
     """Say whether a network is kept that was trained to its end."""
-    return is_training_complete(context.kept, config.epochs, config.patience)
+    return is_training_complete(context.checkpoint_path, config.epochs, config.patience)
 
 
 def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
@@ -70,13 +69,15 @@ def train_gate(splits: Splits, config: GateConfig, context: RunContext) -> None:
 
     :param watch: Has the name of the method.
     """
-    own, *others = CUTS_EACH
-    learn_joint(splits, replace(config, discretizer=own), scheme_of(context.name, config), context, others)
+    own, *others = RATIO_DISCRETIZERS
+    assert isinstance(config, LeiConfig | BastingsConfig)
+    objective = lei.make_objective(config) if isinstance(config, LeiConfig) else bastings.make_objective(config)
+    fit_joint(splits, replace(config, discretizer=own), objective, context, others)
 
 
 def kept_for(discretizer: str, context: RunContext) -> RunContext:
     """Say where the state of a gate is that is best for how it is cut."""
-    return context if discretizer == CUTS_EACH[0] else context.within(discretizer)
+    return context if discretizer == RATIO_DISCRETIZERS[0] else context.in_subfolder(discretizer)
 
 
 def is_kept(folder: Path) -> bool:

@@ -11,7 +11,7 @@ from fresh.experiments.figure_config import TRIALS, FigureConfig, read_figure
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.measure import FIGURES
 from fresh.experiments.results import TIMED, Result, where, written
-from fresh.methods.listed import CONFIGS
+from fresh.methods.config import METHODS
 from fresh.methods.registry import owns
 
 PLAIN = ("row", "corpus", "seed", "method", "reads")
@@ -33,7 +33,7 @@ def wrong_figure(given: Mapping[str, Any], cells: Sequence[RunSpec]) -> Iterator
 
 def _to_be(cell: RunSpec) -> Result:
     """Make what a run will come to, as far as it is known."""
-    usual = {"ratio": None} if cell.method in CONFIGS and owns(CONFIGS[cell.method], "ratio") else {}
+    usual = {"ratio": None} if cell.method in METHODS and owns(METHODS[cell.method], "ratio") else {}
     settings = {"method": cell.method, "reads": cell.reads, **usual, **cell.settings}
     return Result(str(cell), cell.row, cell.corpus, cell.seed, settings)
 

@@ -11,9 +11,8 @@ from fresh.config import flatten
 from fresh.data.corpora import find_corpus
 from fresh.errors import ConfigError, DataError
 from fresh.experiments.refusal import Place
-from fresh.methods.config import FreshConfig, FullTextConfig
-from fresh.methods.gate_config import GateConfig
-from fresh.methods.rationales import asks_support
+from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
+from fresh.methods.rationales import trains_support
 from fresh.nn.identity import identity_of
 from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
@@ -139,7 +138,7 @@ def checked(grid: Grid, data_dir: Path | None) -> Checked:
 
 def _refuse_reads(cell: RunSpec, run: RunSettings) -> None:
     """Refuse to read what was dropped where nothing is, or where it is not known beforehand."""
-    plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.tags
+    plain = shares_scores(run) and isinstance(run.method, FreshConfig) and not run.method.tagging.has_tagger
     if cell.reads == "complement" and not plain:
         raise ConfigError("reads = 'complement' is for the method fresh with a scorer, without a tagger or folds.")
 
@@ -147,7 +146,7 @@ def _refuse_reads(cell: RunSpec, run: RunSettings) -> None:
 def shares_scores(run: RunSettings) -> bool:
     """Say whether a run cuts scores that others may cut too."""
     config = run.method
-    return isinstance(config, FreshConfig) and config.folds == 1 and asks_support(config, None)
+    return isinstance(config, FreshConfig) and config.folds == 1 and trains_support(config, None)
 
 
 def shares_support(run: RunSettings) -> bool:

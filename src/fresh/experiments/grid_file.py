@@ -30,9 +30,8 @@ from fresh.experiments.grid_validation import (
 )
 from fresh.experiments.naming import told
 from fresh.experiments.search import Span, read_span
-from fresh.methods.listed import CONFIGS
+from fresh.methods.config import METHODS, RunConfig
 from fresh.methods.registry import owns
-from fresh.methods.run_config import RunConfig
 from fresh.training.config import FREE
 
 PLACES = ("dev", "test")
@@ -146,8 +145,8 @@ def _lists_of(row: Mapping[str, Any], given: Mapping[str, Any], overrides: Mappi
 @functools.cache
 def _of_others(name: str, method: str) -> bool:
     """Say whether a setting is one of other methods only, as the ratio of a corpus is for full text."""
-    kinds = [kind for other, kind in CONFIGS.items() if owns(kind, name)]
-    return method in CONFIGS and bool(kinds) and CONFIGS[method] not in kinds and not owns(RunConfig, name)
+    kinds = [kind for other, kind in METHODS.items() if owns(kind, name)]
+    return method in METHODS and bool(kinds) and METHODS[method] not in kinds and not owns(RunConfig, name)
 
 
 def _seed_of(settings: Mapping[str, Any]) -> int:

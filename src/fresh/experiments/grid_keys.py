@@ -7,9 +7,8 @@ from typing import Any
 from fresh.config import flatten, list_settings, nearest_name, suggest, suggest_setting
 from fresh.errors import ConfigError
 from fresh.experiments.wording import known
-from fresh.methods.listed import CONFIGS
+from fresh.methods.config import METHODS, RunConfig
 from fresh.methods.registry import owns
-from fresh.methods.run_config import RunConfig
 
 OWN = ("name", "corpus", "reads", "draw", "trials")
 """What a row says beside settings of `fresh train`."""
@@ -42,14 +41,14 @@ def short_names(values: Mapping[str, Any]) -> dict[str, Any]:
 @functools.cache
 def _short_name(name: str) -> str:
     """Take the end of a setting's path, or all of a name that is none."""
-    kinds: list[type] = [RunConfig, *CONFIGS.values()]
+    kinds: list[type] = [RunConfig, *METHODS.values()]
     return name.rpartition(".")[2] if any(owns(kind, name) for kind in kinds) else name
 
 
 @functools.cache
 def _paths() -> tuple[str, ...]:
     """List the paths of all settings of all methods."""
-    kinds: list[type] = [RunConfig, *CONFIGS.values()]
+    kinds: list[type] = [RunConfig, *METHODS.values()]
     return tuple(setting.path for kind in kinds for setting in list_settings(kind))
 
 

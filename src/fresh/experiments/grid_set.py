@@ -9,9 +9,8 @@ from fresh.experiments.grid import RunSpec
 from fresh.experiments.grid_keys import short_names
 from fresh.experiments.grid_validation import as_list
 from fresh.experiments.wording import known
-from fresh.methods.listed import CONFIGS
+from fresh.methods.config import METHODS, RunConfig
 from fresh.methods.registry import NEEDS, owns, split_settings
-from fresh.methods.run_config import RunConfig
 
 SWITCHES = ("scorer", "discretizer", *(other for _, other, _ in NEEDS))
 """Settings that decide on which others there are, beside the method."""
@@ -37,9 +36,9 @@ def _lacking(name: str, settings: Mapping[str, Any]) -> str | None:
 @functools.cache
 def _why_lacking(name: str, method: str, chosen: tuple[tuple[str, str], ...]) -> str | None:
     """Say the same from what it depends on."""
-    if method not in CONFIGS or name not in known():
+    if method not in METHODS or name not in known():
         return None
-    own = {other: value for other, value in chosen if owns(CONFIGS[method], other)}
+    own = {other: value for other, value in chosen if owns(METHODS[method], other)}
     before, after = (split_settings(method, given, RunConfig)[2] for given in (own, {**own, name: ""}))
     return next((problem for problem in after if problem not in before), None)
 
@@ -55,8 +54,8 @@ def of_no_run(asked: Mapping[str, Any], cells: Sequence[RunSpec]) -> Iterator[st
 def wrong_method(given: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[str]:
     """Refuse a method that is none, and one for rows that say theirs: they would not hold what they are called."""
     methods = as_list(asked.get("method", []))
-    strange = [str(method) for method in methods if method not in CONFIGS]
-    yield from (f"`overrides`: {suggest(method, 'a method', CONFIGS)}" for method in strange)
+    strange = [str(method) for method in methods if method not in METHODS]
+    yield from (f"`overrides`: {suggest(method, 'a method', METHODS)}" for method in strange)
     if strange or not methods:
         return
     own = [(row, as_list(short_names(row)["method"])) for row in given["rows"] if "method" in row]

@@ -13,12 +13,11 @@ from fresh.evaluation.measures import AGREEMENT_MEASURES, agreement_figures
 from fresh.experiments.artifacts import Known
 from fresh.experiments.grid import RunSpec
 from fresh.experiments.results import EXPLAIN_SECONDS
-from fresh.methods import full_text
+from fresh.methods.baselines import train_full_text
 from fresh.methods.config import FreshConfig, FullTextConfig
 from fresh.methods.fresh import train_scored
-from fresh.methods.rationales import SUPPORT, has_rationale, score_and_cut
-from fresh.methods.registry import train_method
-from fresh.methods.result import MethodResult, cut_examples
+from fresh.methods.rationales import SUPPORT, cut_examples, has_rationale, score_and_cut
+from fresh.methods.registry import MethodResult, train_method
 from fresh.metrics.plausibility import compare
 from fresh.pipeline import RunSettings
 from fresh.predictor import Predictor
@@ -45,7 +44,7 @@ def train(splits: Splits, cell: RunSpec, run: RunSettings, known: Known | None, 
     if known is not None and isinstance(run.method, FreshConfig):
         return train_scored(splits, run.method, known, context)
     if isinstance(run.method, FullTextConfig):
-        return full_text.train(splits, run.method, context, SUPPORT)
+        return train_full_text(splits, run.method, context, SUPPORT)
     return train_method(cell.method, splits, run.method, context, None)
 
 
@@ -99,7 +98,7 @@ def measure_complement(splits: Splits, run: RunSettings, known: Known | None, co
     cuts = [
         cut_examples(part, masks) for part, masks in zip((splits.train, splits.dev, splits.test), dropped, strict=True)
     ]
-    predictor = Predictor.train(cuts[0], cuts[1], run.method.classifier, context.named("complement"))
+    predictor = Predictor.train(cuts[0], cuts[1], run.method, context.with_name("complement"))
     with inference_precision(predictor.classifier, run.method.train):
         on_dev, on_test = (predictor.predict([rationale for rationale, _ in cut]) for cut in cuts[1:])
     return _figures_of(splits, on_test, dropped[2], on_dev), {}

@@ -25,10 +25,10 @@ from fresh.experiments.naming import apart
 from fresh.experiments.refusal import Place, impossible
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import RunStore
+from fresh.methods.baselines import keep_annotated
 from fresh.methods.config import FreshConfig
 from fresh.methods.fresh import check_ready
-from fresh.methods.human import keep_with_rationale
-from fresh.methods.rationales import check_rationales, cut_in_parts
+from fresh.methods.rationales import check_rationales, split_folds
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
 from fresh.pipeline import RunSettings
@@ -270,8 +270,8 @@ def _check_one(cell: RunSpec, run: RunSettings, sources: Sources) -> None:
     if isinstance(config, FreshConfig):
         check_ready(config)
         if config.folds > 1:
-            cut_in_parts(sources.splits(cell, run).train, config.folds, config.train.seed)
+            split_folds(sources.splits(cell, run).train, config.folds, config.train.seed)
     if cell.method == "human":
-        keep_with_rationale(sources.splits(cell, run), SILENT)
+        keep_annotated(sources.splits(cell, run), SILENT)
     elif human:
         check_rationales(sources.splits(cell, run), human)

@@ -14,7 +14,7 @@ from fresh.experiments.local import LocalExecutor
 from fresh.experiments.plan import Task, plan_all, tell_apart
 from fresh.experiments.scheduler import Dispatcher
 from fresh.experiments.store import RunStore
-from fresh.methods.config import CUTS_EACH
+from fresh.methods.config import RATIO_DISCRETIZERS
 
 
 class _Done(NamedTuple):
@@ -81,7 +81,7 @@ def _drop_gates(tasks: Sequence[Task], runs: RunStore) -> None:
     """Remove the gates that workers left, who were killed after the last run that needs them."""
     for gate in (task for task in tasks if task.kind == "gate" and runs.shared(task.key).exists()):
         cut = [runs.report(task.key) is not None for task in tasks if gate.key in task.needs]
-        if cut == [True] * len(CUTS_EACH):
+        if cut == [True] * len(RATIO_DISCRETIZERS):
             drop_shared(runs, gate.key)
 
 

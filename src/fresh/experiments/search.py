@@ -23,11 +23,12 @@ from fresh.config import (
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, DataError
 from fresh.evaluation.evaluation import explain_all
-from fresh.methods.registry import find_method, train_method
+from fresh.methods.registry import find_config, train_method
 from fresh.metrics.classification import macro_f1
 from fresh.pipeline import RunSettings, read_usable_splits, resolve_settings, run_identity
 from fresh.progress import Progress, Terminal
 from fresh.training.distributed import process_group
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
 SPACES = {
@@ -58,7 +59,7 @@ class Span:
 def read_span(text: str, method: str) -> Span:
     """Read ``name=low:high``, ``name=low:high:log`` or ``name=one,two,three``."""
     name, _, values = text.partition("=")
-    known = {setting.name: setting for setting in list_settings(find_method(method).config)}
+    known = {setting.name: setting for setting in list_settings(find_config(method))}
     if name not in known:
         raise ConfigError(suggest(name, f"a setting of the method {method}", known))
     if not {float, int} & {*union_types(known[name].kind)}:
@@ -111,7 +112,7 @@ def search(
     wanted = {**own, **lasting, "space": [repr(span) for span in spans]}
     study = _open_study(optuna, Path(out), wanted)
     given = {**({} if config is None else dict(flatten(read_toml(Path(config))))), **settings}
-    context = RunContext(progress=progress, feature_store=run.method.train.engine.feature_store())
+    context = RunContext(progress=progress, feature_store=FeatureStore.from_config(run.method.train.engine))
     while len(finished(study)) < trials:
         told = _try_next(optuna, study, spans, splits, run, context)
         progress.say(f"Trial {len(finished(study))} of {trials}: {told}")

@@ -12,7 +12,7 @@ from fresh.document import Example
 from fresh.errors import DataError
 from fresh.evaluation.warnings import drop_too_long_splits
 from fresh.experiments.grid import RunSpec, short_hash
-from fresh.methods.human import keep_with_rationale
+from fresh.methods.baselines import keep_annotated
 from fresh.pipeline import RunSettings, read_splits
 from fresh.progress import SILENT
 
@@ -64,7 +64,7 @@ class Sources:
 
         def make() -> Splits:
             splits = drop_too_long_splits(self.splits(cell, run), run.method.network, run.config.data.skip_bad, SILENT)
-            return keep_with_rationale(splits, SILENT) if cell.method == "human" else splits
+            return keep_annotated(splits, SILENT) if cell.method == "human" else splits
 
         return _at_hand(self.cut, short_hash([self.key(cell, run), *whose]), make)
 

@@ -4,8 +4,7 @@ import functools
 from collections.abc import Mapping
 
 from fresh.config import Setting, list_settings
-from fresh.methods.listed import settings_of_methods
-from fresh.methods.run_config import RunConfig
+from fresh.methods.config import RunConfig, settings_of_methods
 
 
 @functools.cache

@@ -31,14 +31,13 @@ from fresh.experiments.measure import measure, measure_complement, train
 from fresh.experiments.plan import Task, gate_key, scores_key, support_key, tasks_of
 from fresh.experiments.sources import Sources
 from fresh.experiments.store import TIMES, BusyError, RunStore
-from fresh.methods.config import CUTS_EACH, FreshConfig, FullTextConfig
-from fresh.methods.gate_config import GateConfig
+from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import SUPPORT
 from fresh.nn.memory import is_out_of_memory
 from fresh.persistence import remove_folder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT, Progress
-from fresh.training.feature_store import FeatureStore
+from fresh.training.feature_cache import FeatureStore
 from fresh.training.loop import RunContext
 
 KEPT_EVERY = 60.0
@@ -135,13 +134,13 @@ class Worker:
 
     def all_cut(self, cell: RunSpec, digest: str) -> bool:
         """Say whether a gate has been cut in all ways, so that every run is done that could need it."""
-        cells = [replace(cell, settings={**cell.settings, "discretizer": cut}) for cut in CUTS_EACH]
+        cells = [replace(cell, settings={**cell.settings, "discretizer": cut}) for cut in RATIO_DISCRETIZERS]
         return all(self.runs.report(own.key(own.resolve(self.data_dir), digest)) is not None for own in cells)
 
     def do_support(self, cell: RunSpec, run: RunSettings, digest: str) -> bool:
         """Train a support model unless it is trained."""
         context = self.context(self.runs.shared(support_key(cell, run, digest)), run, digest)
-        if is_trained(run.method.train, context.named(SUPPORT)):
+        if is_trained(run.method.train, context.with_name(SUPPORT)):
             return False
         support_of(self.sources.usable(cell, run), run.method, context)
         return True
@@ -151,8 +150,8 @@ class Worker:
         assert isinstance(run.method, GateConfig)
         if self.all_cut(task.cell, digest):
             return False
-        context = self.context(self.runs.shared(task.key), run, digest).named(task.cell.method)
-        if all(is_trained(run.method.train, kept_for(cut, context)) for cut in CUTS_EACH):
+        context = self.context(self.runs.shared(task.key), run, digest).with_name(task.cell.method)
+        if all(is_trained(run.method.train, kept_for(cut, context)) for cut in RATIO_DISCRETIZERS):
             return False
         train_gate(self.sources.usable(task.cell, run), run.method, context)
         return True
@@ -165,7 +164,7 @@ class Worker:
             return False
         support = support_key(task.cell, run, digest)
         context = self.context(self.runs.shared(support), run, digest)
-        trained = is_trained(run.method.train, context.named(SUPPORT))
+        trained = is_trained(run.method.train, context.with_name(SUPPORT))
         alone = contextlib.nullcontext() if trained else self.runs.claimed(support)
         with alone:
             asked = support_of(splits, run.method, context)
@@ -178,11 +177,15 @@ class Worker:
         :param whole: Whole documents are read: what frozen layers make of them is kept for as long as the corpus stays.
         """
         if whole and (self.feature_store is None or self.feature_store[0] != digest):
-            self.feature_store = digest, run.method.train.engine.feature_store()
+            self.feature_store = digest, FeatureStore.from_config(run.method.train.engine)
         folder.mkdir(parents=True, exist_ok=True)
         feature_store = self.feature_store[1] if whole and self.feature_store is not None else None
         return RunContext(
-            progress=self.progress, folder=folder, feature_store=feature_store, every=KEPT_EVERY, over="best"
+            progress=self.progress,
+            folder=folder,
+            feature_store=feature_store,
+            checkpoint_every=KEPT_EVERY,
+            retention="best",
         )
 
     def report(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> dict[str, Any]:
@@ -222,7 +225,7 @@ class Worker:
     def watch_run(self, cell: RunSpec, run: RunSettings, key: str, digest: str) -> RunContext:
         """Keep the states of a run's networks in its folder, or take the one that others share, if it is trained."""
         own = self.context(self.runs.of(key) / "partial", run, digest, _reads_whole(cell, run))
-        own = replace(own, over="nothing")  # the report follows at once
+        own = replace(own, retention="nothing")  # the report follows at once
         if isinstance(run.method, FullTextConfig):
             shared = replace(own, name=SUPPORT, folder=self.runs.shared(support_key(cell, run, digest)))
         elif isinstance(run.method, GateConfig):
@@ -239,7 +242,7 @@ class Worker:
 
 def _reads_whole(cell: RunSpec, run: RunSettings) -> bool:
     """Say whether a run reads more than rationales, which are its own."""
-    tags = isinstance(run.method, FreshConfig) and run.method.tagging.tags
+    tags = isinstance(run.method, FreshConfig) and run.method.tagging.has_tagger
     return cell.method not in ("random", "human") and (tags or not shares_scores(run))
 
 

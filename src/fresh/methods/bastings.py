@@ -1,4 +1,4 @@
-"""Bastings et al. (2019): a gate of HardKuma numbers, through which the reader's errors pass back to it."""
+"""Bastings et al. (2019): a gate of HardKuma numbers, through which the reader's errors pass back."""
 
 import math
 
@@ -6,88 +6,83 @@ import torch
 from torch import Tensor
 
 from fresh.data.splits import Splits
-from fresh.methods.gate_config import BastingsConfig
+from fresh.methods.config import BastingsConfig
 from fresh.methods.joint import GateObjective, GateOutputs, JointModel, RunningState, cross_entropies, train_joint
-from fresh.methods.result import MethodResult
+from fresh.methods.registry import MethodResult
 from fresh.nn.batch import NO_WORD, Batch
 from fresh.nn.hardkuma import HardKuma
 from fresh.nn.intercept import call_intercepted, on_tensor
 from fresh.training.loop import RunContext
 
-LEAST, MOST = 1e-12, 5.0
-"""Between which the Lagrange multiplier stays."""
+MIN_MULTIPLIER, MAX_MULTIPLIER = 1e-12, 5.0
 
 
 def train(splits: Splits, config: BastingsConfig, context: RunContext | None = None) -> MethodResult:
     """Train a gate and a reader together."""
-    return train_joint(splits, config, scheme(config), context or RunContext())
+    return train_joint(splits, config, make_objective(config), context or RunContext())
 
 
-def scheme(config: BastingsConfig) -> GateObjective:
-    """Say how the gate learns."""
-
-    def cost(model: JointModel, gated: GateOutputs) -> Tensor:
-        return _through_gate(model, gated, config)
-
-    return GateObjective(
-        "bastings", "hardkuma", cost, RunningState(3, lambda moving, beyond: _of_late(moving, beyond, config))
-    )
+def make_objective(config: BastingsConfig) -> GateObjective:
+    """Make what the gate learns from."""
+    state = RunningState(3, lambda moving, excess: update_multiplier(moving, excess, config))
+    return GateObjective("bastings", "hardkuma", lambda model, gated: gate_loss(model, gated, config), state)
 
 
-def _through_gate(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
-    """Draw a number for each word, read the words above 0 by it, and compute the loss. Shape: (texts,)."""
+def gate_loss(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
+    """Sample a number for each word, let the reader read the words above 0 scaled by it. Shape: (texts,)."""
     gate = HardKuma.of(gated.outputs)
-    numbers = gate.draw(torch.rand_like(gate.a)) * gated.there
+    numbers = gate.draw(torch.rand_like(gate.a)) * gated.is_word
     kept = numbers > 0
     batch = gated.reduce(kept)
-    factors = model.reader.windows.fold_rows(_by_piece(numbers, kept, batch)).unsqueeze(-1)
-    weighed = on_tensor(lambda output: output * factors.to(output.dtype))
-    wrong = call_intercepted(
-        lambda: cross_entropies(model.reader, batch, gated.answers), {model.reader.encoder.embeddings: weighed}
+    factors = model.reader.windows.fold_rows(token_factors(numbers, kept, batch)).unsqueeze(-1)
+    scale = on_tensor(lambda output: output * factors.to(output.dtype))
+    errors = call_intercepted(
+        lambda: cross_entropies(model.reader, batch, gated.labels), {model.reader.encoder.embeddings: scale}
     )
-    likely = (1 - gate.zero()) * gated.there  # (texts, words)
-    beyond = likely.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
-    breaks = _expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
-    return wrong + _length_cost(model, gated, beyond, config) + config.lambda_2 * breaks
+    probability = (1 - gate.zero()) * gated.is_word  # (texts, words)
+    excess = probability.sum(1) / gated.n_words.clamp(min=1) - config.one_ratio
+    breaks = expected_changes(1 - gate.zero(), gated) if config.lambda_2 else 0.0
+    return errors + length_cost(model, gated, excess, config) + config.lambda_2 * breaks
 
 
-def _length_cost(model: JointModel, gated: GateOutputs, beyond: Tensor, config: BastingsConfig) -> Tensor:
-    """Compute what the length costs each text: a multiplier, and, from both sides, a square. Shape: (texts,)."""
-    if not config.two_sided:
-        beyond = beyond.clamp(min=0)
-    model.tally.add(beyond, gated.numbers >= 0)
-    cost = _multiplier(model, config) * beyond
-    return cost + config.lagrange_square / 2 * gated.mean(beyond) ** 2 if config.two_sided else cost
-
-
-def _by_piece(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
-    """Give each piece of the words that are kept the number of its word, and all other pieces 1."""
+def token_factors(numbers: Tensor, kept: Tensor, batch: Batch) -> Tensor:
+    """Return the number of its word for each token of a kept word, and 1 for all others. Shape: (texts, tokens)."""
     order = torch.argsort((~kept).to(torch.int8), dim=1, stable=True)  # kept words first, in their order
-    own = numbers.gather(1, order).gather(1, batch.word_of.clamp(min=0, max=numbers.shape[1] - 1))
-    return torch.where(batch.word_of == NO_WORD, 1.0, own)
+    of_words = numbers.gather(1, order).gather(1, batch.word_of.clamp(min=0, max=numbers.shape[1] - 1))
+    return torch.where(batch.word_of == NO_WORD, 1.0, of_words)
 
 
-def _expected_changes(likely: Tensor, gated: GateOutputs) -> Tensor:
-    """Compute how probable it is that neighbours differ, over one less than there are words. Shape: (texts,)."""
-    both = gated.there[:, 1:]
-    apart = likely[:, 1:] * (1 - likely[:, :-1]) + likely[:, :-1] * (1 - likely[:, 1:])
-    return (apart * both).sum(1) / (gated.n_words - 1).clamp(min=1)
+def expected_changes(probability: Tensor, gated: GateOutputs) -> Tensor:
+    """Average the probability that neighboring words differ. Shape: (texts,)."""
+    before, after = probability[:, :-1], probability[:, 1:]
+    differ = after * (1 - before) + before * (1 - after)
+    return (differ * gated.is_word[:, 1:]).sum(1) / (gated.n_words - 1).clamp(min=1)
 
 
-def _multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
-    """Say how much length costs now."""
-    grown = model.moving[1].clone()
+def length_cost(model: JointModel, gated: GateOutputs, excess: Tensor, config: BastingsConfig) -> Tensor:
+    """Compute the cost of the length: a multiplier, and, with two sides, a square. Shape: (texts,)."""
+    if not config.two_sided:
+        excess = excess.clamp(min=0)
+    model.running_mean.add(excess, gated.counted)
+    cost = multiplier(model, config) * excess
+    return cost + config.lagrange_square / 2 * gated.mean(excess) ** 2 if config.two_sided else cost
+
+
+def multiplier(model: JointModel, config: BastingsConfig) -> Tensor:
+    """Return the Lagrange multiplier of the length."""
+    growth = model.moving[1].clone()
     if config.two_sided:
-        return config.lagrange_start + grown
-    return (math.log(config.lagrange_start) + grown).exp().clamp(LEAST, MOST)
+        return config.lagrange_start + growth
+    return (math.log(config.lagrange_start) + growth).exp().clamp(MIN_MULTIPLIER, MAX_MULTIPLIER)
 
 
-def _of_late(moving: Tensor, beyond: Tensor, config: BastingsConfig) -> Tensor:
-    """Take note of how much too long rationales were in a step: moving mean, growth of the multiplier, steps."""
-    mean, grown, n_steps = moving
-    mean = torch.where(n_steps > 0, config.lagrange_decay * mean + (1 - config.lagrange_decay) * beyond, beyond)
+def update_multiplier(moving: Tensor, excess: Tensor, config: BastingsConfig) -> Tensor:
+    """Add the excess length of a step: to its moving average, the growth of the multiplier and the number of steps."""
+    mean, growth, n_steps = moving
+    decay = config.lagrange_decay
+    mean = torch.where(n_steps > 0, decay * mean + (1 - decay) * excess, excess)
     if config.two_sided:
-        floor, ceiling = -MOST, MOST
+        low, high = -MAX_MULTIPLIER, MAX_MULTIPLIER
     else:
-        floor, ceiling = (math.log(edge / config.lagrange_start) for edge in (LEAST, MOST))
-    return torch.stack([mean, (grown + config.rate * mean).clamp(floor, ceiling), n_steps + 1])
+        low, high = (math.log(edge / config.lagrange_start) for edge in (MIN_MULTIPLIER, MAX_MULTIPLIER))
+    return torch.stack([mean, (growth + config.rate * mean).clamp(low, high), n_steps + 1])

@@ -1,20 +1,19 @@
-"""Settings that several methods share: how long rationales are, and which networks are trained."""
+"""Settings of all methods, and of a training run."""
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
 from fresh.attribution.config import ScorerConfig
-from fresh.config import check_min, raise_all, suggest
-from fresh.nn.config import NetworkConfig
+from fresh.config import Setting, check_above, check_min, list_settings, raise_all, suggest
+from fresh.data.config import DataConfig
 from fresh.selection.discretizers import DISCRETIZERS, Discretizer, TopK
-from fresh.training.config import TrainConfig
+from fresh.training.config import ClassifierConfig
 
-if TYPE_CHECKING:
-    from fresh.training.config import ClassifierConfig
-
-CUTS_EACH = ("top_k", "contiguous")
+RATIO_DISCRETIZERS = ("top_k", "contiguous")
 """Discretizers that keep the ratio in each document."""
+
+_WHOLE = "choose long=stagger or long=chunk."
 
 
 class Range(NamedTuple):
@@ -25,53 +24,37 @@ class Range(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """The ratio that is taken where none is asked for: as many times the lowest as the highest is of it."""
-        return self.within(round(math.sqrt(self.low * self.high), 3))
+        """The ratio that is used by default: the geometric mean of both ends."""
+        return self._clamp(round(math.sqrt(self.low * self.high), 3))
 
     def spread(self, n: int) -> list[float]:
-        """Take ratios from the lowest to the highest, each so many times the one before."""
+        """Return ratios from the lowest to the highest, evenly on a logarithmic scale."""
         factor = (self.high / self.low) ** (1 / (n - 1)) if n > 1 else 1.0
-        return [self.within(round(self.low * factor**step, 4)) for step in range(n)]
+        return [self._clamp(round(self.low * factor**step, 4)) for step in range(n)]
 
-    def within(self, ratio: float) -> float:
-        """Bring a ratio that was rounded back into the range."""
+    def _clamp(self, ratio: float) -> float:
         return min(self.high, max(self.low, ratio))
 
 
 @dataclass(frozen=True, slots=True)
-class NetworksConfig:
-    """Which networks are trained, and how."""
-
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-
-    @property
-    def classifier(self) -> "ClassifierConfig":
-        """The same, for one network."""
-        from fresh.training.config import ClassifierConfig
-
-        return ClassifierConfig(self.network, self.train)
-
-
-@dataclass(frozen=True, slots=True)
-class CutConfig(NetworksConfig):
+class CutConfig(ClassifierConfig):
     """How scores are cut to rationales."""
 
     discretizer: str = "top_k"
-    """What cuts scores to rationales: top_k, contiguous, global_top_k, global_contiguous or threshold."""
+    """Cuts scores to rationales: top_k, contiguous, global_top_k, global_contiguous or threshold."""
     ratio: float | str = 0.2
     """Share of the words to keep, such as 0.2; or LOW:HIGH, such as 0.05:0.5, for a predictor that serves all ratios
-    between them."""
+    in between."""
     minimum: float | None = None
-    """Share of the words that each document surely keeps under a global budget; half the ratio if not given."""
+    """Minimum share of the words that each document keeps under a global budget. By default, half the ratio."""
     cutoff: float = 0.0
-    """Lowest score that the threshold discretizer keeps."""
+    """Minimum score of a word that the threshold discretizer keeps."""
 
     def __post_init__(self) -> None:
-        raise_all(self.wrong_cut())
+        raise_all(self.check_cut())
 
-    def wrong_cut(self) -> str | None:
-        """Say what is wrong with the way scores are cut, if anything."""
+    def check_cut(self) -> str | None:
+        """Describe the problem with how scores are cut, if there is one."""
         if self.discretizer not in DISCRETIZERS:
             return suggest(self.discretizer, "a discretizer", DISCRETIZERS)
         try:
@@ -80,26 +63,26 @@ class CutConfig(NetworksConfig):
             self.make_discretizer()
         except ValueError as error:
             return str(error)
-        if self.ratios is not None and self.discretizer not in CUTS_EACH:
-            return f"A range of ratios needs the discretizer top_k or contiguous, got {self.discretizer}."
+        if self.ratios is not None and self.discretizer not in RATIO_DISCRETIZERS:
+            return f"A range of ratios needs discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
         return None
 
     @property
     def ratios(self) -> Range | None:
-        """The range of ratios, if one was asked for."""
+        """The range of ratios, if there is one."""
         if not isinstance(self.ratio, str):
             return None
         try:
             low, high = map(float, self.ratio.split(":"))
         except ValueError:
-            raise ValueError(f"ratio must be a number, or two as in 0.05:0.5, got {self.ratio!r}.") from None
+            raise ValueError(f"ratio must be a number, or two such as 0.05:0.5, got {self.ratio!r}.") from None
         if not low < high:
             raise ValueError(f"ratio must go from a smaller number to a larger one, got {self.ratio}.")
         return Range(low, high)
 
     @property
     def one_ratio(self) -> float:
-        """The ratio, or the one in the middle of a range."""
+        """The ratio, or the middle of the range."""
         return self.ratios.middle if self.ratios else float(self.ratio)
 
     def make_discretizer(self, ratio: float | None = None) -> Discretizer:
@@ -113,110 +96,223 @@ class CutConfig(NetworksConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class _TaggerConfig:
+class TaggerConfig:
     """Whether a network learns to choose words, and from what."""
 
     tagger: bool = False
-    """Train a tagger on the rationales that the scorer makes, on people's, or on both; it then chooses words itself, in
-    one pass."""
+    """Train a tagger on the scorer's rationales, on people's, or on both; it then chooses the words, in one pass."""
     distil: bool = False
-    """Train a tagger on the rationales of a slow scorer, so that explaining costs one pass."""
+    """Train a tagger on the rationales of a slow scorer, so that explaining takes one pass."""
     crf: bool = False
-    """Have the tagger decide on neighbouring words together (a conditional random field)."""
+    """Let the tagger decide on neighboring words together (a conditional random field)."""
     human: float = 0.0
-    """Share of the training documents, of those that have one, on which the tagger learns from people's rationales."""
+    """Share of the training documents with people's rationales whose rationales the tagger learns from."""
 
     def __post_init__(self) -> None:
-        alone = " and ".join(name for name, given in (("crf", self.crf), ("human", self.human)) if given)
+        needing = " and ".join(name for name, is_set in (("crf", self.crf), ("human", self.human)) if is_set)
         raise_all(
-            f"human must be from 0 to 1, got {self.human}." if not 0 <= self.human <= 1 else None,
-            f"{alone} can only be had with a tagger: tagger=True." if alone and not self.tags else None,
-            "distil learns from the scorer alone: leave human out, or take tagger in place of distil."
+            _check_human(self.human),
+            f"Only a tagger takes {needing}: choose tagger=True." if needing and not self.has_tagger else None,
+            "distil learns from the scorer alone. Leave human out, or choose tagger=True in place of distil=True."
             if self.distil and self.human
             else None,
         )
 
     @property
-    def tags(self) -> bool:
-        """Whether there is a tagger."""
+    def has_tagger(self) -> bool:
+        """Whether a tagger is trained."""
         return self.tagger or self.distil
 
 
 @dataclass(frozen=True, slots=True)
 class FreshConfig(CutConfig):
-    """How rationales are made and a predictor is trained on them."""
+    """How FRESH makes rationales and trains a predictor on them."""
 
     scorer: str = "attention_gradient"
-    """What scores words: attention, gradient, attention_gradient, attention_shift, integrated_gradients, occlusion,
-    lime, kernel_shap or random."""
+    """Scores words: attention, gradient, attention_gradient, attention_shift, integrated_gradients, occlusion, lime,
+    kernel_shap or random."""
     folds: int = 1
-    """Parts into which the training documents are cut, so that the rationales of each come from networks that were
-    trained without it; 1 for networks trained on all of them."""
+    """Number of folds of the training documents; the rationales of each fold come from networks that are trained on the
+    other folds. With 1, all rationales come from a network that is trained on all documents."""
     scoring: ScorerConfig = field(default_factory=ScorerConfig)
-    tagging: _TaggerConfig = field(default_factory=_TaggerConfig)
+    tagging: TaggerConfig = field(default_factory=TaggerConfig)
 
     def __post_init__(self) -> None:
         from fresh.attribution.registry import check_scorer_name
 
+        is_random, tagging = self.scorer == "random", self.tagging
         raise_all(
             check_scorer_name(self.scorer),
-            self.wrong_cut(),
+            self.check_cut(),
             *check_min(1, folds=self.folds),
-            "layer must be -1 with long=chunk: attention is there what the head weighs words by."
+            "layer must be -1 with long=chunk, where attention is how the head weighs words."
             if self.network.long == "chunk" and self.scoring.layer != -1
             else None,
-            "layer=all adds up what raises the answer, which attention alone does not say: name one layer, or take the "
-            "scorer attention_shift or attention_gradient."
+            "layer=all adds up what raises the answer, which scorer=attention does not say. Name one layer, or choose "
+            "scorer=attention_shift or scorer=attention_gradient."
             if self.scorer == "attention" and self.scoring.layer == "all"
             else None,
-            "Scores of a tagger run from 0 to 1 and those of a scorer do not, so that no cutoff serves both: choose "
-            "another discretizer than threshold."
-            if self.tagging.tags and self.discretizer == "threshold"
+            "No cutoff serves both a tagger, whose scores are from 0 to 1, and a scorer. Choose another discretizer "
+            "than threshold."
+            if tagging.has_tagger and self.discretizer == "threshold"
             else None,
-            "folds are of no use to random words: leave them out."
-            if self.folds > 1 and self.scorer == "random"
+            "folds has no effect with scorer=random. Leave it out." if self.folds > 1 and is_random else None,
+            f"Random words are sampled from whole documents: {_WHOLE}"
+            if is_random and self.network.long == "truncate"
             else None,
-            "Random words are drawn from whole documents: take long=stagger or long=chunk."
-            if self.scorer == "random" and self.network.long == "truncate"
-            else None,
-            "A tagger cannot learn to find random words: choose another scorer."
-            if self.tagging.tags and self.scorer == "random" and self.tagging.human < 1
+            "A tagger cannot learn to find random words. Choose another scorer."
+            if tagging.has_tagger and is_random and tagging.human < 1
             else None,
         )
 
     def with_seed(self, seed: int) -> "FreshConfig":
-        """Take another seed."""
+        """Return the same settings with another seed."""
         return replace(self, train=replace(self.train, seed=seed))
 
 
 @dataclass(frozen=True, slots=True)
-class FullTextConfig(NetworksConfig):
-    """How a predictor of whole documents is trained."""
+class GateConfig(CutConfig):
+    """What all methods with a gate have in common."""
+
+    lambda_2: float = 0.0
+    """Cost of each beginning and end of a run of kept words."""
+    human: float = 0.0
+    """Share of the training documents with people's rationales whose rationales the gate learns from."""
+
+    def check_gate(self) -> list[str | None]:
+        """Describe the problems with the settings that all gates share."""
+        return [
+            self.check_cut(),
+            "A gate is trained for one ratio; only method=fresh trains for a range."
+            if isinstance(self.ratio, str)
+            else None,
+            f"A gate needs discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
+            if self.discretizer not in RATIO_DISCRETIZERS
+            else None,
+            *check_min(0, lambda_2=self.lambda_2),
+            _check_human(self.human),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class LeiConfig(GateConfig):
+    """How the gate of Lei et al. learns."""
+
+    lambda_1: float = 0.3
+    """Cost of the share of words that is kept beyond the ratio."""
+    draws: int = 1
+    """Number of samples of words from each document in a training step."""
+    reward_baseline: bool = True
+    """Compare the cost of a sample with the moving average of costs, which makes learning steadier; off is the original
+    method."""
+
+    def __post_init__(self) -> None:
+        raise_all(*self.check_gate(), *check_min(0, lambda_1=self.lambda_1), *check_min(1, draws=self.draws))
+
+
+@dataclass(frozen=True, slots=True)
+class BastingsConfig(GateConfig):
+    """How the gate of Bastings et al. keeps to its length."""
+
+    lagrange_start: float = 1e-5
+    """Initial Lagrange multiplier of the length."""
+    lagrange_rate: float | None = None
+    """Learning rate of the multiplier, which grows while too many words are kept and shrinks while too few are. By
+    default 0.001, or 0.01 with two_sided=False."""
+    lagrange_square: float = 5.0
+    """Weight of the square of the deviation from the ratio, which keeps the multiplier from oscillating."""
+    lagrange_decay: float = 0.9
+    """Decay of the moving average of the deviation from the ratio."""
+    two_sided: bool = True
+    """Hold the gate to its length from both sides; off, only keeping too many words costs something, and more and more,
+    as in the code of the FRESH paper."""
 
     def __post_init__(self) -> None:
         raise_all(
-            "full_text reads every word: take long=stagger or long=chunk." if self.network.long == "truncate" else None
+            *self.check_gate(),
+            *check_above(0, lagrange_start=self.lagrange_start, lagrange_rate=self.rate),
+            *check_min(0, lagrange_square=self.lagrange_square),
+            f"lagrange_decay must be in [0, 1), got {self.lagrange_decay}."
+            if not 0 <= self.lagrange_decay < 1
+            else None,
         )
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the multiplier."""
+        default = 0.001 if self.two_sided else 0.01
+        return default if self.lagrange_rate is None else self.lagrange_rate
+
+
+@dataclass(frozen=True, slots=True)
+class FullTextConfig(ClassifierConfig):
+    """How a predictor of whole documents is trained."""
+
+    def __post_init__(self) -> None:
+        raise_all(f"full_text reads every word: {_WHOLE}" if self.network.long == "truncate" else None)
 
 
 @dataclass(frozen=True, slots=True)
 class RandomConfig(CutConfig):
-    """How many words are drawn, and how a predictor of them is trained."""
-
-    def __post_init__(self) -> None:
-        alone = f"Random words are cut by top_k or contiguous, got {self.discretizer}."
-        whole = "Random words are drawn from whole documents: take long=stagger or long=chunk."
-        raise_all(whole if self.network.long == "truncate" else None)
-        raise_all(self.wrong_cut(), alone if self.discretizer not in CUTS_EACH else None)
-
-
-@dataclass(frozen=True, slots=True)
-class HumanConfig(NetworksConfig):
-    """How a predictor of people's rationales is trained."""
+    """How many words are sampled, and how a predictor of them is trained."""
 
     def __post_init__(self) -> None:
         raise_all(
-            "human reads all that people marked: take long=stagger or long=chunk."
-            if self.network.long == "truncate"
-            else None
+            f"Random words are sampled from whole documents: {_WHOLE}" if self.network.long == "truncate" else None,
+            self.check_cut(),
+            f"Random words need discretizer=top_k or discretizer=contiguous, got {self.discretizer}."
+            if self.discretizer not in RATIO_DISCRETIZERS
+            else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HumanConfig(ClassifierConfig):
+    """How a predictor of people's rationales is trained."""
+
+    def __post_init__(self) -> None:
+        raise_all(f"human reads all words that people marked: {_WHOLE}" if self.network.long == "truncate" else None)
+
+
+def _check_human(share: float) -> str | None:
+    return None if 0 <= share <= 1 else f"human must be in [0, 1], got {share}."
+
+
+MethodName = Literal["fresh", "lei", "bastings", "full_text", "random", "human"]
+
+METHODS: dict[str, type[ClassifierConfig]] = {
+    "fresh": FreshConfig,
+    "lei": LeiConfig,
+    "bastings": BastingsConfig,
+    "full_text": FullTextConfig,
+    "random": RandomConfig,
+    "human": HumanConfig,
+}
+"""The settings of each method."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Settings of a training run that are the same for all methods."""
+
+    method: MethodName = "fresh"
+    """How words are chosen: by the scores of a support model (fresh), by a gate that is trained with the predictor
+    (lei, bastings), not at all (full_text), at random (random), or by people (human)."""
+    baseline: bool = True
+    """Also train predictors to compare with: on random words, on dropped words, and on full text if no support model is
+    trained."""
+    audit: bool = True
+    """Audit the trained model: try to break its guarantee, and measure what leaks past it."""
+    data: DataConfig = field(default_factory=DataConfig)
+
+
+def settings_of_methods() -> dict[str, tuple[Setting, list[str]]]:
+    """List the settings of all methods by their names, each with the names of its methods."""
+    listed: dict[str, tuple[Setting, list[str]]] = {}
+    for method, config in METHODS.items():
+        for setting in list_settings(config):
+            known, owners = listed.get(setting.name, (setting, []))
+            # A setting with different paths in different methods is shown without a path.
+            shown = known if known.path == setting.path else replace(setting, path=setting.name)
+            listed[setting.name] = shown, [*owners, method]
+    return listed

@@ -1,121 +1,157 @@
-"""All methods by their names, and settings for one of them out of what a user gives."""
+"""Methods by name: what each is given, and what each returns."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from fresh.attribution.config import ScorerConfig
 from fresh.attribution.registry import SCORERS, ScorerFactory
+from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, list_settings, suggest, suggest_setting
 from fresh.data.splits import Splits
+from fresh.document import Mask
 from fresh.errors import ConfigError
-from fresh.methods import bastings, fresh, full_text, human, lei, random
-from fresh.methods.config import CutConfig, FreshConfig, NetworksConfig
-from fresh.methods.gate_config import GateConfig
-from fresh.methods.joint import GateObjective
-from fresh.methods.listed import CONFIGS
-from fresh.methods.result import MethodResult
+from fresh.methods.config import METHODS, CutConfig, FreshConfig
+from fresh.nn.encoder import pinned
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import DISCRETIZERS
+from fresh.selection.extractors import Extractor
+from fresh.training.config import ClassifierConfig
 from fresh.training.loop import RunContext
+
+NEEDS = (("lagrange_square", "two_sided", ("True",)), ("frozen_gb", "frozen", ("auto", "memory")))
+"""Settings that have an effect only with some values of another setting."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Method:
-    """A way to train."""
+class MethodResult:
+    """A trained model, and which words of train and of dev it keeps."""
 
-    config: type[NetworksConfig]
-    train: Callable[[Splits, Any, RunContext], MethodResult]
+    model: Rationalizer
+    find_masks: Callable[[], list[Mask]]
+    """Returns the words of train that are kept; a gate reads all of train for that, which not everybody needs."""
+    find_dev_masks: Callable[[], list[Mask]]
+    support: SupportModel | None = None
+    """The model of full text that the method trained, if any."""
+    kept_by_gate: float | None = None
+    """The share of the words of dev that a gate is likely to keep before the cut to its length."""
+
+    @property
+    def masks(self) -> list[Mask]:
+        """The words of train that are kept."""
+        return self.find_masks()
+
+    @property
+    def dev_masks(self) -> list[Mask]:
+        """The words of dev that are kept."""
+        return self.find_dev_masks()
 
 
-METHODS: dict[str, _Method] = {
-    "fresh": _Method(CONFIGS["fresh"], fresh.train_and_mark),
-    "lei": _Method(CONFIGS["lei"], lei.train),
-    "bastings": _Method(CONFIGS["bastings"], bastings.train),
-    "full_text": _Method(CONFIGS["full_text"], full_text.train),
-    "random": _Method(CONFIGS["random"], random.train),
-    "human": _Method(CONFIGS["human"], human.train),
-}
-
-
-SCHEMES: dict[str, Callable[[Any], GateObjective]] = {"lei": lei.scheme, "bastings": bastings.scheme}
-
-NEEDS = (("lagrange_square", "two_sided", ("true",)), ("frozen_gb", "frozen", ("auto", "memory")))
-"""Settings that have an effect only where another one has one of some values."""
-
-
-def find_method(name: str) -> _Method:
-    """Find a method by its name."""
+def find_config(name: str) -> type[ClassifierConfig]:
+    """Return the settings class of a method."""
     if name not in METHODS:
         raise ConfigError(suggest(name, "a method", METHODS))
     return METHODS[name]
 
 
-def scheme_of(name: str, config: GateConfig) -> GateObjective:
-    """Say how the gate of a method learns."""
-    return SCHEMES[name](config)
+def train_method(
+    name: str,
+    splits: Splits,
+    config: ClassifierConfig,
+    context: RunContext | None = None,
+    scorer: ScorerFactory | None = None,
+) -> MethodResult:
+    """Train a model with a method.
+
+    :param scorer: Makes a scorer of your own from the support model, in place of ``config.scorer``.
+    """
+    from fresh.methods import baselines, bastings, fresh, lei  # which return what is defined here
+
+    context = context or RunContext()
+    if scorer is not None:
+        if not isinstance(config, FreshConfig):
+            raise ConfigError(f"scorer is a setting of fresh, not of the method {name}.")
+        return fresh.train(splits, config, context, scorer)
+    train: dict[str, Callable[[Splits, Any, RunContext], MethodResult]] = {
+        "fresh": fresh.train,
+        "lei": lei.train,
+        "bastings": bastings.train,
+        "full_text": baselines.train_full_text,
+        "random": baselines.train_random,
+        "human": baselines.train_human,
+    }
+    find_config(name)  # raises with the nearest name
+    return train[name](splits, config, context)
+
+
+def make_rationalizer(
+    name: str, splits: Splits, config: ClassifierConfig, extractor: Extractor, predictor: Predictor
+) -> Rationalizer:
+    """Join both halves of a model, with the settings that they were trained with."""
+    ratios = config.ratios if isinstance(config, CutConfig) else None
+    has_queries = bool(splits.train[0].document.query)
+    return Rationalizer(extractor, predictor, settings_record(name, config), has_queries, ratios=ratios)
+
+
+def settings_record(name: str, config: ClassifierConfig) -> dict[str, Any]:
+    """Turn settings into plain values for a model card: an encoder of the hub with its commit, no local path."""
+    settings = {"method": name, **asdict(config)}
+    encoder = Path(config.network.encoder)
+    settings["network"]["encoder"] = encoder.resolve().name if encoder.is_dir() else pinned(config.network.encoder)
+    return settings
 
 
 def owns(config: type, name: str) -> bool:
-    """Say whether a name, or the end of a path, is that of one of the settings of a class."""
+    """Whether a name, or the end of a path, is a setting of a class."""
     return any(f".{setting.path}".endswith(f".{name}") for setting in list_settings(config))
 
 
 def split_settings(
-    name: str, values: Mapping[str, Any], others: type
+    name: str, values: Mapping[str, Any], run_config: type
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Tell the settings of a method from those of a run.
+    """Separate the settings of a method from those of a run.
 
-    :param others: The settings of a run beside those of a method.
-    :return: Those of the method, those of the run, and what is wrong: settings that are neither, or without effect.
+    :return: The settings of the method, those of the run, and problems: unknown settings, and those without effect.
     """
-    own: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
+    method_values: dict[str, Any] = {}
+    run_values: dict[str, Any] = {}
     problems: list[str] = []
-    config = find_method(name).config
-    known = [setting.path for setting in (*list_settings(config), *list_settings(others))]
+    config = find_config(name)
+    known = [setting.path for setting in (*list_settings(config), *list_settings(run_config))]
     for key, value in flatten(values):
         if owns(config, key):
-            own[key] = value
-        elif owns(others, key):
-            rest[key] = value
+            method_values[key] = value
+        elif owns(run_config, key):
+            run_values[key] = value
         else:
-            owners = [other for other, item in METHODS.items() if owns(item.config, key)]
+            owners = [method for method, kind in METHODS.items() if owns(kind, key)]
             problems.append(
                 f"{key} is a setting of {' and '.join(owners)}, not of the method {name}."
                 if owners
                 else suggest_setting(key, known)
             )
-    return own, rest, [*problems, *_without_effect(own, config)]
+    return method_values, run_values, [*problems, *_find_without_effect(method_values, config)]
 
 
-def _without_effect(own: Mapping[str, Any], config: type[NetworksConfig]) -> Iterator[str]:
-    """Name the settings that the chosen scorer or discretizer does not ask for, and those that do."""
-    given = {key.rpartition(".")[2]: value for key, value in own.items()}
-    usual = {setting.name: setting.default for setting in list_settings(config)}
-    kinds: tuple[tuple[str, Mapping[str, type], type], ...] = (
+def _find_without_effect(values: Mapping[str, Any], config: type[ClassifierConfig]) -> Iterator[str]:
+    """Describe settings that the chosen scorer or discretizer does not use, with those that do."""
+    names = {key.rpartition(".")[2]: value for key, value in values.items()}
+    defaults = {setting.name: setting.default for setting in list_settings(config)}
+    choices: tuple[tuple[str, Mapping[str, type], type], ...] = (
         ("scorer", SCORERS, ScorerConfig),
         ("discretizer", DISCRETIZERS, CutConfig),
     )
-    for what, known, told in kinds:
-        chosen = given.get(what, usual.get(what))
-        takes = {name: {field.name for field in fields(kind)} for name, kind in known.items()}
-        concerned = {field.name for field in fields(told)} & given.keys()
-        for key in sorted(concerned) if isinstance(chosen, str) and chosen in known else ():
-            owners = [name for name in known if key in takes[name]]
+    for choice, kinds, settings in choices:
+        chosen = names.get(choice, defaults.get(choice))
+        if not isinstance(chosen, str) or chosen not in kinds:
+            continue
+        for key in sorted({field.name for field in fields(settings)} & names.keys()):
+            owners = [name for name, kind in kinds.items() if key in {field.name for field in fields(kind)}]
             if owners and chosen not in owners:
-                yield f"{key} is a setting of the {what} {' and '.join(owners)}, not of {chosen}."
+                yield f"{key} is a setting of the {choice} {' and '.join(owners)}, not of {chosen}."
     for key, other, needed in NEEDS:
-        value = str(given.get(other, usual.get(other))).lower()
-        if key in given and value not in needed:
-            yield f"{key} has no effect with {other}={value}: leave it out, or take {other}={needed[0]}."
-
-
-def train_method(
-    name: str, splits: Splits, config: NetworksConfig, context: RunContext, scorer: ScorerFactory | None
-) -> MethodResult:
-    """Train a model with a method, given by its name."""
-    if scorer is None:
-        return find_method(name).train(splits, config, context)
-    if not isinstance(config, FreshConfig):
-        raise ConfigError(f"scorer is a setting of fresh, not of the method {name}.")
-    return fresh.train_and_mark(splits, config, context, scorer)
+        value = str(names.get(other, defaults.get(other)))
+        if key in names and value.lower() not in map(str.lower, needed):
+            yield f"{key} has no effect with {other}={value}. Leave it out, or set {other}={needed[0]}."

@@ -11,8 +11,6 @@ from fresh.metrics.estimate import Bounds, Estimate, Interval, LengthScore, Meas
 from fresh.reporting.tables import markdown_table
 
 Found = Literal["holds", "broken", "look here", "not run"]
-PROMISE = "Given the words shown, nothing else can change the answer."
-"""What the wall guarantees, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Extractors: which words of a document are kept."""
+"""Extractors, which select the words of a document, and curves of growing rationales."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,17 +13,20 @@ from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK, budget
 from fresh.text import Spans
 
+MAX_POINTS = 50
+"""Most explanations in a curve."""
+
 
 class Extractor(Protocol):
-    """Chooses words, without a look at any label."""
+    """Selects words without seeing any label."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
+        """Return one mask for each document."""
         ...
 
 
 def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Saliency]:
-    """Have documents scored, and see that the scores fit them, whoever wrote the scorer."""
+    """Score documents, and raise if a scorer does not give one score for each word."""
     saliencies = scorer.score(documents)
     if len(saliencies) != len(documents):
         raise ValueError(f"The scorer scored {len(saliencies)} of {len(documents)} documents; it must score each one.")
@@ -31,13 +34,13 @@ def score_validated(scorer: Scorer, documents: Sequence[Document]) -> list[Salie
         if len(saliency) != len(document.words):
             raise ValueError(
                 f"The scorer gave {len(saliency)} scores to document {document.id!r}, "
-                f"which has {len(document.words)} words; it must give one a word."
+                f"which has {len(document.words)} words; it must give one score for each word."
             )
     return saliencies
 
 
 def select_masks(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> list[Mask]:
-    """Cut scores to masks; a word that the support model did not read is never kept."""
+    """Turn scores into masks; a word that the support model did not read is never kept."""
     masks = discretizer.select(saliencies)
     return [
         mask if saliency.n_read is None else Mask(mask.kept & (np.arange(len(mask)) < saliency.n_read))
@@ -47,59 +50,58 @@ def select_masks(discretizer: Discretizer, saliencies: Sequence[Saliency]) -> li
 
 @dataclass(frozen=True, slots=True)
 class SaliencyExtractor:
-    """Scores words and cuts the scores to masks."""
+    """Scores words and turns the scores into masks."""
 
     scorer: Scorer
     discretizer: Discretizer
     support: SupportModel | None = None
-    """The support model that the scorer asks, if any."""
+    """The support model that the scorer explains, if any."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
+        """Return one mask for each document."""
         return select_masks(self.discretizer, self.score(documents))
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return the scores that are cut."""
+        """Return the scores that the masks are made from."""
         return score_validated(self.scorer, documents)
 
 
 @dataclass(frozen=True, slots=True)
 class HumanRationales:
-    """Keeps what people marked; it knows only the documents that came with a rationale."""
+    """Keeps the words that people marked, and knows only the documents that came with a rationale."""
 
     spans: Mapping[str, Spans]
-    """Runs of marked words of each document, by the digest of its id, words and query, and, where all with the same
-    words and query agree, by the digest of these alone."""
+    """Runs of marked words by a digest of a document's id, words and query; also by a digest without the id if all
+    documents with the same words and query agree."""
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> "HumanRationales":
-        """Learn the rationales by heart."""
-        known: dict[str, Spans] = {}
+        """Store the rationales of examples."""
+        own: dict[str, Spans] = {}
         by_words: dict[str, set[Spans]] = {}
-        for item in examples:
-            if item.human is not None:
-                known[_digest_of(item.document)] = item.human.spans
-                by_words.setdefault(_digest_of(replace(item.document, id="")), set()).add(item.human.spans)
+        for example in examples:
+            if example.human is not None:
+                own[_document_digest(example.document)] = example.human.spans
+                by_words.setdefault(_document_digest(example.document, ""), set()).add(example.human.spans)
         agreed = {digest: spans for digest, (spans, *others) in by_words.items() if not others}
-        return cls({**agreed, **known})
+        return cls({**agreed, **own})
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
-        masks: list[Mask] = []
-        for document in documents:
-            spans = self.spans.get(_digest_of(document), self.spans.get(_digest_of(replace(document, id=""))))
-            if spans is None:
-                raise ValueError(
-                    f"Nobody had marked words of document {document.id!r} when this model was made, and people's "
-                    "rationales are all that it reads. Train with method=fresh to explain new documents."
-                )
-            masks.append(Mask.from_spans(spans, len(document.words)))
-        return masks
+        """Return one mask for each document."""
+        return [Mask.from_spans(self._spans_of(document), len(document.words)) for document in documents]
+
+    def _spans_of(self, document: Document) -> Spans:
+        spans = self.spans.get(_document_digest(document), self.spans.get(_document_digest(document, "")))
+        if spans is None:
+            raise ValueError(
+                f"Document {document.id!r} has no human rationale, and this model reads nothing else. "
+                "Train with method=fresh to explain new documents."
+            )
+        return spans
 
 
-def _digest_of(document: Document) -> str:
-    """Digest the words, the query and the id of a document."""
-    text = "\x00".join((document.id, *document.words, "", *document.query))
+def _document_digest(document: Document, id: str | None = None) -> str:
+    text = "\x00".join((document.id if id is None else id, *document.words, "", *document.query))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -108,28 +110,25 @@ class FullText:
     """Keeps every word: the full-text baseline."""
 
     def extract(self, documents: Sequence[Document]) -> list[Mask]:
-        """Return one mask a document."""
+        """Return one mask for each document."""
         return [Mask.full(len(document.words)) for document in documents]
-
-
-def with_ratio(extractor: Extractor, ratio: float) -> "SaliencyExtractor":
-    """Have an extractor keep another share of the words."""
-    if not isinstance(extractor, SaliencyExtractor) or not isinstance(extractor.discretizer, TopK | Contiguous):
-        raise TypeError("Only rationales of top_k and contiguous have a ratio that can be changed.")
-    return replace(extractor, discretizer=replace(extractor.discretizer, ratio=ratio))
 
 
 def extract_with_scores(
     extractor: Extractor, documents: Sequence[Document]
 ) -> tuple[list[Mask], list[Saliency] | list[None]]:
-    """Return the masks and, where the extractor cuts scores, the scores they were cut from."""
+    """Return masks, and the scores that they were made from where there are any."""
     if isinstance(extractor, SaliencyExtractor):
         saliencies = extractor.score(documents)
         return select_masks(extractor.discretizer, saliencies), saliencies
     return extractor.extract(documents), [None] * len(documents)
 
 
-MAX_POINTS = 50
+def with_ratio(extractor: Extractor, ratio: float) -> SaliencyExtractor:
+    """Return an extractor that keeps another share of the words."""
+    if not isinstance(extractor, SaliencyExtractor) or not isinstance(extractor.discretizer, TopK | Contiguous):
+        raise TypeError("ratio can be changed for the discretizers top_k and contiguous only.")
+    return replace(extractor, discretizer=replace(extractor.discretizer, ratio=ratio))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ class Curve:
 
     @property
     def minimal(self) -> Explanation:
-        """The shortest rationale from which on every longer one has the answer of the longest: all that is needed."""
+        """The shortest rationale that has, like every longer one, the answer of the longest."""
         label = self.points[-1].prediction.label
         differing = [place for place, point in enumerate(self.points) if point.prediction.label != label]
         return self.points[differing[-1] + 1 if differing else 0]
@@ -149,8 +148,8 @@ class Curve:
         return len(self.points)
 
 
-def curve_ratios(n_words: int, low: float, high: float, most: int = MAX_POINTS) -> list[float]:
-    """List ratios that keep one word more each, or, beyond so many points, some more."""
+def curve_ratios(n_words: int, low: float, high: float, n_points: int = MAX_POINTS) -> list[float]:
+    """List ratios that each keep one word more than the one before, or several if there would be too many points."""
     first, last = budget(n_words, low), budget(n_words, high)
-    counts = np.unique(np.linspace(first, last, min(most, last - first + 1)).round().astype(np.int64))
+    counts = np.unique(np.linspace(first, last, min(n_points, last - first + 1)).round().astype(np.int64))
     return [(count - 0.5) / n_words for count in counts.tolist()]  # a ratio's words are rounded up

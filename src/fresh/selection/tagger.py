@@ -1,7 +1,7 @@
 """A trained extractor: a network that learnt from masks which words to keep."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -20,12 +20,10 @@ from fresh.nn.heads import word_mask
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
 from fresh.selection.discretizers import Discretizer
 from fresh.selection.extractors import select_masks
-from fresh.training.config import ClassifierConfig
+from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.distributed import process_group
-from fresh.training.feature_cache import CachedInputs
-from fresh.training.fit import describe, run_frozen
-from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed, uses_bf16
-from fresh.training.step import Loss
+from fresh.training.fit import TextNumbers, describe, encode, make_loss
+from fresh.training.loop import RunContext, TrainingJob, fit, fixed_seed
 
 CONTEXT = RunContext("tagger")
 
@@ -57,24 +55,21 @@ class Tagger:
         :param kind: Tag each word by itself (words), or beside its neighbours (chain).
         """
         network = build_tagger(kind, config)
-        table = network.words([text_of(document) for document, _ in train])
-        feature_store = context.feature_store or config.train.engine.feature_store()
-        reading = run_frozen(network, table, config.train, context, feature_store)
-        half = uses_bf16(config.train, network.device)
+        context = replace(context, feature_store=context.store(config.train))
+        inputs = encode(network, [text_of(document) for document, _ in train], config.train, context)
+        masks = [mask for _, mask in train]
         job = TrainingJob(
             network,
-            table.lengths,
-            _make_loss(network, reading, [mask for _, mask in train], only, half),
-            _make_validate(
-                network, dev, discretizer, lambda part: run_frozen(network, part, config.train, context, feature_store)
-            ),
+            inputs.table.lengths,
+            make_loss(network, inputs, _make_losses(network, masks, only), config.train),
+            _make_validate(network, dev, discretizer, config.train, context),
             config.train,
             context,
-            reading.on,
-            recordable=config.network.long != "chunk",
-            numbers=None if only is None else lambda _epoch: only,
+            inputs.device,
+            can_record=config.network.long != "chunk",
+            texts_of_epoch=None if only is None else lambda _epoch: only,
         )
-        context.progress.say(describe(network, reading, job))
+        context.progress.say(describe(network, inputs, job))
         fit(job)
         return cls(network)
 
@@ -119,24 +114,20 @@ def build_tagger(kind: Kind, config: ClassifierConfig) -> TokenClassifier:
     return network.to(choose_device(config.train.device))
 
 
-def _make_loss(
-    network: TokenClassifier, reading: CachedInputs, masks: Sequence[Mask], only: IntArray | None, half: bool
-) -> Loss:
-    """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
+def _make_losses(
+    network: TokenClassifier, masks: Sequence[Mask], only: IntArray | None
+) -> Callable[[TextNumbers, tuple[Tensor, Tensor]], Tensor]:
+    """Make the function that computes the loss of each text against its mask."""
     targets = WordValues.of([mask.kept for mask in masks], network.device)
-    learnt = masks if only is None else [masks[number] for number in only.tolist()]
-    weight = torch.tensor(positive_weight(learnt), device=network.device)
+    learned = masks if only is None else [masks[number] for number in only.tolist()]
+    weight = torch.tensor(positive_weight(learned), device=network.device)
 
-    def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        chosen = numbers.clamp(min=0)
-        batch = reading.take(chosen, width, dense)
-        with torch.autocast(network.device.type, torch.bfloat16, enabled=half):
-            outputs, n_words = network(batch)
-        wanted = targets.take(chosen.to(network.device, non_blocking=True), width)
-        losses = tag_losses(network, outputs.squeeze(-1), wanted, n_words, weight)
-        return (losses * (numbers >= 0).to(losses.device, non_blocking=True)).sum()
+    def losses(batch: TextNumbers, output: tuple[Tensor, Tensor]) -> Tensor:
+        outputs, n_words = output
+        wanted = targets.take(batch.numbers, batch.width)
+        return tag_losses(network, outputs.squeeze(-1), wanted, n_words, weight)
 
-    return loss
+    return losses
 
 
 def positive_weight(masks: Sequence[Mask]) -> float:
@@ -158,22 +149,15 @@ def tag_losses(network: TokenClassifier, logits: Tensor, wanted: Tensor, n_words
 
 
 def _make_validate(
-    network: TokenClassifier, dev: MaskedDocuments, discretizer: Discretizer, run: Callable[[TokenTable], CachedInputs]
+    network: TokenClassifier, dev: MaskedDocuments, discretizer: Discretizer, config: TrainConfig, context: RunContext
 ) -> Callable[[], float]:
-    """Make the function that measures how much of the masks of dev is found; a team shares the documents out.
-
-    :param run: Runs texts through the frozen layers.
-    """
-    documents, wanted = process_group().share([document for document, _ in dev]), [mask.kept for _, mask in dev]
-    table = network.words([text_of(document) for document in documents])
-    reading, lengths = run(table), table.lengths
-
-    def read(numbers: IntArray) -> Batch | tuple[Layout, Tensor]:
-        width = int(lengths[numbers].max())
-        return reading.take(torch.from_numpy(numbers).to(reading.on), width, bool((lengths[numbers] == width).all()))
+    """Make the function that measures how much of the masks of dev is found; several processes share the documents."""
+    group = process_group()
+    documents, wanted = group.shard([document for document, _ in dev]), [mask.kept for _, mask in dev]
+    inputs = encode(network, [text_of(document) for document in documents], config, context)
 
     def validate() -> float:
-        saliencies = process_group().join(_score_table(network, table, documents, read))
+        saliencies = group.gather(_score_table(network, inputs.table, documents, inputs.collate))
         return token_f1(wanted, [mask.kept for mask in select_masks(discretizer, saliencies)])
 
     return validate

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from fresh.audit.certificates.certify import certificates_of
+from fresh.audit.certificates.certify import encode_certificates
 from fresh.document import Explanation
 from fresh.reporting.console import to_record
 from fresh.selection.extractors import Curve
@@ -77,7 +77,7 @@ def model_routes(models: Models, timeout: float) -> APIRouter:
         served = models.get(name)
         specs = await _run(body, body.specs, served)
         made = await _wait_for(request, partial(served.certify, specs), timeout, served.batcher.seconds_left)
-        content = await _run(body, certificates_of, served.maker, made)
+        content = await _run(body, encode_certificates, served.maker, made)
         headers = {"Content-Disposition": 'attachment; filename="certificate.jsonl"'}
         return Response(content, media_type=JSON_LINES, headers=headers)
 

@@ -1,82 +1,76 @@
-"""Settings of a training, and of how the hardware is used for it."""
+"""Settings of training, and of how it uses the hardware."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
+
+import numpy as np
 
 from fresh.config import check_above, check_min, raise_all
 from fresh.nn.config import AttentionDropout, NetworkConfig
 
-if TYPE_CHECKING:
-    from fresh.training.feature_store import FeatureStore
-
 FREE = ("device", "frozen", "frozen_gb", "frozen_folder", "recording")
-"""Settings that say where and how fast a training is done, not what comes out."""
+"""Settings of where and how fast a training runs; they do not change its result."""
 
 LATER = {"train.schedule": "constant", "train.attention_dropout": "encoder"}
-"""Settings that came later, as they were before: a training that leaves them so is the one that it was."""
-RateSchedule = Literal["constant", "linear"]
+"""Settings that were added later, with the value that stands for how training was before: with that value, a run keeps
+the key that it had."""
+
+Schedule = Literal["constant", "linear"]
 WARM_UP = 0.1
-"""Share of a training in which the learning rate of a linear schedule goes up."""
+"""Share of all steps in which a linear schedule raises the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
-class _EngineConfig:
-    """How the hardware is used; none of it changes what is learnt, but for rounding."""
+class EngineConfig:
+    """How training uses the hardware; but for rounding, none of it changes the result."""
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Numbers that training computes with: auto takes bf16 on an NVIDIA GPU and fp32 elsewhere."""
+    """Number format of training: auto is bf16 on an NVIDIA GPU that has it, and fp32 elsewhere."""
     frozen: Literal["auto", "memory", "file", "off"] = "auto"
-    """Where the output of frozen layers is kept, so that they run once: memory (of the GPU, if there is one), file, off
-    (they run in each step), or auto: memory while it lasts, then a file."""
+    """Where to cache the output of frozen layers, so that they run once: memory (of the GPU, if there is one), file,
+    off (frozen layers run in every step), or auto (memory while there is room, then a file)."""
     frozen_gb: float | None = None
-    """Most gigabytes of memory that auto takes for that; half of what is free if not given."""
+    """Gigabytes of memory that frozen=auto may use. By default, half of the free memory."""
     frozen_folder: str | None = None
-    """Folder to keep it in for later runs; nothing outlives the run if not given."""
+    """Folder that keeps the output of frozen layers for later runs. By default, nothing is kept after the run."""
     recording: bool = True
-    """Record the work of a training step on a GPU and replay it, which spares the launching."""
+    """On a GPU, record training steps as CUDA graphs and replay them."""
 
     def __post_init__(self) -> None:
-        folder = self.frozen_folder
         raise_all(
             *check_min(0, frozen_gb=0 if self.frozen_gb is None else self.frozen_gb),
-            "frozen_folder is empty. Name a folder, or leave it out." if folder == "" else None,
-            "frozen_folder cannot be had with frozen=off, which keeps nothing."
-            if folder and self.frozen == "off"
+            "frozen_folder is empty. Name a folder, or leave it out." if self.frozen_folder == "" else None,
+            "frozen_folder has no effect with frozen=off. Leave it out, or choose another value of frozen."
+            if self.frozen_folder and self.frozen == "off"
             else None,
         )
-
-    def feature_store(self) -> "FeatureStore":
-        """Make the place where frozen outputs are kept."""
-        from fresh.training.feature_store import FeatureStore
-
-        return FeatureStore(self.frozen, self.frozen_gb, self.frozen_folder)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """How one network is trained."""
+    """How to train one network."""
 
     epochs: int = 4
-    """Passes over the training data, at most."""
+    """Maximum number of passes over the training data."""
     batch_size: int = 32
-    """Texts in a training step, on average: short texts come in larger batches, long ones in smaller."""
+    """Average number of texts in a batch: batches of short texts are larger, batches of long texts are smaller."""
     learning_rate: float = 3e-5
     """Learning rate of AdamW."""
-    schedule: RateSchedule = "constant"
-    """How the learning rate goes: constant; or linear, up over the first tenth of all steps, then down to nothing."""
+    schedule: Schedule = "constant"
+    """Learning-rate schedule: constant or linear (10 % warm-up, then decay to 0)."""
     attention_dropout: AttentionDropout = "off"
     """Dropout of attention weights: off, or encoder (the rate that the encoder was trained with)."""
     weight_decay: float = 0.01
-    """Weight decay of AdamW, decoupled."""
+    """Weight decay of AdamW."""
     max_grad_norm: float = 5.0
-    """Gradients are clipped to this norm; inf to clip none."""
+    """Gradients are clipped to this norm; inf turns clipping off."""
     patience: int = 10
-    """Epochs without a better dev macro-F1 after which training stops."""
+    """Training stops after this many epochs without a better dev macro-F1."""
     seed: int = 0
-    """Seeds weights, order, dropout, and splits where files give none."""
+    """Seed of initial weights, batch order, dropout, and of splits where the files give none."""
     device: str = "auto"
-    """Where to compute: auto, cpu, cuda, cuda:1, mps."""
-    engine: _EngineConfig = field(default_factory=_EngineConfig)
+    """Device to compute on: auto, cpu, cuda, cuda:1 or mps."""
+    engine: EngineConfig = field(default_factory=EngineConfig)
 
     def __post_init__(self) -> None:
         raise_all(
@@ -85,24 +79,25 @@ class TrainConfig:
             f"max_grad_norm must be above 0, got {self.max_grad_norm}." if not self.max_grad_norm > 0 else None,
             *check_min(0, weight_decay=self.weight_decay, seed=self.seed),
             f"schedule must be constant or linear, got {self.schedule}."
-            if self.schedule not in get_args(RateSchedule)
+            if self.schedule not in get_args(Schedule)
             else None,
             f"attention_dropout must be off or encoder, got {self.attention_dropout}."
             if self.attention_dropout not in get_args(AttentionDropout)
             else None,
         )
 
-    def rate_share(self, n_epochs: float) -> float:
-        """Say which share of the learning rate a step is made with, so many epochs into training."""
+    def rate_factors(self, epoch: int, n_steps: int) -> list[float]:
+        """Return what the learning rate is multiplied by in each step of an epoch."""
         if self.schedule == "constant":
-            return 1.0
-        done = n_epochs / self.epochs
-        return done / WARM_UP if done < WARM_UP else (1 - done) / (1 - WARM_UP)
+            return [1.0] * n_steps
+        done = (epoch + (np.arange(n_steps) + 0.5) / n_steps) / self.epochs
+        factors: list[float] = np.where(done < WARM_UP, done / WARM_UP, (1 - done) / (1 - WARM_UP)).tolist()
+        return factors
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierConfig:
-    """Which network is trained, and how."""
+    """Which network to train, and how; the settings of every method include these."""
 
     network: NetworkConfig = field(default_factory=NetworkConfig)
     train: TrainConfig = field(default_factory=TrainConfig)

@@ -1,4 +1,4 @@
-"""Several processes that train one network, as `accelerate launch` starts them; or one alone."""
+"""Several processes that train one network, as `accelerate launch` starts them; or a single one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class ProcessGroup:
-    """Which of how many processes this one is."""
+    """The place of a process among all that train together."""
 
     rank: int = 0
     size: int = 1
@@ -24,40 +24,38 @@ class ProcessGroup:
         """Whether this process speaks and writes for all."""
         return self.rank == 0
 
-    def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Take every so-manieth item; the others are the others' work."""
+    def shard(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Take this process's part of the items: every `size`-th one."""
         return items[self.rank :: self.size]
 
-    def join(self, parts: Sequence[Item]) -> list[Item]:
-        """Put together, in order, what each made of its share."""
+    def gather(self, results: Sequence[Item]) -> list[Item]:
+        """Put the results of all shards together, in the order of the items."""
         if self.size == 1:
-            return list(parts)
-        gathered: list[Any] = [None] * self.size
-        distributed.all_gather_object(gathered, list(parts))
-        whole: list[Any] = [None] * sum(map(len, gathered))
-        for rank, part in enumerate(gathered):
-            whole[rank :: self.size] = part
-        return whole
+            return list(results)
+        shards: list[Any] = [None] * self.size
+        distributed.all_gather_object(shards, list(results))
+        merged: list[Any] = [None] * sum(map(len, shards))
+        for rank, shard in enumerate(shards):
+            merged[rank :: self.size] = shard
+        return merged
 
-    def add(self, gradients: Sequence[Tensor]) -> None:
-        """Add up the gradients of all, in place."""
-        if self.size == 1 or not gradients:
+    def all_reduce(self, tensors: Sequence[Tensor]) -> None:
+        """Sum tensors over all processes, in place."""
+        if self.size == 1 or not tensors:
             return
-        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])  # one message in place of one a tensor
         distributed.all_reduce(flat)
-        start = 0
-        for gradient in gradients:
-            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
-            start += gradient.numel()
+        for tensor, total in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(total.view_as(tensor))
 
-    def wait(self) -> None:
-        """Wait until all have come this far."""
+    def barrier(self) -> None:
+        """Wait until all processes have come this far."""
         if self.size > 1:
             distributed.barrier()
 
 
 def process_group() -> ProcessGroup:
-    """Find the other processes, if this one was started with some."""
+    """Find the processes that this one was started with."""
     if not is_one_of_several():
         return ProcessGroup()
     return ProcessGroup(shared_state().process_index, shared_state().num_processes)

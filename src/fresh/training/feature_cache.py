@@ -1,130 +1,290 @@
-"""Frozen layers run once: texts as they enter the part of a network that learns."""
+"""Frozen layers run once: their output is cached on the GPU, in memory or in a mapped file."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 
 from fresh.nn.batch import Batch, IntArray, Layout, TokenTable, TokenTensors
 from fresh.nn.batching import run_batches
+from fresh.nn.network import Network
 from fresh.nn.split_encoder import SplitEncoder
 from fresh.nn.tokenizer import Text
 from fresh.progress import Progress
-from fresh.training.feature_store import CacheKey, FeatureStore, digest
+from fresh.training.config import EngineConfig
+
+Place = Literal["auto", "memory", "file", "off"]
+NetworkInput = Batch | tuple[Layout, Tensor]
+"""What a network reads: a batch of tokens, or the layout of one and the output of the frozen layers for it."""
+
+_VERSION = 1
+_SHARE = 0.5
+"""Share of the free memory to use, unless the settings name a number of gigabytes."""
+
+
+class FeatureStore:
+    """Keeps the output of frozen layers for as long as it lives; with a folder, for later runs too."""
+
+    def __init__(self, place: Place = "auto", gigabytes: float | None = None, folder: str | Path | None = None) -> None:
+        self.place = place
+        self.gigabytes = gigabytes
+        self.folder = None if folder is None else Path(folder)
+        self._cached: dict[str, _Features] = {}
+        self._temporary: Path | None = None
+
+    @classmethod
+    def from_config(cls, config: EngineConfig) -> "FeatureStore":
+        """Make the store that the settings describe."""
+        return cls(config.frozen, config.frozen_gb, config.frozen_folder)
+
+    def fetch(
+        self, key: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device, fill: Callable[[Tensor], None]
+    ) -> "_Features":
+        """Return the rows with a key; compute and keep them if they are not there.
+
+        :param shape: How many rows, and how wide they are.
+        :param device: Where they are computed, and kept if there is room.
+        :param fill: Writes all rows into a tensor.
+        """
+        if key in self._cached:
+            return self._cached[key]
+        memory = self._find_memory(shape[0] * shape[1] * dtype.itemsize, device)
+        if memory is None or self.folder is not None:
+            rows, existed = self._open_file(key, shape, dtype, fill)
+            place = f"a file in {self.folder}" if self.folder else "a temporary file"
+            if memory is not None:
+                rows = rows.to(memory, copy=True)
+                place = _memory_name(memory) + (f", found in {self.folder}" if existed else "")
+        else:
+            rows, place = torch.empty(shape, dtype=dtype, device=memory), _memory_name(memory)
+            fill(rows)
+        self._cached[key] = _Features(rows, place, is_mapped=memory is None)
+        return self._cached[key]
+
+    def _find_memory(self, n_bytes: int, device: torch.device) -> torch.device | None:
+        """Choose the GPU or the memory, or None for a file; what was cached earlier makes room."""
+        cpu = torch.device("cpu")
+        devices = [device, cpu] if device.type == "cuda" else [cpu]
+        if self.place == "memory":
+            return devices[0]
+        for candidate in devices if self.place == "auto" else []:
+            if n_bytes > self._free_bytes(candidate):
+                self._cached = {
+                    key: kept for key, kept in self._cached.items() if kept.rows.device.type != candidate.type
+                }
+            if n_bytes <= self._free_bytes(candidate):
+                return candidate
+        return None
+
+    def _free_bytes(self, device: torch.device) -> float:
+        if self.gigabytes is None:
+            is_gpu = device.type == "cuda"
+            return _SHARE * (torch.cuda.mem_get_info(device)[0] if is_gpu else psutil.virtual_memory().available)
+        in_memory = [kept.rows for kept in self._cached.values() if not kept.is_mapped]
+        return self.gigabytes * 1e9 - sum(rows.nbytes for rows in in_memory if rows.device.type == device.type)
+
+    def _open_file(
+        self, key: str, shape: tuple[int, int], dtype: torch.dtype, fill: Callable[[Tensor], None]
+    ) -> tuple[Tensor, bool]:
+        """Map the file with some rows into memory, and write it first if it is not there."""
+        folder = self.folder or self._temporary
+        if folder is None:
+            folder = self._temporary = Path(tempfile.mkdtemp(prefix="fresh-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path, n_bytes = folder / f"{key}.bin", shape[0] * shape[1] * dtype.itemsize
+        existed = path.is_file() and path.stat().st_size == n_bytes
+        if not existed:
+            partial = path.with_suffix(f".{os.getpid()}.partial")  # several processes may share a folder
+            try:
+                _reserve(partial, n_bytes)
+                fill(_map_rows(partial, shape, dtype, shared=True))
+                partial.replace(path)
+            finally:
+                with suppress(OSError):
+                    partial.unlink(missing_ok=True)
+        return _map_rows(path, shape, dtype, shared=False), existed
+
+
+class _Features(NamedTuple):
+    """Output of frozen layers that is cached."""
+
+    rows: Tensor
+    """One row a token. Shape: (tokens of all texts, width)."""
+    place: str
+    """Where it is, in words."""
+    is_mapped: bool
+
+
+def _memory_name(device: torch.device) -> str:
+    return "GPU memory" if device.type == "cuda" else "memory"
+
+
+def _reserve(path: Path, n_bytes: int) -> None:
+    """Make a file of some size."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            # Take the space now: on a disk that is full later, writing to a mapped file ends the process (SIGBUS).
+            if hasattr(os, "posix_fallocate") and n_bytes:
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
+    except OSError as error:
+        raise OSError(
+            f"The output of the frozen layers ({format_bytes(n_bytes)}) cannot be written to {path.parent}: "
+            f"{error.strerror}. Choose another frozen_folder, leave it out, or set frozen=off."
+        ) from error
+
+
+def _map_rows(path: Path, shape: tuple[int, int], dtype: torch.dtype, shared: bool) -> Tensor:
+    return torch.from_file(str(path), shared=shared, size=shape[0] * shape[1], dtype=dtype).view(shape)
 
 
 @dataclass(frozen=True, slots=True)
 class CachedInputs:
-    """Texts to be read many times, with what the frozen layers make of them if that is kept."""
+    """Encoded texts that are read many times, with the output of the frozen layers if it is cached."""
 
-    pieces: TokenTensors
-    states: Tensor | None
-    """What the frozen layers put out, one row a piece. Shape: (pieces of all texts, width)."""
+    table: TokenTable
+    tokens: TokenTensors
+    states: Tensor | None = None
+    """The output of the frozen layers, one row a token. Shape: (tokens of all texts, width)."""
     place: str = "nowhere"
-    """Where that is kept, in words."""
+    """Where that is cached, in words."""
     index: TokenTensors | None = None
-    """The pieces where the frozen outputs are kept, if that is elsewhere."""
+    """The tokens on the device of `states`, if that is another one."""
 
     @property
-    def on(self) -> torch.device:
-        """Where batches are gathered: on a GPU, if all that they need is there."""
-        return self.pieces.ids.device if self.states is None else self.states.device
+    def device(self) -> torch.device:
+        """The device on which batches are gathered: a GPU, if all that is needed is there."""
+        return self.tokens.ids.device if self.states is None else self.states.device
 
-    def take(self, numbers: Tensor, width: int, dense: bool) -> Batch | tuple[Layout, Tensor]:
-        """Put some texts side by side: their pieces, or what the frozen layers make of them (texts, width, wide)."""
-        device = self.pieces.ids.device
-        there = numbers.to(device, non_blocking=True)
-        if self.states is None:
-            return self.pieces.batch(there, width, dense)
-        layout, places = self.pieces.layout(there, width, dense)
+    @property
+    def read(self) -> Callable[[Tensor, int, bool], NetworkInput]:
+        """The function that makes a batch from the numbers of texts, its width, and whether all texts are as long."""
+        return self.tokens.batch if self.states is None else self._read_cached
+
+    def _read_cached(self, numbers: Tensor, width: int, dense: bool) -> tuple[Layout, Tensor]:
+        assert self.states is not None
+        device = self.tokens.ids.device
+        layout, places = self.tokens.layout(numbers.to(device, non_blocking=True), width, dense)
         if self.states.device == device:
             return layout, self.states[places].float()
         return layout, self.gather(numbers, width).pin_memory().to(device, non_blocking=True).float()
 
     def gather(self, numbers: Tensor, width: int) -> Tensor:
-        """Put side by side what the frozen layers make of some texts, where it is kept. Shape: (texts, width, wide)."""
+        """Collect the cached output for some texts, on the device where it is cached. Shape: (texts, tokens, width)."""
         assert self.states is not None
-        places, _ = (self.index or self.pieces).places(numbers.to(self.states.device), width)
+        places, _ = (self.index or self.tokens).places(numbers.to(self.states.device), width)
         return self.states[places]
+
+    def collate(self, numbers: IntArray) -> NetworkInput:
+        """Make a batch as wide as the longest of some texts."""
+        lengths = self.table.lengths[numbers]
+        width = int(lengths.max())
+        return self.read(torch.from_numpy(numbers).to(self.device), width, bool((lengths == width).all()))
 
 
 class CachedTexts:
-    """Texts that a network was trained with, and what the frozen layers made of them."""
+    """The texts that a network was trained on, to find the cached output of its frozen layers for them."""
 
-    def __init__(self, readings: Sequence[tuple[Sequence[Text], CachedInputs]]) -> None:
-        exact = [(texts, reading) for texts, reading in readings if _is_exact(reading.states)]
-        self.places = [({text: number for number, text in enumerate(texts)}, reading) for texts, reading in exact]
+    def __init__(self, inputs: Sequence[tuple[Sequence[Text], CachedInputs]] = ()) -> None:
+        self._numbered = [
+            ({text: number for number, text in enumerate(texts)}, cached)
+            for texts, cached in inputs
+            # What is rounded to 16 bits for training is not exact enough for scores.
+            if cached.states is not None and cached.states.dtype == torch.float32
+        ]
 
     def find(self, texts: Sequence[Text]) -> tuple[CachedInputs, IntArray] | None:
-        """Find texts that were all read together, and their numbers there."""
-        for numbers, reading in self.places:
+        """Find inputs that hold all of some texts, and the numbers of the texts there."""
+        for numbers, cached in self._numbered:
             if all(text in numbers for text in texts):
-                return reading, np.array([numbers[text] for text in texts], dtype=np.int64)
+                return cached, np.array([numbers[text] for text in texts], dtype=np.int64)
         return None
 
     def forget(self) -> None:
-        """Let go of all of it, which may be large."""
-        self.places.clear()
+        """Drop all of it, which may be large."""
+        self._numbered.clear()
 
 
-def _is_exact(states: Tensor | None) -> bool:
-    """Say whether frozen outputs are kept as exactly as they are computed."""
-    return states is not None and states.dtype == torch.float32
+def cache_inputs(
+    network: Network, table: TokenTable, store: FeatureStore, dtype: torch.dtype, progress: Progress
+) -> CachedInputs:
+    """Put encoded texts where they are read, and run them through the frozen layers unless that was done before."""
+    tokens, halves = table.on(network.device, network.padding), network.halves
+    if halves is None or halves.n_below == 0 or store.place == "off":
+        return CachedInputs(table, tokens)
+
+    def fill(rows: Tensor) -> None:
+        with torch.inference_mode(), progress.task("frozen layers", len(table)) as advance:
+
+            def work(numbers: IntArray) -> None:
+                _run_frozen_layers(halves, tokens, table.lengths[numbers], numbers, rows)
+                advance(len(numbers), "")
+
+            run_batches(table.lengths, network.device, work, network.part)
+
+    shape = len(table.ids), int(halves.config.hidden_size)
+    features = store.fetch(_cache_key(halves, table, dtype), shape, dtype, network.device, fill)
+    same_device = features.rows.device == tokens.ids.device
+    index = None if same_device else table.on(features.rows.device, network.padding)
+    return CachedInputs(table, tokens, features.rows, features.place, index)
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenFeatures:
-    """The part of a network that does not learn, and where its output is kept."""
+def _run_frozen_layers(
+    halves: SplitEncoder, tokens: TokenTensors, lengths: IntArray, numbers: IntArray, rows: Tensor
+) -> None:
+    """Compute the output for some texts and write it to their rows."""
+    width, chosen = int(lengths.max()), torch.from_numpy(numbers).to(tokens.ids.device)
+    hidden = halves.below(tokens.batch(chosen, width, bool((lengths == width).all())))
+    places, is_token = tokens.places(chosen, width)
+    rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
 
-    halves: SplitEncoder
-    feature_store: FeatureStore
-    device: torch.device
-    padding: int
-    dtype: torch.dtype
-    part: float = 1
-    """Share of the usual size of batches that there is room for."""
 
-    def read(self, table: TokenTable, progress: Progress, name: str) -> CachedInputs:
-        """Run some texts through the frozen layers, unless that was done before."""
-        pieces = table.on(self.device, self.padding)
-        if self.feature_store.place == "off" or self.halves.n_below == 0:
-            return CachedInputs(pieces, None)
-        width = int(self.halves.config.hidden_size)
-        wanted = CacheKey(self.key(table), len(table.ids), width, self.dtype)
+def _cache_key(halves: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
+    """Digest all that the output depends on, so that other weights, texts or tokens never meet it."""
 
-        def fill(rows: Tensor) -> None:
-            with torch.inference_mode(), progress.task(name, len(table)) as advance:
-
-                def work(numbers: IntArray) -> None:
-                    self.fill_some(rows, pieces, table, numbers)
-                    advance(len(numbers), "")
-
-                run_batches(table.lengths, self.device, work, self.part)
-
-        states = self.feature_store.fetch(wanted, self.device, fill, progress)
-        index = None if states.device == pieces.ids.device else table.on(states.device, self.padding)
-        return CachedInputs(pieces, states, self.feature_store.where(wanted.key), index)
-
-    def fill_some(self, rows: Tensor, pieces: TokenTensors, table: TokenTable, numbers: IntArray) -> None:
-        """Compute the output for some texts and put it in its place."""
-        width = int(table.lengths[numbers].max())
-        chosen = torch.from_numpy(numbers).to(self.device)
-        hidden = self.halves.below(pieces.batch(chosen, width, bool((table.lengths[numbers] == width).all())))
-        places, there = pieces.places(chosen, width)
-        rows.index_copy_(0, places[there].to(rows.device), hidden[there].to(rows.device, rows.dtype))
-
-    def key(self, table: TokenTable) -> str:
-        """Digest the frozen weights and all pieces."""
-        return digest(self.parts(table))
-
-    def parts(self, table: TokenTable) -> Iterator[Any]:
-        """Go through all that the output is made from."""
-        yield f"{self.dtype} {self.halves.n_below}"
-        yield self.halves.config.to_json_string()
-        for name, weight in self.halves.lower.state_dict().items():
+    def parts() -> Iterator[str | np.ndarray | Tensor]:
+        yield f"{dtype} {halves.n_below}"
+        yield halves.config.to_json_string()
+        for name, weight in halves.lower.state_dict().items():
             yield name
             yield weight
         yield from (table.ids, table.types, table.positions, table.starts)
+
+    return digest(parts())
+
+
+def digest(parts: Iterable[str | np.ndarray | Tensor]) -> str:
+    """Digest strings, arrays and tensors, with their kinds and shapes."""
+    state = hashlib.blake2b(f"{_VERSION}".encode(), digest_size=16)
+    for part in parts:
+        if isinstance(part, str):
+            text = part.encode("utf-8", "surrogatepass")
+            state.update(f"\ntext {len(text)}\n".encode() + text)
+        else:
+            array = part if isinstance(part, Tensor) else torch.from_numpy(np.ascontiguousarray(part))
+            state.update(f"\n{array.dtype} {tuple(array.shape)}\n".encode())
+            if array.numel():
+                state.update(array.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return state.hexdigest()
+
+
+def format_bytes(n_bytes: float) -> str:
+    """Write a number of bytes for a reader, such as 1.23 MB."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 999.5:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:,.3f} TB"

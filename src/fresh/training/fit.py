@@ -1,19 +1,19 @@
-"""Trains classifiers: from texts and labels to the state that did best on dev."""
+"""Trains classifiers: from texts and labels to the weights that did best on dev."""
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from fresh.metrics.classification import macro_f1
-from fresh.nn.batch import IntArray, TokenTable
+from fresh.nn.batch import IntArray
 from fresh.nn.batching import run_batches
-from fresh.nn.classifier import Classifier
+from fresh.nn.classifier import Classifier, Output
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
 from fresh.nn.network import Network
@@ -21,167 +21,169 @@ from fresh.nn.tokenizer import Text
 from fresh.training.checkpoint import is_training_complete, load_finished
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.distributed import process_group
-from fresh.training.feature_cache import CachedInputs, CachedTexts, FrozenFeatures
-from fresh.training.feature_store import FeatureStore, readable
-from fresh.training.loop import RunContext, TrainingJob, fit_side_by_side, fixed_seed, padding_of, uses_bf16
+from fresh.training.feature_cache import CachedInputs, CachedTexts, cache_inputs, format_bytes
+from fresh.training.loop import RunContext, TrainingJob, fit_side_by_side, fixed_seed, uses_bf16
 from fresh.training.step import Loss
 
-Labelled = Sequence[tuple[Text, str]]
+Item = TypeVar("Item")
 
-RANDOM_POOLER = (
+_RANDOM_POOLER = (
     "The encoder {name} has no weights for its pooler, which pooling=start uses. They are sampled at random, and "
     "trained like the head. To do without a pooler, set pooling=mean."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class FitRequest:
-    """What one classifier is trained on, and how."""
+class TrainingPairs(Generic[Item]):
+    """What a classifier is trained on: texts or rationales, with their labels."""
 
-    train: Labelled
-    dev: Labelled
-    labels: Sequence[str]
-    config: ClassifierConfig
-    context: RunContext
-    numbers: Callable[[int], IntArray] | None = None
-    """Lists which texts of train an epoch reads; all if not given."""
+    train: Sequence[tuple[Item, str]]
+    dev: Sequence[tuple[Item, str]]
+    n_versions: int = 1
+    """How many versions of the training items follow one another; each epoch reads the next version."""
+    only: IntArray | None = None
+    """The numbers of the training items to learn from; all by default."""
 
-
-@dataclass(frozen=True, slots=True)
-class _FitResult:
-    """A trained classifier, and what it was trained with."""
-
-    classifier: Classifier
-    seen: CachedTexts
+    def numbers(self, epoch: int) -> IntArray:
+        """Return the numbers of the items that an epoch reads."""
+        if self.only is not None:
+            return self.only
+        n_each = len(self.train) // self.n_versions
+        return np.arange(n_each) + epoch % self.n_versions * n_each
 
 
-def train_classifiers(lessons: Sequence[FitRequest]) -> list[_FitResult]:
-    """Train networks from their pretrained state, side by side; the best dev macro-F1 wins."""
-    if len(lessons) == 1 and (taught := _reopened(lessons[0])) is not None:
-        return [taught]
-    feature_store = lessons[0].context.feature_store or lessons[0].config.train.engine.feature_store()
-    prepared = [prepare(lesson, feature_store) for lesson in lessons]
-    fit_side_by_side([job for _, job in prepared])
-    return [taught for taught, _ in prepared]
+def train_classifiers(
+    data: Sequence[TrainingPairs[Text]], configs: Sequence[ClassifierConfig], context: RunContext
+) -> list[tuple[Classifier, CachedTexts]]:
+    """Train one classifier for each of several settings, such as seeds, side by side; the best dev macro-F1 wins.
+
+    :return: For each, the classifier, and the texts that its frozen layers have read.
+    """
+    if len(configs) == 1 and (classifier := _load_trained(data[0], configs[0], context)) is not None:
+        return [(classifier, CachedTexts())]
+    context = replace(context, feature_store=context.store(configs[0].train))
+    prepared = [prepare(*each, context) for each in zip(data, configs, strict=True)]
+    fit_side_by_side([job for _, _, job in prepared])
+    return [(classifier, texts) for classifier, texts, _ in prepared]
 
 
 def build(labels: Sequence[str], config: ClassifierConfig) -> Classifier:
-    """Make a network that has learnt nothing yet but what its encoder knows."""
+    """Make a classifier that knows nothing but what its encoder does."""
     with fixed_seed(config.train.seed):  # also for the weights of a pooler that an encoder comes without
         encoder = load_encoder(config.network.encoder, config.network.pooling, config.train.attention_dropout)
         classifier = Classifier(encoder, labels, config.network)
     if classifier.has_random_pooler:
-        warnings.warn(RANDOM_POOLER.format(name=encoder.name), stacklevel=2)
+        warnings.warn(_RANDOM_POOLER.format(name=encoder.name), stacklevel=2)
     return classifier.to(choose_device(config.train.device))
 
 
-def _reopened(lesson: FitRequest) -> _FitResult | None:
-    """Take a network as it is kept, if it is trained to its end and nothing else of its training is worth having."""
-    train, kept = lesson.config.train, lesson.context.kept
-    if not is_training_complete(kept, train.epochs, train.patience):
+def _labels(data: TrainingPairs[Text]) -> list[str]:
+    return sorted({label for _, label in data.train})
+
+
+def _load_trained(data: TrainingPairs[Text], config: ClassifierConfig, context: RunContext) -> Classifier | None:
+    """Load a classifier whose training has ended, unless what its frozen layers make of the texts is wanted too."""
+    train, path = config.train, context.checkpoint_path
+    if not is_training_complete(path, train.epochs, train.patience):
         return None
-    classifier = build(lesson.labels, lesson.config)
+    classifier = build(_labels(data), config)
     if classifier.halves is not None and classifier.halves.n_below > 0:
         return None
-    load_finished(kept, classifier, train.epochs, train.patience)
-    return _FitResult(classifier, CachedTexts([]))
+    load_finished(path, classifier, train.epochs, train.patience)
+    return classifier
 
 
-def prepare(lesson: FitRequest, feature_store: FeatureStore) -> tuple[_FitResult, TrainingJob]:
-    """Make a network, encode its texts and run its frozen layers, so that nothing but training is left to do."""
-    classifier = build(lesson.labels, lesson.config)
-    config, context = lesson.config.train, lesson.context
-    table, dev_table = (classifier.words([text for text, _ in part]) for part in (lesson.train, lesson.dev))
-    reading, dev_reading = (run_frozen(classifier, part, config, context, feature_store) for part in (table, dev_table))
+def prepare(
+    data: TrainingPairs[Text], config: ClassifierConfig, context: RunContext
+) -> tuple[Classifier, CachedTexts, TrainingJob]:
+    """Make a classifier and do all that comes before its first step: encode the texts, run the frozen layers."""
+    classifier, train = build(_labels(data), config), config.train
+    texts, dev_texts = ([text for text, _ in part] for part in (data.train, data.dev))
+    inputs, dev_inputs = (encode(classifier, part, train, context) for part in (texts, dev_texts))
+    targets = torch.tensor([classifier.labels.index(label) for _, label in data.train], device=classifier.device)
+
+    def losses(batch: TextNumbers, output: Output) -> Tensor:
+        return functional.cross_entropy(output.logits.float(), targets[batch.numbers], reduction="none")
+
     job = TrainingJob(
         classifier,
-        table.lengths,
-        _make_loss(classifier, reading, lesson),
-        _make_validate(classifier, dev_table, dev_reading, lesson),
-        config,
+        inputs.table.lengths,
+        make_loss(classifier, inputs, losses, train),
+        _make_validate(classifier, dev_inputs, [label for _, label in data.dev]),
+        train,
         context,
-        reading.on,
-        recordable=lesson.config.network.long != "chunk",
-        numbers=lesson.numbers,
+        inputs.device,
+        can_record=config.network.long != "chunk",
+        texts_of_epoch=None if data.n_versions == 1 and data.only is None else data.numbers,
     )
-    context.progress.say(describe(classifier, reading, job))
-    parts = ((lesson.train, reading), (lesson.dev, dev_reading))
-    seen = CachedTexts([([text for text, _ in part], found) for part, found in parts])
-    return _FitResult(classifier, seen), job
+    context.progress.say(describe(classifier, inputs, job))
+    return classifier, CachedTexts([(texts, inputs), (dev_texts, dev_inputs)]), job
 
 
-def run_frozen(
-    network: Network, table: TokenTable, config: TrainConfig, context: RunContext, feature_store: FeatureStore
-) -> CachedInputs:
-    """Run texts through the frozen layers of a network, if these can be run apart."""
-    if network.halves is None:
-        return CachedInputs(table.on(network.device, network.padding), None)
+def encode(network: Network, texts: Sequence[Text], config: TrainConfig, context: RunContext) -> CachedInputs:
+    """Encode texts that training reads many times, and run the frozen layers over them once."""
     dtype = torch.bfloat16 if uses_bf16(config, network.device) else torch.float32
-    frozen = FrozenFeatures(network.halves, feature_store, network.device, network.padding, dtype, network.part)
-    return frozen.read(table, context.progress, "frozen layers")
+    return cache_inputs(network, network.words(texts), context.store(config), dtype, context.progress)
 
 
-def _make_loss(classifier: Classifier, reading: CachedInputs, lesson: FitRequest) -> Loss:
-    """Make the function that sums the losses of some training texts; a number below 0 stands for no text."""
-    targets = torch.tensor([lesson.labels.index(label) for _, label in lesson.train], device=classifier.device)
-    half = uses_bf16(lesson.config.train, classifier.device)
+class TextNumbers(NamedTuple):
+    """Which texts a batch holds. Both tensors have the shape (texts,)."""
+
+    numbers: Tensor
+    counted: Tensor
+    """False for what fills a batch of a fixed shape: there the first text is read, and counts for nothing."""
+    width: int
+    """Tokens of the longest text."""
+
+
+def make_loss(
+    network: Network, inputs: CachedInputs, losses: Callable[[TextNumbers, Any], Tensor], config: TrainConfig
+) -> Loss:
+    """Turn a function that computes the loss of each text into the loss of the training loop.
+
+    :param losses: Gets the numbers of the texts, and the output of the network for them.
+    """
+    read, device, bf16 = inputs.read, network.device, uses_bf16(config, network.device)
 
     def loss(numbers: Tensor, width: int, dense: bool) -> Tensor:
-        chosen = numbers.clamp(min=0)
-        batch = reading.take(chosen, width, dense)
-        with torch.autocast(classifier.device.type, torch.bfloat16, enabled=half):
-            logits = classifier(batch).logits
-        answers = targets[chosen.to(targets.device, non_blocking=True)]
-        losses = functional.cross_entropy(logits.float(), answers, reduction="none")
-        return (losses * (numbers >= 0).to(losses.device, non_blocking=True)).sum()
+        known = numbers.clamp(min=0)
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            output = network(read(known, width, dense))
+        counted = (numbers >= 0).to(device, non_blocking=True)
+        each = losses(TextNumbers(known.to(device, non_blocking=True), counted, width), output)
+        return (each * counted).sum()
 
     return loss
 
 
-def _make_validate(
-    classifier: Classifier, table: TokenTable, reading: CachedInputs, lesson: FitRequest
-) -> Callable[[], float]:
-    """Make the function that measures macro-F1 on the development texts; a team shares them out."""
-    gold, members = [label for _, label in lesson.dev], process_group()
-    mine = np.array(members.share(range(len(table))), dtype=np.int64)
+def _make_validate(classifier: Classifier, inputs: CachedInputs, gold: Sequence[str]) -> Callable[[], float]:
+    """Make the function that measures dev macro-F1; several processes share the texts."""
+    group = process_group()
+    shard = np.array(group.shard(range(len(inputs.table))), dtype=np.int64)
+    lengths = inputs.table.lengths[shard]
 
     def validate() -> float:
-        probabilities = _read_again(classifier, table, reading, mine)
+        probabilities = np.zeros((len(shard), len(classifier.labels)))
+
+        def work(places: IntArray) -> None:
+            logits = classifier(inputs.collate(shard[places])).logits
+            probabilities[places] = logits.double().softmax(-1).cpu().numpy()
+
+        with torch.inference_mode():
+            run_batches(lengths, classifier.device, work, classifier.part)
         if not np.isfinite(probabilities).all():
-            raise ValueError("Training diverged: probabilities are no longer numbers. Lower the learning_rate.")
-        best = members.join(probabilities.argmax(1).tolist())
-        return macro_f1(gold, [classifier.labels[number] for number in best], classifier.labels)
+            raise ValueError("Training diverged: probabilities are not finite. Lower the learning_rate.")
+        predicted = group.gather(probabilities.argmax(1).tolist())
+        return macro_f1(gold, [classifier.labels[number] for number in predicted], classifier.labels)
 
     return validate
 
 
-def _read_again(
-    classifier: Classifier, table: TokenTable, reading: CachedInputs, which: IntArray
-) -> NDArray[np.float64]:
-    """Say how probable each label is for some texts that were read before. Shape: (texts, labels)."""
-    found = np.zeros((len(which), len(classifier.labels)))
-    lengths = table.lengths[which]
-
-    def work(places: IntArray) -> None:
-        width = int(lengths[places].max())
-        numbers = torch.from_numpy(which[places]).to(reading.on)
-        batch = reading.take(numbers, width, bool((lengths[places] == width).all()))
-        found[places] = classifier(batch).logits.double().softmax(-1).cpu().numpy()
-
-    with torch.inference_mode():
-        run_batches(lengths, classifier.device, work, classifier.part)
-    return found
-
-
-def describe(network: Network, reading: CachedInputs, job: TrainingJob) -> str:
-    """Say what is trained, where frozen outputs are kept, and how much is filled up."""
-    padding = f"{padding_of(job):.1%} padding"
-    name = job.context.name
-    if reading.states is None:
-        why = "" if network.halves else " (this encoder's layers cannot be run apart)"
-        return f"{name}: {len(job.lengths):,} texts, {padding}; every step runs all layers{why}."
-    n_layers = 0 if network.halves is None else network.halves.n_below
-    return (
-        f"{name}: {len(job.lengths):,} texts, {padding}; {n_layers} frozen layers run once, "
-        f"their output ({readable(reading.states.nbytes)}) is kept in {reading.place}."
-    )
+def describe(network: Network, inputs: CachedInputs, job: TrainingJob) -> str:
+    """Say what is trained, how much of it is padding, and where the output of frozen layers is cached."""
+    start = f"{job.context.name}: {len(job.lengths):,} texts, {job.padding:.1%} padding"
+    if inputs.states is None or network.halves is None:
+        reason = "" if network.halves else " (the layers of this encoder cannot be run separately)"
+        return f"{start}; every step runs all layers{reason}."
+    size = format_bytes(inputs.states.nbytes)
+    return f"{start}; {network.halves.n_below} frozen layers run once, their output ({size}) is kept in {inputs.place}."

@@ -2,7 +2,7 @@ import hashlib
 import importlib.metadata
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,36 +14,34 @@ from certified import Watched, read
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify, certifying
 from fresh.audit.certificates.verify import verify
-from fresh.document import Document
+from fresh.document import Document, Saliency
 from fresh.errors import ModelError, OutputError
 from fresh.persistence import predictor_digest
 from fresh.predictor import Predictor
 from fresh.rationalizer import BATCH_SIZE, Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import FullText, SaliencyExtractor
-from shared_model_folder import LongWords
-
-DOCUMENTS = [
-    Document.from_text("the film was good", id="one"),
-    Document.from_text("An awful story of two old men, and the sea!", id="two"),
-    Document.from_text("“great” 😀 \ud800 film it plays in the", id="thrée"),
-]
 
 
-@pytest.fixture(scope="module")
-def folder(support: SupportModel, predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("models") / "model"
-    small.rationalizer(support, predictor, TopK(0.4)).save_pretrained(place)
-    return place
+class LongWords:
+    """A custom scorer."""
+
+    def __init__(self, support: SupportModel) -> None:
+        self.support = support
+
+    def score(self, documents: Sequence[Document]) -> list[Saliency]:
+        return [Saliency([len(word) for word in item.words], "pos", item.id) for item in documents]  # type: ignore[arg-type]
 
 
-def test_each_answer_has_a_line_with_all_that_it_was_made_from(folder: Path, tmp_path: Path) -> None:
+def test_each_answer_has_a_line_with_all_that_it_was_made_from(
+    folder: Path, documents: list[Document], tmp_path: Path
+) -> None:
     target = tmp_path / "certificates.jsonl"
     with certifying(folder, target, device="cpu") as certifier:
-        explained = list(certifier.explain(DOCUMENTS))
+        explained = list(certifier.explain(documents))
         assert not target.exists()
     model = Rationalizer.from_pretrained(folder, device="cpu")
-    assert [item.prediction for item in explained] == [item.prediction for item in model.explain(DOCUMENTS)]
+    assert [item.prediction for item in explained] == [item.prediction for item in model.explain(documents)]
     header, *lines, closing = [json.loads(line) for line in target.read_text(encoding="ascii").splitlines()]
     for line, explanation in zip(lines, explained, strict=True):
         words = list(explanation.rationale.words)
@@ -72,7 +70,9 @@ def test_the_digest_of_the_predictor_is_that_of_its_files(folder: Path) -> None:
     assert len(pairs) >= 5
 
 
-def test_hidden_files_are_no_part_of_a_predictor_but_all_others_are(folder: Path, tmp_path: Path) -> None:
+def test_hidden_files_are_no_part_of_a_predictor_but_all_others_are(
+    folder: Path, documents: list[Document], tmp_path: Path
+) -> None:
     for name in ("a.json", "sub/b.json", ".hidden", ".git/c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name, encoding="utf-8")
@@ -86,10 +86,10 @@ def test_hidden_files_are_no_part_of_a_predictor_but_all_others_are(folder: Path
     assert len({before, moved, predictor_digest(tmp_path)}) == 3
 
 
-def test_one_call_certifies_any_number(folder: Path, tmp_path: Path) -> None:
+def test_one_call_certifies_any_number(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     watched = Watched()
     target = tmp_path / "certificates.jsonl"
-    done = certify(folder, iter(DOCUMENTS), target, device="cpu", progress=watched)
+    done = certify(folder, iter(documents), target, device="cpu", progress=watched)
     assert done.count == 3
     assert watched.done == [("certifying", None, 3)]
     assert json.loads(target.read_bytes().splitlines()[-1])["sha256"] == done.digest
@@ -118,52 +118,56 @@ def test_memory_does_not_grow_with_the_number_of_documents(predictor: Predictor,
     assert [item.group for item in certificates] == [number // BATCH_SIZE for number in range(2 * BATCH_SIZE + 1)]
 
 
-def test_documents_that_are_explained_apart_are_groups_apart(folder: Path, tmp_path: Path) -> None:
+def test_documents_that_are_explained_apart_are_groups_apart(
+    folder: Path, documents: list[Document], tmp_path: Path
+) -> None:
     with certifying(folder, tmp_path / "out.jsonl", device="cpu") as certifier:
-        for document in DOCUMENTS:
+        for document in documents:
             list(certifier.explain([document]))
     certificates, _ = read((tmp_path / "out.jsonl").read_bytes())
     assert [item.group for item in certificates] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("reason", [KeyboardInterrupt, ValueError, SystemExit])
-def test_a_run_that_is_broken_off_leaves_no_file(folder: Path, tmp_path: Path, reason: type[BaseException]) -> None:
+def test_a_run_that_is_broken_off_leaves_no_file(
+    folder: Path, documents: list[Document], tmp_path: Path, reason: type[BaseException]
+) -> None:
     target = tmp_path / "certificates.jsonl"
-    certify(folder, DOCUMENTS[:1], target, device="cpu")
+    certify(folder, documents[:1], target, device="cpu")
 
     def broken_off() -> Iterator[Document]:
         for number in range(BATCH_SIZE + 1):
             if number == BATCH_SIZE:
                 raise reason
-            yield replace(DOCUMENTS[0], id=str(number))
+            yield replace(documents[0], id=str(number))
 
     with pytest.raises(reason):
         certify(folder, broken_off(), target, device="cpu", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_run_leaves_does_not_look_whole(folder: Path, tmp_path: Path) -> None:
+def test_what_a_killed_run_leaves_does_not_look_whole(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     target = tmp_path / "certificates.jsonl"
     with certifying(folder, target, device="cpu") as certifier:
-        list(certifier.explain(DOCUMENTS))
-        certifier.file.flush()
+        list(certifier.explain(documents))
+        certifier._file.flush()
         left = (tmp_path / "certificates.jsonl.partial").read_bytes()
     assert [fault.reason for fault in read(left)[1]] == ["the file ends here without a closing line: it was cut short."]
 
 
-def test_a_file_is_kept_until_there_is_an_answer(folder: Path, tmp_path: Path) -> None:
+def test_a_file_is_kept_until_there_is_an_answer(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     target = tmp_path / "certificates.jsonl"
-    certify(folder, DOCUMENTS[:1], target, device="cpu")
+    certify(folder, documents[:1], target, device="cpu")
     before = target.read_bytes()
     with_target = Document.from_text("a film", "why?", "asking")
     with pytest.raises(ValueError, match="has a query, but this model was trained without"):
         certify(folder, [with_target], target, device="cpu", overwrite=True)
     assert target.read_bytes() == before
-    certify(folder, DOCUMENTS[:2], target, device="cpu", overwrite=True)
+    certify(folder, documents[:2], target, device="cpu", overwrite=True)
     assert target.read_bytes() != before
 
 
-def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_places_that_cannot_be_written_to_are_refused(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     target = tmp_path / "certificates.jsonl"
     target.write_bytes(b"mine")
     nowhere = tmp_path / "nowhere"
@@ -174,21 +178,23 @@ def test_places_that_cannot_be_written_to_are_refused(folder: Path, tmp_path: Pa
     }
     for place, reason in refused.items():
         with pytest.raises(OutputError) as caught:
-            certify(folder, DOCUMENTS, place)
+            certify(folder, documents, place)
         assert str(caught.value) == reason
     assert target.read_bytes() == b"mine"
 
 
-def test_a_scorer_of_ones_own_is_given_again(support: SupportModel, predictor: Predictor, tmp_path: Path) -> None:
+def test_a_scorer_of_ones_own_is_given_again(
+    support: SupportModel, predictor: Predictor, documents: list[Document], tmp_path: Path
+) -> None:
     own = Rationalizer(SaliencyExtractor(LongWords(support), TopK(0.3), support), predictor)
     own.save_pretrained(tmp_path / "own")
     with certifying(tmp_path / "own", tmp_path / "out.jsonl", device="cpu", scorer=LongWords) as certifier:
-        explained = list(certifier.explain(DOCUMENTS))
-    assert [item.mask for item in explained] == [item.mask for item in own.explain(DOCUMENTS)]
+        explained = list(certifier.explain(documents))
+    assert [item.mask for item in explained] == [item.mask for item in own.explain(documents)]
     assert verify(tmp_path / "out.jsonl", tmp_path / "own", device="cpu").n_exact == 3
 
 
-def test_only_a_whole_model_can_answer(folder: Path, tmp_path: Path) -> None:
+def test_only_a_whole_model_can_answer(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is no model of fresh"):
-        certify(folder / "predictor", DOCUMENTS, tmp_path / "out.jsonl")
+        certify(folder / "predictor", documents, tmp_path / "out.jsonl")
     assert list(tmp_path.iterdir()) == []

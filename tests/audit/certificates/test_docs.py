@@ -13,7 +13,7 @@ import small
 from certified import changed, write
 from fresh.attribution.support_model import SupportModel
 from fresh.audit.certificates.certify import certify
-from fresh.audit.certificates.file import FIELDS
+from fresh.audit.certificates.format import FIELDS
 from fresh.audit.certificates.verify import TOLERANCE, verify
 from fresh.document import Document
 from fresh.persistence import predictor_digest

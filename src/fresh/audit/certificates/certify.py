@@ -1,4 +1,4 @@
-"""Explains documents and certifies each answer; the file is there only when it is whole."""
+"""Explains documents and certifies each prediction; the file appears only when it is complete."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from fresh.rationalizer import BATCH_SIZE, Rationalizer, find_model
 
 
 @dataclass(frozen=True, slots=True)
-class _Certified:
+class CertifyResult:
     """What was written."""
 
     count: int
@@ -25,49 +25,48 @@ class _Certified:
     """The digest of the closing line, which stands for the whole file."""
 
 
-class _Certifier:
-    """Writes a line for each answer that a model gives."""
+class Certifier:
+    """Explains documents, and writes a line for each prediction."""
 
     def __init__(self, model: Rationalizer, maker: Maker, file: IO[bytes], target: Path) -> None:
-        """Begin a file.
+        """Write the header.
 
-        :param target: Where the file will be when it is whole.
+        :param target: The path of the file when it is complete.
         """
+        self.count = 0
+        self.digest = FIRST_DIGEST
+        """Of the last line; after the closing line, of the whole file."""
         self.model = model
         self.maker = maker
-        self.file = file
-        self.target = target
-        self.count = 0
-        self.n_groups = 0
-        self.digest = FIRST_DIGEST
-        """Of the last line that was written; after the closing line, of the whole file."""
-        self.write(maker.record("header"))
+        self._file = file
+        self._target = target
+        self._n_groups = 0
+        self._write(maker.record("header"))
 
-    def write(self, record: Mapping[str, Any]) -> None:
-        """Write a line."""
+    def _write(self, record: Mapping[str, Any]) -> None:
         line, self.digest = hashed_line(record, self.digest)
-        self.file.write(line)
+        self._file.write(line)
 
     def explain(self, documents: Iterable[Document], ratio: float | None = None) -> Iterator[Explanation]:
-        """Explain documents as they come, some at a time; each is certified before it is given.
+        """Explain documents one batch after the other; each explanation is certified before it is yielded.
 
         :param ratio: Share of the words to read, if the model was trained for a range of them.
         """
-        first = self.n_groups
+        first = self._n_groups
         explanations = self.model.explain_stream(iter(documents), BATCH_SIZE, ratio)
         for number, explanation in enumerate(explanations):
-            if self.count == 0:  # else a run that is broken off would leave the file of another
-                self.target.unlink(missing_ok=True)
+            if self.count == 0:  # otherwise an interrupted run would leave the file of an earlier one
+                self._target.unlink(missing_ok=True)
             rationale, group = explanation.rationale, first + number // BATCH_SIZE
-            [pieces] = self.model.predictor.token_ids([rationale])
-            certificate = Certificate(rationale, pieces, explanation.prediction, group)
-            self.write(certificate.record(self.maker))
-            self.count, self.n_groups = self.count + 1, group + 1
+            [token_ids] = self.model.predictor.token_ids([rationale])
+            certificate = Certificate(rationale, token_ids, explanation.prediction, group)
+            self._write(certificate.record(self.maker))
+            self.count, self._n_groups = self.count + 1, group + 1
             yield explanation
 
     def close(self) -> None:
         """Write the closing line."""
-        self.write(self.maker.record("closing") | {"count": self.count})
+        self._write(self.maker.record("closing") | {"count": self.count})
 
 
 @contextmanager
@@ -78,35 +77,24 @@ def certifying(
     device: str = "auto",
     scorer: ScorerFactory | None = None,
     overwrite: bool = False,
-) -> Iterator[_Certifier]:
-    """Have a saved model explain documents with certificates; their file appears when the block ends well.
+) -> Iterator[Certifier]:
+    """Have a saved model explain documents with certificates; their file appears when the block ends without an error.
 
     :param model: Folder of the model, or its name on the hub; a model that is not saved cannot be verified.
     :param path: File for the certificates.
     :param device: Where to compute: auto, cpu, cuda, ...
-    :param scorer: Makes the scorer, if the model was trained with one of your own.
-    :param overwrite: Replace a file that is there already; it goes when the first answer is certified.
+    :param scorer: Makes the scorer, if the model was trained with a custom one.
+    :param overwrite: Replace an existing file; it is deleted when the first prediction is certified.
     """
     target = Path(path)
     check_output(target, overwrite=overwrite)
     folder = find_model(model, {})
     loaded = Rationalizer.from_pretrained(folder, device=device, scorer=scorer)
     maker = Maker(predictor_digest(find_predictor(folder)), fresh.__version__)
-    with atomic_write(target) as place, place.open("wb") as file:
-        certifier = _Certifier(loaded, maker, file, target)
+    with atomic_write(target) as partial, partial.open("wb") as file:
+        certifier = Certifier(loaded, maker, file, target)
         yield certifier
         certifier.close()
-
-
-def certificates_of(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
-    """Write a whole file of certificates in memory."""
-    records = [certificate.record(maker) for certificate in certificates]
-    closing = maker.record("closing") | {"count": len(certificates)}
-    written, digest = b"", FIRST_DIGEST
-    for record in (maker.record("header"), *records, closing):
-        line, digest = hashed_line(record, digest)
-        written += line
-    return written
 
 
 def certify(
@@ -118,13 +106,13 @@ def certify(
     device: str = "auto",
     overwrite: bool = False,
     progress: Progress = SILENT,
-) -> _Certified:
-    """Explain documents and write a certificate for each answer; for the explanations too, see certifying.
+) -> CertifyResult:
+    """Explain documents and write a certificate for each prediction; to get the explanations too, use certifying.
 
     :param model: Folder of a saved model, or its name on the hub.
     :param path: File for the certificates; it appears when all are written.
     :param ratio: Share of the words to read, if the model was trained for a range of them.
-    :param overwrite: Replace a file that is there already.
+    :param overwrite: Replace an existing file.
     """
     with (
         certifying(model, path, device=device, overwrite=overwrite) as certifier,
@@ -132,4 +120,15 @@ def certify(
     ):
         for _ in certifier.explain(documents, ratio):
             advance(1, "")
-    return _Certified(certifier.count, certifier.digest)
+    return CertifyResult(certifier.count, certifier.digest)
+
+
+def encode_certificates(maker: Maker, certificates: Sequence[Certificate]) -> bytes:
+    """Return a whole file of certificates."""
+    records = [certificate.record(maker) for certificate in certificates]
+    closing = maker.record("closing") | {"count": len(certificates)}
+    content, digest = b"", FIRST_DIGEST
+    for record in (maker.record("header"), *records, closing):
+        line, digest = hashed_line(record, digest)
+        content += line
+    return content

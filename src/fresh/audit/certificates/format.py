@@ -1,113 +1,237 @@
-"""What a certificate says: an answer, and all that it was made from."""
+"""What a file of certificates says: a header, each prediction with everything it was computed from, a closing line."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fresh._io import RecordError, canonical_sha256
+from fresh._io import (
+    DIGEST,
+    FIRST_DIGEST,
+    PREVIOUS_DIGEST,
+    RecordError,
+    canonical_json,
+    canonical_sha256,
+    parse_hashed_line,
+)
 from fresh.errors import CertificateError
 from fresh.rationale import Prediction, Rationale
 
 FORMAT = 1
+MAX_FAULTS = 10
+"""Faults of a file that are kept; the others are counted."""
+COMMON = {"kind", "format", "library", "version", "predictor_sha256", PREVIOUS_DIGEST, DIGEST}
+FIELDS = {
+    "header": COMMON,
+    "certificate": COMMON | {"id", "group", "input", "input_sha256", "label", "probabilities"},
+    "closing": COMMON | {"count"},
+}
+"""The fields of each kind of line."""
+NOT_CONSECUTIVE = "it does not follow the line before it: lines are missing, doubled or moved."
 
 
 class Maker(NamedTuple):
-    """What made the answers."""
+    """What made the predictions."""
 
     predictor_sha256: str
     version: str
     """Of the library."""
 
     def record(self, kind: str) -> dict[str, Any]:
-        """Begin a line of some kind: header, certificate or closing."""
+        """Begin a line: header, certificate or closing."""
         return {"kind": kind, "format": FORMAT, "library": "fresh", **self._asdict()}
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """An answer, and all that it was made from."""
+    """A prediction, and everything that it was computed from."""
 
     rationale: Rationale
-    pieces: tuple[int, ...]
-    """What the network was given: the pieces of the rationale and of its query, special ones included."""
+    token_ids: tuple[int, ...]
+    """The input of the network: the tokens of the rationale and of its query, with special tokens."""
     prediction: Prediction
     group: int
-    """Answers of one group were computed together."""
+    """Predictions of one group were computed in one batch."""
 
     def __post_init__(self) -> None:
         for label, probability in self.prediction.probabilities.items():
             if not (math.isfinite(probability) and 0 <= probability <= 1):
                 raise CertificateError(
-                    f"The probability of {label!r} for document {self.rationale.id!r} is {probability}, "
-                    "which cannot be certified. Train the model again."
+                    f"Probabilities must be in [0, 1] to be certified, got {probability} for {label!r} in document "
+                    f"{self.rationale.id!r}. Train the model again."
                 )
 
     def record(self, maker: Maker) -> dict[str, Any]:
-        """Turn it into plain values."""
+        """Return plain values, for JSON."""
         rationale, probabilities = self.rationale, self.prediction.probabilities
-        given = {"words": list(rationale.words), "query": list(rationale.query), "pieces": list(self.pieces)}
+        inputs = {"words": list(rationale.words), "query": list(rationale.query), "pieces": list(self.token_ids)}
         return maker.record("certificate") | {
             "id": rationale.id,
             "group": self.group,
-            "input": given,
-            "input_sha256": canonical_sha256(given),
+            "input": inputs,
+            "input_sha256": canonical_sha256(inputs),
             "label": self.prediction.label,
             "probabilities": [[label, repr(value)] for label, value in probabilities.items()],
         }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Certificate":
-        """Read it back; what is wrong is told as the reason why a line fails."""
-        given, table = record["input"], record["probabilities"]
-        if type(given) is not dict or given.keys() != {"words", "query", "pieces"}:
+        """Rebuild a certificate from plain values, or say why its line fails."""
+        inputs, table = record["input"], record["probabilities"]
+        if type(inputs) is not dict or inputs.keys() != {"words", "query", "pieces"}:
             raise RecordError("its input does not consist of words, query and pieces.")
         labels = [pair[0] for pair in table] if _is_list(table, _is_probability) else []
-        sound = {
-            "id": is_text(record["id"]),
-            "group": is_count(record["group"]),
-            "words": _is_list(given["words"], _is_word),
-            "query": _is_list(given["query"], _is_word),
-            "pieces": _is_list(given["pieces"], is_count),
+        valid = {
+            "id": _is_text(record["id"]),
+            "group": _is_count(record["group"]),
+            "words": _is_list(inputs["words"], _is_word),
+            "query": _is_list(inputs["query"], _is_word),
+            "pieces": _is_list(inputs["pieces"], _is_count),
             "probabilities": 0 < len(labels) == len(set(labels)),
             "label": record["label"] in labels,
         }
-        for name, is_sound in sound.items():
-            if not is_sound:
+        for name, is_valid in valid.items():
+            if not is_valid:
                 raise RecordError(f"its {name} cannot be read.")
-        if canonical_sha256(given) != record["input_sha256"]:
+        if canonical_sha256(inputs) != record["input_sha256"]:
             raise RecordError("input_sha256 is not the digest of its input.")
-        rationale = Rationale(tuple(given["words"]), tuple(given["query"]), record["id"])
+        rationale = Rationale(tuple(inputs["words"]), tuple(inputs["query"]), record["id"])
         prediction = Prediction(record["label"], {label: float(value) for label, value in table})
-        return cls(rationale, tuple(given["pieces"]), prediction, record["group"])
+        return cls(rationale, tuple(inputs["pieces"]), prediction, record["group"])
 
 
-def is_text(value: object) -> bool:
-    """Say whether a value is text."""
+# Types are compared exactly, since True is an integer and a subclass of str may lie about its text.
+
+
+def _is_text(value: object) -> bool:
     return type(value) is str
 
 
 def _is_word(value: object) -> bool:
-    """Say whether a value is text of at least one character."""
-    return is_text(value) and value != ""
+    return _is_text(value) and value != ""
 
 
-def is_count(value: object) -> bool:
-    """Say whether a value is a whole number, 0 or more."""
+def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _is_list(value: object, is_sound: Callable[[Any], bool]) -> bool:
-    """Say whether a value is a list of sound values."""
-    return type(value) is list and all(map(is_sound, value))
+def _is_list(value: object, is_valid: Callable[[Any], bool]) -> bool:
+    return type(value) is list and all(map(is_valid, value))
 
 
 def _is_probability(pair: Any) -> bool:
-    """Say whether a value is a label and a probability, written as the shortest decimal that is read back the same."""
-    if not _is_list(pair, is_text) or len(pair) != 2:
+    """Say whether a value is a label and the shortest decimal of a probability, as `repr` writes it."""
+    if not _is_list(pair, _is_text) or len(pair) != 2:
         return False
     try:
         value = float(pair[1])
     except ValueError:
         return False
     return 0 <= value <= 1 and repr(value) == pair[1]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a line."""
+
+    line: int
+    """Counted from 1."""
+    reason: str
+
+
+@dataclass(slots=True)
+class Faults:
+    """The first faults of a file, and how many there are."""
+
+    first: list[Fault] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, line: int, reason: str) -> None:
+        """Record a fault."""
+        self.count += 1
+        if len(self.first) < MAX_FAULTS:
+            self.first.append(Fault(line, reason))
+
+
+class Reader:
+    """Reads the lines of a file of certificates, and records which are not as they were written."""
+
+    def __init__(self, lines: Iterable[bytes], faults: Faults) -> None:
+        self.faults = faults
+        self.digest: str | None = None
+        """The digest of the closing line, which stands for the whole file."""
+        self._lines = enumerate(lines, 1)
+        self._maker = Maker("", "")
+        self._line = 0
+        """The number of the last line that was read."""
+        self._previous: str | None = FIRST_DIGEST
+        """The digest of that line, as it says itself; None if it cannot be read."""
+
+    def read_header(self) -> Maker | None:
+        """Read the first line; without a valid one, no other can be judged."""
+        self._line, line = next(self._lines, (0, b""))
+        if not line:
+            self.faults.add(1, "the file is empty.")
+            return None
+        try:
+            self._maker = self._parse_header(parse_hashed_line(line))
+        except RecordError as error:
+            self.faults.add(1, str(error))
+            return None
+        return self._maker
+
+    def _parse_header(self, record: dict[str, Any]) -> Maker:
+        format = record.get("format")
+        if record.get("library") != "fresh" or not _is_count(format):
+            raise RecordError("it was not written by fresh.")
+        if format != FORMAT:
+            raise RecordError(
+                f"the certificates have format {format}, but this version of fresh reads format {FORMAT}. "
+                "Verify them with the version that wrote them."
+            )
+        if record.get("kind") != "header":
+            raise RecordError("it is not a header: the beginning of the file is missing.")
+        if record.keys() != FIELDS["header"] or not all(map(_is_text, (record["version"], record["predictor_sha256"]))):
+            raise RecordError("its fields are not those of a header.")
+        if record[PREVIOUS_DIGEST] != FIRST_DIGEST:
+            raise RecordError(NOT_CONSECUTIVE)
+        self._previous = record[DIGEST]
+        return Maker(record["predictor_sha256"], record["version"])
+
+    def __iter__(self) -> Iterator[tuple[int, Certificate]]:
+        """Yield the certificates that are as they were written, with their lines."""
+        for number, line in self._lines:
+            self._line = number
+            try:
+                certificate = self._parse(line)
+            except RecordError as error:
+                self.faults.add(number, str(error))
+            else:
+                if certificate is not None:
+                    yield number, certificate
+        if self.digest is None:
+            self.faults.add(self._line, "the file ends here without a closing line: it was cut short.")
+
+    def _parse(self, line: bytes) -> Certificate | None:
+        """Read a certificate or the closing line."""
+        if self.digest is not None:
+            raise RecordError("it stands after the closing line: something was added to the file.")
+        previous, self._previous = self._previous, None
+        record = parse_hashed_line(line)
+        self._previous, kind = record[DIGEST], str(record.get("kind"))
+        if kind == "header":
+            raise RecordError("it is a second header: files were joined.")
+        if record.keys() != FIELDS.get(kind):
+            raise RecordError("its fields are not those of a line of certificates.")
+        if kind == "closing":
+            self.digest = record[DIGEST]
+        if previous not in (None, record[PREVIOUS_DIGEST]):
+            raise RecordError(NOT_CONSECUTIVE)
+        expected = self._maker.record(kind)
+        if canonical_json({name: record[name] for name in expected}) != canonical_json(expected):
+            raise RecordError("its predictor, version or format is not that of the header.")
+        if kind == "certificate":
+            return Certificate.from_record(record)
+        n_certificates = self._line - 2  # without the header and this line
+        if not _is_count(record["count"]) or record["count"] != n_certificates:
+            raise RecordError(f"it counts {record['count']!r} certificates, but there are {n_certificates}.")
+        return None

@@ -1,0 +1,78 @@
+"""Baselines: predictors that read the full text, random words, or the words that people marked."""
+
+from dataclasses import fields, replace
+
+from fresh.data.splits import Splits
+from fresh.document import Example, Mask
+from fresh.errors import DataError
+from fresh.methods import fresh
+from fresh.methods.config import CutConfig, FreshConfig, FullTextConfig, HumanConfig, RandomConfig
+from fresh.methods.rationales import cut_splits, has_rationale
+from fresh.methods.registry import MethodResult, make_rationalizer, settings_record
+from fresh.predictor import Predictor
+from fresh.progress import Progress
+from fresh.selection.extractors import Extractor, FullText, HumanRationales
+from fresh.training.config import ClassifierConfig
+from fresh.training.loop import RunContext
+
+
+def train_full_text(
+    splits: Splits, config: FullTextConfig, context: RunContext | None = None, name: str = "predictor"
+) -> MethodResult:
+    """Train a predictor on whole documents.
+
+    :param name: The name of the network in checkpoints.
+    """
+    masks, dev_masks = (
+        [Mask.full(len(example.document.words)) for example in part] for part in (splits.train, splits.dev)
+    )
+    return _train("full_text", splits, config, (context or RunContext()).with_name(name), FullText(), masks, dev_masks)
+
+
+def train_random(splits: Splits, config: RandomConfig, context: RunContext | None = None) -> MethodResult:
+    """Train a predictor on random words, in their order, as many as a rationale has."""
+    shared = {item.name: getattr(config, item.name) for item in fields(CutConfig)}
+    result = fresh.train(splits, FreshConfig(**shared, scorer="random"), context)
+    return replace(result, model=replace(result.model, settings=settings_record("random", config)))
+
+
+def train_human(splits: Splits, config: HumanConfig, context: RunContext | None = None) -> MethodResult:
+    """Train a predictor on people's rationales; the model explains the documents of the splits and no others."""
+    context = (context or RunContext()).with_name("predictor")
+    splits = keep_annotated(splits, context.progress)
+    masks, dev_masks = (
+        [example.human for example in part if example.human is not None] for part in (splits.train, splits.dev)
+    )
+    extractor = HumanRationales.of((*splits.train, *splits.dev, *splits.test))
+    return _train("human", splits, config, context, extractor, masks, dev_masks)
+
+
+def keep_annotated(splits: Splits, progress: Progress) -> Splits:
+    """Leave out documents in which people marked nothing, and say how many these are."""
+    parts = {name: getattr(splits, name) for name in ("train", "dev", "test")}
+    annotated: dict[str, tuple[Example, ...]] = {}
+    for name, part in parts.items():
+        annotated[name] = tuple(example for example in part if has_rationale(example))
+        if not annotated[name]:
+            raise DataError(
+                f"method=human reads people's rationales, but no {name} document has one. Use data with rationales, "
+                "or choose another method."
+            )
+    n_left_out = sum(len(parts[name]) - len(annotated[name]) for name in parts)
+    if n_left_out:
+        progress.say(f"{n_left_out:,} documents without a human rationale are left out.")
+    return Splits(**annotated)
+
+
+def _train(
+    name: str,
+    splits: Splits,
+    config: ClassifierConfig,
+    context: RunContext,
+    extractor: Extractor,
+    masks: list[Mask],
+    dev_masks: list[Mask],
+) -> MethodResult:
+    [predictor] = Predictor.train_many([cut_splits(splits, masks, dev_masks)], [config], context)
+    model = make_rationalizer(name, splits, config, extractor, predictor)
+    return MethodResult(model, lambda: masks, lambda: dev_masks)

@@ -1,0 +1,51 @@
+"""All ways to train, each in a few words."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import small
+from fresh.config import from_mapping
+from fresh.data.splits import Splits
+from fresh.methods.config import METHODS
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A way to train."""
+
+    method: str
+    settings: dict[str, Any]
+    asks: bool = False
+
+
+CASES = {
+    **{name: Case(name, {}) for name in METHODS},
+    "tagger": Case("fresh", {"tagger": True}),
+    "tagger with crf": Case("fresh", {"tagger": True, "crf": True}),
+    "tagger with people": Case("fresh", {"tagger": True, "human": 0.5}),
+    "tagger of people": Case("fresh", {"tagger": True, "human": 1.0, "discretizer": "contiguous"}),
+    "distilled": Case("fresh", {"distil": True, "scorer": "occlusion"}),
+    "cross-fitted": Case("fresh", {"folds": 2}),
+    "cross-fitted tagger": Case("fresh", {"folds": 2, "tagger": True}),
+    "all lengths": Case("fresh", {"ratio": "0.1:0.5"}),
+    "fresh in windows": Case("fresh", {"long": "chunk"}),
+    "fresh with queries": Case("fresh", {}, asks=True),
+    **{
+        f"{name} {what}": Case(name, others, asks)
+        for name in ("lei", "bastings")
+        for what, others, asks in (
+            ("in windows", {"long": "chunk"}, False),
+            ("with queries", {"discretizer": "contiguous"}, True),
+            ("with people", {"human": 0.5, "ratio": 0.4}, False),
+        )
+    },
+}
+
+
+def given_to(case: Case, toy: Splits, toy_pairs: Splits) -> Splits:
+    return small.some(toy_pairs if case.asks else toy, 32, 8)
+
+
+def configured(method: str, encoder: Path, **others: Any) -> Any:
+    return from_mapping(METHODS[method], {**small.settings(encoder, epochs=1, seed=2), **others})

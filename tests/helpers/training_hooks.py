@@ -1,0 +1,63 @@
+"""Ways to interrupt training, and to look at what it does."""
+
+from typing import Any
+
+import pytest
+from torch import Tensor, nn
+
+import fresh.training.loop
+from fresh.training.step import Loss, TrainStep
+
+
+def interrupt_training(patch: pytest.MonkeyPatch, epochs: int, steps: int = 0) -> None:
+    """Raise KeyboardInterrupt after some whole epochs, of all networks together, and some steps of the next epoch."""
+    real, whole_epochs = fresh.training.loop.train_epoch, iter(range(epochs))
+
+    def train_epoch(job: Any, step: TrainStep, epoch: int, advance: Any, stop: Any = None) -> Any:
+        if next(whole_epochs, None) is not None:
+            return real(job, step, epoch, advance, stop)
+        steps_left = iter(range(steps - 1))
+
+        def advance_or_stop(n_steps: int, note: str) -> None:
+            advance(n_steps, note)
+            if next(steps_left, None) is None:
+                raise KeyboardInterrupt
+
+        if not steps:
+            raise KeyboardInterrupt
+        return real(job, step, epoch, advance_or_stop, stop)
+
+    patch.setattr(fresh.training.loop, "train_epoch", train_epoch)
+
+
+def record_losses(patch: pytest.MonkeyPatch) -> list[tuple[list[int], float]]:
+    """List the numbers of the texts, and the loss, of every training step from here on."""
+    recorded: list[tuple[list[int], float]] = []
+    real = TrainStep.__init__
+
+    def init(self: TrainStep, model: nn.Module, loss: Loss, *rest: Any) -> None:
+        def recording(numbers: Tensor, width: int, dense: bool) -> Tensor:
+            value = loss(numbers, width, dense)
+            recorded.append((numbers.tolist(), value.item()))
+            return value
+
+        real(self, model, recording, *rest)
+
+    patch.setattr(TrainStep, "__init__", init)
+    return recorded
+
+
+def list_epochs(patch: pytest.MonkeyPatch) -> list[str]:
+    """List the name of the network of every epoch that is finished from here on."""
+    names: list[str] = []
+    real = fresh.training.loop._train
+
+    def train(job: fresh.training.loop.TrainingJob, advance: Any, stop: Any) -> Any:
+        def noting(n_steps: int, note: str) -> None:
+            names.extend([job.context.name] if note else [])
+            advance(n_steps, note)
+
+        return real(job, noting, stop)
+
+    patch.setattr(fresh.training.loop, "_train", train)
+    return names

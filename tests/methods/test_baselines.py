@@ -1,0 +1,66 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small
+from fresh.data.splits import Splits
+from fresh.document import Document
+from fresh.errors import DataError
+from fresh.methods.registry import train_method
+from fresh.pipeline import train
+from fresh.progress import SILENT
+from fresh.selection.extractors import FullText, HumanRationales, SaliencyExtractor
+from fresh.selection.tagger import Tagger
+from fresh.training.loop import RunContext
+from method_cases import configured
+from shared_recipe_resume import Saying
+
+
+def test_every_baseline_has_its_extractor(toy: Splits, encoders: dict[str, Path]) -> None:
+    extractors = {
+        name: train_method(name, small.some(toy, 16, 8), configured(name, encoders["bert"])).model.extractor
+        for name in ("full_text", "random", "human")
+    }
+    assert isinstance(extractors["full_text"], FullText)
+    assert isinstance(extractors["human"], HumanRationales)
+    random = extractors["random"]
+    assert isinstance(random, SaliencyExtractor)
+    assert random.support is None
+    assert not isinstance(random.scorer, Tagger)
+
+
+def test_random_words_keep_their_order_and_are_the_same_each_time(toy: Splits, encoders: dict[str, Path]) -> None:
+    model = train_method("random", small.some(toy, 16, 8), configured("random", encoders["bert"], ratio=0.5)).model
+    document = Document.from_words([str(number) for number in range(20)], id="twenty")
+    words = model.explain(document).rationale.words
+    assert list(words) == sorted(words, key=int)
+    assert len(words) == 10
+    assert words != tuple(str(number) for number in range(10))
+    assert model.explain(document).rationale.words == words
+
+
+def test_human_reads_only_documents_with_a_rationale(toy: Splits, encoders: dict[str, Path]) -> None:
+    saying, splits = Saying(), Splits((*toy.train[:16], *toy.train[-4:]), toy.dev[:8], toy.test[:8])
+    result = train_method("human", splits, configured("human", encoders["bert"]), RunContext(progress=saying))
+    assert saying.lines[0] == "4 documents without a human rationale are left out."
+    assert result.masks == [example.human for example in toy.train[:16]]
+    with pytest.raises(ValueError, match=rf"document '{toy.train[-1].document.id}'.*method"):
+        result.model.explain(toy.train[-1].document)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "human"}, r"^method=human reads people's rationales, but no train document has one"),
+        ({"tagger": True, "human": 0.5}, r"^human=0\.5 needs people's rationales, but no training document has one"),
+        ({"method": "lei", "human": 0.5}, r"^human=0\.5 needs people's rationales"),
+        ({"method": "bastings", "human": 0.5}, r"^human=0\.5 needs people's rationales"),
+    ],
+)
+def test_data_without_rationales_is_refused(
+    settings: dict[str, Any], message: str, toy: Splits, encoders: dict[str, Path]
+) -> None:
+    parts = (map(small.unmarked, part[:16]) for part in (toy.train, toy.dev, toy.test))
+    with pytest.raises(DataError, match=message):
+        train(Splits(*map(tuple, parts)), progress=SILENT, **small.run_settings(encoders["bert"], epochs=1), **settings)

@@ -1,0 +1,199 @@
+"""Models that FRESH makes, also for rationales of any length."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small
+from fresh.attribution.random import Random
+from fresh.attribution.support_model import SupportModel
+from fresh.data.splits import Splits
+from fresh.document import Document, Explanation, Mask
+from fresh.errors import DataError
+from fresh.methods.config import FreshConfig, Range
+from fresh.methods.fresh import train
+from fresh.predictor import Predictor
+from fresh.rationalizer import Rationalizer
+from fresh.selection.discretizers import Contiguous, TopK, budget
+from fresh.selection.extractors import FullText, SaliencyExtractor, with_ratio
+from fresh.selection.tagger import Tagger
+
+RANGE = Range(0.05, 0.5)
+Configure = Callable[..., FreshConfig]
+
+WAYS: dict[str, dict[str, Any]] = {
+    "distil": {"distil": True, "scorer": "gradient"},
+    "tagger": {"tagger": True},
+    "crf": {"tagger": True, "crf": True},
+    "some people": {"tagger": True, "human": 0.5},
+    "people": {"tagger": True, "human": 1},
+    "people in order": {"tagger": True, "human": 1, "crf": True, "folds": 2},
+    "folds": {"folds": 2},
+    "tagger in folds": {"tagger": True, "folds": 2},
+    "contiguous": {"tagger": True, "discretizer": "contiguous"},
+    "common budget": {"tagger": True, "discretizer": "global_contiguous", "folds": 2},
+    "any length": {"tagger": True, "ratio": "0.1:0.5"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_ends_in_a_model_that_can_be_saved(
+    way: str, toy: Splits, configure: Configure, tmp_path: Path
+) -> None:
+    splits = small.some(toy, 24, 8)
+    model = train(splits, configure(epochs=1, **WAYS[way])).model
+    assert isinstance(model.extractor, SaliencyExtractor)
+    kind = model.extractor.scorer.network.kind if isinstance(model.extractor.scorer, Tagger) else None
+    assert kind == (None if way == "folds" else "chain" if WAYS[way].get("crf") else "words")
+    model.save_pretrained(tmp_path / "model")
+    loaded = Rationalizer.from_pretrained(tmp_path / "model", device="cpu")
+    documents = [item.document for item in splits.test]
+    for one, other in zip(model.explain(documents), loaded.explain(documents), strict=True):
+        assert one.mask == other.mask
+        assert one.prediction == other.prediction
+    assert loaded.settings["tagging"]["tagger"] == WAYS[way].get("tagger", False)
+
+
+def test_no_support_model_is_trained_where_people_say_all(
+    toy: Splits, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_given: Any, **_settings: Any) -> None:
+        raise AssertionError("a support model was trained")
+
+    monkeypatch.setattr(SupportModel, "train_many", refuse)
+    config = configure(epochs=1, tagger=True, human=1, folds=2)
+    assert train(small.some(toy, 24, 8), config).support is None
+    with pytest.raises(AssertionError):
+        train(small.some(toy, 24, 8), configure(epochs=1, tagger=True, human=0.5))
+
+
+def test_a_distilled_model_keeps_its_support_model_for_comparison(toy: Splits, configure: Configure) -> None:
+    trained = train(small.some(toy, 24, 8), configure(epochs=1, distil=True))
+    assert isinstance(trained.model.extractor, SaliencyExtractor)
+    assert trained.model.extractor.support is None
+    assert trained.support is not None
+    assert [len(mask) for mask in trained.masks] == [len(item.document.words) for item in toy.train[:24]]
+    assert [len(mask) for mask in trained.dev_masks] == [len(item.document.words) for item in toy.dev[:8]]
+
+
+def test_more_folds_than_documents_are_refused_before_any_training(
+    toy: Splits, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SupportModel, "train_many", lambda *_given, **_more: pytest.fail("trained all the same"))
+    with pytest.raises(DataError, match=r"^folds=1000 is more than the \d+ different training documents"):
+        train(toy, configure(epochs=1, folds=1000))
+
+
+# Rationales of any length
+
+
+@pytest.fixture(scope="module", params=["top_k", "contiguous"])
+def model(request: pytest.FixtureRequest, toy: Splits, configure: Configure) -> Rationalizer:
+    return train(small.some(toy), configure(discretizer=request.param, ratio="0.05:0.5")).model
+
+
+@pytest.fixture(scope="module")
+def single(predictor: Predictor) -> Rationalizer:
+    return Rationalizer(SaliencyExtractor(Random(), TopK(0.2)), predictor)
+
+
+LONG = Document.from_words(["it", "was", "a", "great", "story", "of", "two", "old", "men"] * 4, id="long")
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.07, 0.1, 0.14, 0.28, 0.3, 0.5])
+def test_a_ratio_buys_its_words(model: Rationalizer, ratio: float, toy: Splits) -> None:
+    documents = [LONG, *(example.document for example in toy.test[:8])]
+    for found in model.explain(documents, ratio=ratio):
+        assert int(found.mask.kept.sum()) == budget(len(found.mask), ratio)
+        assert_answered(found, model)
+    streamed = model.explain_stream(iter(documents), batch_size=3, ratio=ratio)
+    assert [item.mask for item in streamed] == [item.mask for item in model.explain(documents, ratio=ratio)]
+
+
+def assert_answered(found: Explanation, model: Rationalizer) -> None:
+    """The answer is that to the rationale alone; sums in batches of other shapes may differ in their last digits."""
+    [alone] = model.predictor.predict([found.rationale])
+    assert found.prediction.label == alone.label
+    assert found.prediction.probability == pytest.approx(alone.probability, abs=1e-5)
+
+
+def test_without_a_ratio_the_middle_one_is_taken(model: Rationalizer) -> None:
+    assert model.ratios == (0.05, 0.5)
+    assert model.explain(LONG).mask == model.explain(LONG, ratio=RANGE.middle).mask
+    assert RANGE.middle == 0.158
+
+
+@pytest.mark.parametrize("ratio", [0.04, 0.51, 0.0, -1.0, float("nan")])
+def test_a_ratio_out_of_the_range_is_refused(model: Rationalizer, ratio: float) -> None:
+    with pytest.raises(ValueError, match=rf"ratio must be .*0\.05.* 0\.5.*{ratio}"):
+        model.explain(LONG, ratio=ratio)
+
+
+def test_a_model_of_one_length_serves_no_other(single: Rationalizer) -> None:
+    with pytest.raises(ValueError, match=r"^Another ratio needs a model .* range of ratios.*ratio"):
+        single.explain(LONG, ratio=0.2)
+    with pytest.raises(ValueError, match=r"^A curve needs a model .* range of ratios.*ratio"):
+        single.curve(LONG)
+
+
+def test_only_what_is_cut_to_a_ratio_can_be_cut_to_another() -> None:
+    extractor = SaliencyExtractor(Random(), Contiguous(0.2))
+    assert with_ratio(extractor, 0.4) == SaliencyExtractor(Random(), Contiguous(0.4))
+    with pytest.raises(TypeError, match=r"ratio.*top_k and contiguous"):
+        with_ratio(FullText(), 0.4)
+
+
+def test_a_saved_model_still_serves_its_range(model: Rationalizer, single: Rationalizer, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path / "many")
+    single.save_pretrained(tmp_path / "one")
+    loaded = Rationalizer.from_pretrained(tmp_path / "many", device="cpu")
+    assert loaded.ratios == (0.05, 0.5)
+    assert Rationalizer.from_pretrained(tmp_path / "one").ratios is None
+    for ratio in (0.05, 0.3):
+        assert loaded.explain(LONG, ratio=ratio).mask == model.explain(LONG, ratio=ratio).mask
+        assert loaded.explain(LONG, ratio=ratio).prediction == model.explain(LONG, ratio=ratio).prediction
+    assert [point.prediction for point in loaded.curve(LONG).points] == [
+        point.prediction for point in model.curve(LONG).points
+    ]
+
+
+# The curve
+
+
+def test_a_curve_grows_by_a_word_at_each_point(model: Rationalizer) -> None:
+    points = model.curve(LONG).points
+    assert [int(point.mask.kept.sum()) for point in points] == list(range(2, 19))
+    for point in points:
+        assert point.document is LONG
+        assert_answered(point, model)
+    assert isinstance(model.extractor, SaliencyExtractor)
+    if isinstance(model.extractor.discretizer, TopK):
+        for shorter, longer in itertools.pairwise(points):
+            assert not (shorter.mask.kept & ~longer.mask.kept).any()
+    else:
+        assert all(len(point.mask.spans) == 1 for point in points)
+
+
+def test_a_curve_has_what_explaining_at_its_lengths_gives(model: Rationalizer) -> None:
+    points = model.curve(LONG).points
+    for point in (points[0], points[8], points[-1]):
+        again = model.explain(LONG, ratio=int(point.mask.kept.sum()) / len(LONG.words) - 0.001)
+        assert again.mask == point.mask
+        assert again.prediction.label == point.prediction.label
+        assert again.prediction.probability == pytest.approx(point.prediction.probability, abs=1e-5)
+
+
+def test_raw_text_and_a_single_word_have_a_curve_too(model: Rationalizer) -> None:
+    assert len(model.curve("The film, was good and it plays in the sea.")) == 6  # of twelve words
+    [only] = model.curve("good").points
+    assert only.mask == Mask.full(1)
+
+
+def test_a_curve_refuses_what_explaining_refuses(model: Rationalizer) -> None:
+    with pytest.raises(ValueError, match=r"^Document '' has a query, but this model was trained without"):
+        model.curve("a good film", query="praise")
+    with pytest.raises(TypeError, match=r"^Texts and documents can be explained, got tuple\.$"):
+        model.curve(("a", "good", "film"))  # type: ignore[arg-type]

@@ -1,0 +1,116 @@
+"""Lei et al.: the cost of a sample, and its gradient."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from fresh.methods.config import LeiConfig
+from fresh.methods.joint import JointModel
+from fresh.methods.lei import regularizer, reward_baseline, sample_loss
+from fresh.training.distributed import ProcessGroup
+from gates import answering, by_hand, gated_by, state_of
+
+WORDS = st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=4)
+
+
+def test_words_beyond_the_ratio_and_breaks_cost_what_the_paper_says() -> None:
+    kept = torch.tensor([[1.0, 0, 1, 1], [1, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]])
+    found = regularizer(kept, torch.tensor([4, 1, 3, 4]), LeiConfig(ratio=0.5, lambda_1=2, lambda_2=3))
+    # Beyond the ratio: 1/4, 1/2, none, 1/2. Breaks: 2 of 3, none of a word alone, 1 of 2 but none at padding, none.
+    assert found.tolist() == pytest.approx([0.5 + 2, 1 + 0, 0 + 1.5, 1 + 0])
+
+
+@given(WORDS, st.sampled_from((0.1, 0.5, 0.9)))
+def test_each_document_costs_what_it_costs_alone(rows: list[list[bool]], ratio: float) -> None:
+    kept = torch.zeros(len(rows), max(map(len, rows)) + 2)
+    for number, row in enumerate(rows):
+        kept[number, : len(row)] = torch.tensor(row)
+    config = LeiConfig(ratio=ratio, lambda_1=0.7, lambda_2=0.3)
+    found = regularizer(kept, torch.tensor([len(row) for row in rows]), config)
+    for cost, row in zip(found.tolist(), rows, strict=True):
+        beyond = max(0.0, sum(row) / len(row) - ratio)
+        breaks = sum(one != other for one, other in itertools.pairwise(row)) / max(1, len(row) - 1)
+        assert cost == pytest.approx(0.7 * beyond + 0.3 * breaks, abs=1e-6)
+
+
+def settled(model: JointModel, cost: float) -> None:
+    """End a step whose draws cost so much."""
+    model.running_mean.add(torch.tensor([cost]), torch.tensor([True]))
+    model.running_mean.finish_step(ProcessGroup())
+
+
+def test_a_draw_is_compared_with_what_draws_have_cost_of_late() -> None:
+    model = by_hand(state_of(PAYING))
+    assert reward_baseline(model, torch.tensor(2.0)) == 2
+    settled(model, 2)
+    assert reward_baseline(model, torch.tensor(5.0)) == 2
+    settled(model, 5)
+    assert model.moving.tolist() == pytest.approx([0.9 * 2 + 0.1 * 5, 2])
+    assert reward_baseline(model, torch.tensor(0.0)) == pytest.approx(2.3)
+
+
+# REINFORCE
+
+LOGITS = torch.tensor([0.3, -0.8, 1.1])
+TABLE = torch.tensor([[0.0, 0], [1, -1], [-1, 2], [0, 1], [2, 0], [1, 1], [-2, 1], [3, 0]])
+PAYING = LeiConfig(ratio=0.4, lambda_1=1.5, lambda_2=0.8)
+
+
+def exact_gradient() -> Tensor:
+    """Differentiate the expected cost of three words, draw by draw."""
+    logits = LOGITS.clone().requires_grad_()
+    kept = torch.tensor(list(itertools.product((0.0, 1.0), repeat=3)))
+    likely = torch.distributions.Bernoulli(logits=logits).log_prob(kept).sum(1).exp()  # type: ignore[no-untyped-call]
+    wrong = functional.cross_entropy(TABLE, torch.ones(8, dtype=torch.int64), reduction="none")
+    costs = wrong + regularizer(kept, torch.full((8,), 3), PAYING)
+    [gradient] = torch.autograd.grad((likely * costs).sum(), logits)
+    return gradient
+
+
+def drawn_gradients(model: JointModel, n: int, config: LeiConfig) -> Tensor:
+    """Differentiate the loss of many draws from three words and some padding. Shape: (n, words)."""
+    padded = torch.cat([LOGITS, torch.tensor([0.7, -0.2])])
+    outputs = padded.repeat(n, 1).unsqueeze(-1).requires_grad_()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        losses = sample_loss(model, gated_by(outputs, [3] * n, [1] * n), config)
+    [gradient] = torch.autograd.grad(losses.sum(), outputs)
+    assert gradient[:, 3:].abs().sum() == 0
+    return gradient[:, :3, 0]
+
+
+@pytest.mark.parametrize("compared", [True, False])
+def test_the_gradient_of_draws_is_on_average_that_of_the_expected_cost(compared: bool) -> None:
+    model, n = by_hand(state_of(PAYING), answering(TABLE)), 100_000
+    config = replace(PAYING, reward_baseline=compared)
+    drawn_gradients(model, 64, config)  # something to compare with
+    model.running_mean.finish_step(ProcessGroup())
+    found = drawn_gradients(model, n, config)
+    error = found.std(0) / n**0.5
+    assert ((found.mean(0) - exact_gradient()).abs() < 4 * error).all()
+    assert (error < 0.01).all()
+
+
+def test_comparing_makes_gradients_steadier() -> None:
+    spread = {}
+    for compared in (True, False):
+        model, config = by_hand(state_of(PAYING), answering(TABLE)), replace(PAYING, reward_baseline=compared)
+        drawn_gradients(model, 64, config)
+        model.running_mean.finish_step(ProcessGroup())
+        spread[compared] = drawn_gradients(model, 10_000, config).std(0)
+    assert (spread[True] < spread[False]).all()
+
+
+def test_the_reader_learns_from_its_errors_alone() -> None:
+    table = TABLE.clone().requires_grad_()
+    outputs = torch.full((1, 3, 1), 50.0)  # keeps all three
+    loss = sample_loss(by_hand(state_of(PAYING), answering(table)), gated_by(outputs, [3], [1]), PAYING)
+    [found] = torch.autograd.grad(loss.sum(), table)
+    assert found[:7].abs().sum() == 0
+    assert torch.allclose(found[7], TABLE[7].softmax(0) - torch.tensor([0.0, 1.0]))

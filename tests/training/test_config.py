@@ -1,0 +1,52 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fresh.config import from_mapping
+from fresh.errors import ConfigError
+from fresh.training.config import EngineConfig, TrainConfig
+
+
+def test_a_linear_schedule_goes_up_for_a_tenth_and_then_down() -> None:
+    config = TrainConfig(epochs=4, schedule="linear")
+    # Middles of steps: .1 and .3 epochs of .4 up, then 3.6 down.
+    assert config.rate_factors(0, 5)[:2] == pytest.approx([0.25, 0.75])
+    assert config.rate_factors(2, 5) == pytest.approx([(4 - done) / 3.6 for done in (2.1, 2.3, 2.5, 2.7, 2.9)])
+    assert config.rate_factors(3, 1) == pytest.approx([0.5 / 3.6])
+
+
+@given(st.integers(1, 50), st.integers(1, 30))
+def test_factors_are_between_0_and_1(epochs: int, n_steps: int) -> None:
+    config = TrainConfig(epochs=epochs, schedule="linear")
+    factors = np.concatenate([config.rate_factors(epoch, n_steps) for epoch in range(epochs)])
+    assert ((factors >= 0) & (factors <= 1)).all()
+    peak = factors.argmax()
+    assert (np.diff(factors[: peak + 1]) >= 0).all()
+    assert (np.diff(factors[peak:]) <= 0).all()
+    assert TrainConfig(epochs=epochs).rate_factors(0, n_steps) == [1] * n_steps
+
+
+def test_gradients_may_stay_as_they_are() -> None:
+    assert from_mapping(TrainConfig, {"max_grad_norm": "inf"}).max_grad_norm == math.inf
+    with pytest.raises(ConfigError, match=r"max_grad_norm must be above 0, got nan"):
+        from_mapping(TrainConfig, {"max_grad_norm": "nan"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (TrainConfig, {"schedule": "cosine"}, r"schedule must be constant or linear, got cosine"),
+        (TrainConfig, {"attention_dropout": "on"}, r"attention_dropout must be off or encoder, got on"),
+        (TrainConfig, {"epochs": 0, "patience": 0}, r"epochs must be at least 1, got 0.*\npatience must be at least 1"),
+        (EngineConfig, {"frozen_folder": ""}, r"frozen_folder is empty"),
+        (EngineConfig, {"frozen_folder": "x", "frozen": "off"}, r"frozen_folder has no effect with frozen=off"),
+        (EngineConfig, {"frozen_gb": -1}, r"frozen_gb must be at least 0, got -1"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(kind: type, values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kind(**values)
