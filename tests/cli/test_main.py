@@ -42,20 +42,23 @@ def test_help_lists_the_commands_without_loading_torch() -> None:
         "print({'torch', 'transformers', 'numpy', 'rich'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for command in ("train", "search", "explain", "evaluate", "compare", "export", "demo"):
+    for command in COMMANDS:
         assert f"\n    {command} " in done.stdout
     assert done.stdout.endswith("set()\n")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_does_not_load_torch(command: str) -> None:
+def test_help_of_each_command_has_an_example_and_loads_no_torch() -> None:
     code = (
-        "import sys, contextlib\nfrom fresh.cli.main import main\n"
-        f"with contextlib.suppress(SystemExit):\n    main(['{command}', '--help'])\n"
+        "import sys, contextlib\nfrom fresh.cli.main import COMMANDS, main\n"
+        "for command in COMMANDS:\n    with contextlib.suppress(SystemExit):\n        main([command, '--help'])\n"
         "print({'torch', 'transformers', 'scipy', 'huggingface_hub'} & sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"usage: fresh {command} ")
+    environment = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    for command in COMMANDS:
+        assert f"usage: fresh {command} " in done.stdout
+        assert f"\n  fresh {command} " in done.stdout or f"\n  fresh {command}\n" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
     assert done.stdout.endswith("set()\n")
 
 

@@ -29,11 +29,7 @@ def test_training_that_diverges_says_so(
     options = small.options(encoders["bert"], learning_rate=1e30)
     assert main(["train", str(file), "--out", str(tmp_path / "model"), *options]) == 1
     *_, last = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(
-        r"fresh train: support model: training diverged in step \d of epoch 1, its loss or gradients are no longer "
-        r"numbers\. Lower the learning_rate\.",
-        last,
-    )
+    assert re.match(r"fresh train: support model: training diverged in step \d of epoch 1.*learning.rate", last)
 
 
 def test_a_warning_is_one_plain_line() -> None:
