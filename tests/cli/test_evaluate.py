@@ -9,7 +9,7 @@ from eraser_oracle import score_files
 from fresh.cli.main import main
 from fresh.data.splits import Splits
 from fresh.evaluation.evaluation import evaluate
-from fresh.metrics.estimate import short
+from fresh.metrics.bootstrap import short
 from fresh.rationalizer import Rationalizer
 from fresh.reporting.report import Report
 

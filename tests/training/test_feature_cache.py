@@ -18,7 +18,7 @@ import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.nn.batch import Batch
-from fresh.nn.batching import part_for
+from fresh.nn.batching import budget_share
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
@@ -30,15 +30,14 @@ from fresh.training.feature_cache import (
     CachedInputs,
     FeatureStore,
     _cache_key,
-    _Features,
     cache_inputs,
     digest,
     format_bytes,
 )
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
+from networks import last_matrix
 from shared_recipe_resume import Saying
-from shared_scorers import last_matrix
 from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
 from training_hooks import record_losses
 from training_toys import CPU
@@ -72,7 +71,7 @@ def no_fill(_rows: Tensor) -> None:
 
 def fetch(
     store: FeatureStore, fill: Callable[[Tensor], None], key: str = "some", dtype: torch.dtype = torch.float32
-) -> _Features:
+) -> Tensor:
     """Fetch 800 bytes."""
     return store.fetch(key, (50, 4), dtype, CPU, fill)
 
@@ -90,7 +89,7 @@ def is_mapped(rows: Tensor, folder: Path) -> bool:
 
 def test_rows_are_computed_once() -> None:
     store, fill = FeatureStore("memory"), Filler()
-    first, second = (fetch(store, fill).rows for _ in range(2))
+    first, second = (fetch(store, fill) for _ in range(2))
     assert torch.equal(first, numbers(50, 4))
     assert second is first
     fetch(store, fill, "other")
@@ -106,18 +105,20 @@ IN_FILE = (("auto", 799 * GB), ("auto", 0), ("file", None), ("file", 100))
 )
 def test_a_store_keeps_rows_where_it_is_told(place: Any, gigabytes: float | None, in_file: bool) -> None:
     store = FeatureStore(place, gigabytes)
-    rows, where, _ = fetch(store, Filler())
+    rows = fetch(store, Filler())
     assert torch.equal(rows, numbers(50, 4))
-    assert where == ("a temporary file" if in_file else "memory")
+    assert store.describe_place("some") == ("a temporary file" if in_file else "memory")
     assert (store._temporary is not None) is in_file
     assert store._temporary is None or is_mapped(rows, store._temporary)
 
 
 def test_by_default_half_of_the_free_memory_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    for free, device in ((1600, CPU), (1599, None)):
+    for free, place in ((1600, "memory"), (1599, "a temporary file")):
         memory = type("Memory", (), {"available": free})
         monkeypatch.setattr("psutil.virtual_memory", lambda found=memory: found)
-        assert FeatureStore("auto")._find_memory(800, CPU) == device
+        store = FeatureStore("auto")
+        fetch(store, Filler())
+        assert store.describe_place("some") == place
 
 
 def test_older_rows_make_room() -> None:
@@ -125,16 +126,15 @@ def test_older_rows_make_room() -> None:
     for key in ("first", "second", "first", "third"):
         fetch(store, fill, key)
     assert fill.calls == 3
-    assert "third" in store._cached
+    assert list(store._in_memory) == ["third"]
     assert store._temporary is None
-    assert sum(kept.rows.nbytes for kept in store._cached.values()) <= 1700
     fetch(store, fill, "first")
     assert fill.calls == 4
 
 
 def test_temporary_files_go_with_their_store() -> None:
     store = FeatureStore("file")
-    rows, folder = fetch(store, Filler()).rows, store._temporary
+    rows, folder = fetch(store, Filler()), store._temporary
     assert folder is not None
     assert [path.name for path in folder.iterdir()] == ["some.bin"]
     del store
@@ -147,22 +147,16 @@ def test_temporary_files_go_with_their_store() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    ("place", "first", "second"),
-    [
-        ("auto", "memory", "memory, found in {}"),
-        ("memory", "memory", "memory, found in {}"),
-        ("file", *["a file in {}"] * 2),
-    ],
-)
-def test_a_folder_serves_later_runs(place: Any, first: str, second: str, dtype: torch.dtype, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["auto", "memory", "file"])
+def test_a_folder_serves_later_runs(place: Any, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = tmp_path / "kept" / "here"
-    for fill, where in ((Filler(), first), (no_fill, second)):
-        rows, found, _ = fetch(FeatureStore(place, folder=folder), fill, dtype=dtype)
+    for fill in (Filler(), no_fill):
+        store = FeatureStore(place, folder=folder)
+        rows = fetch(store, fill, dtype=dtype)
         assert rows.dtype == dtype
         assert torch.equal(rows, numbers(50, 4).to(dtype))
         assert is_mapped(rows, tmp_path) == (place == "file")
-        assert found == where.format(folder)
+        assert store.describe_place("some") == (f"a file in {folder}" if place == "file" else "memory")
     assert (folder / "some.bin").stat().st_size == 200 * dtype.itemsize
     fill_other = Filler()
     fetch(FeatureStore("file", folder=folder), fill_other, "other")
@@ -175,7 +169,7 @@ def test_a_file_of_another_size_is_made_again(change: Callable[[bytes], bytes], 
     fill, path = Filler(), tmp_path / "some.bin"
     fetch(FeatureStore("file", folder=tmp_path), fill)
     path.write_bytes(change(path.read_bytes()))
-    assert torch.equal(fetch(FeatureStore("file", folder=tmp_path), fill).rows, numbers(50, 4))
+    assert torch.equal(fetch(FeatureStore("file", folder=tmp_path), fill), numbers(50, 4))
     fetch(FeatureStore("file", folder=tmp_path), no_fill)
 
 
@@ -206,7 +200,7 @@ def test_a_half_written_file_is_not_left_behind(error: BaseException, tmp_path: 
     with pytest.raises(type(error)):
         fetch(store, fill)
     assert list(tmp_path.iterdir()) == []
-    assert torch.equal(fetch(store, Filler()).rows, numbers(50, 4))
+    assert torch.equal(fetch(store, Filler()), numbers(50, 4))
 
 
 # Digests
@@ -315,7 +309,7 @@ def test_training_says_what_runs_once(
     start, _, rest = line.partition(" padding; ")
     assert start.startswith("some network: 48 texts, ")
     assert rest == (
-        f"1 frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
+        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
         if once
         else "every step runs all layers."
     )
@@ -357,7 +351,7 @@ def long_and_short() -> list[Text]:
 
 def test_a_key_knows_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["bert"])
-    table, halves = classifier.words(long_and_short()), classifier.halves
+    table, halves = classifier.tokenizer(long_and_short()), classifier.split
     assert halves is not None
     keys = [_cache_key(halves, table, dtype) for dtype in (torch.float32, torch.bfloat16)]
     for name in ("ids", "types", "positions"):
@@ -381,7 +375,7 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
     architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
 ) -> None:
     classifier = classifier_of(encoders[architecture])
-    table = classifier.words(long_and_short())
+    table = classifier.tokenizer(long_and_short())
     cached = cache_inputs(classifier, table, FeatureStore("memory"), dtype, SILENT)
     chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
     batch = CachedInputs(table, cached.tokens).read(chosen, width, False)
@@ -391,10 +385,10 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
     layout, states = taken
     assert torch.equal(layout.mask, batch.mask)
     assert torch.equal(layout.positions, batch.positions)
-    assert classifier.halves is not None
+    assert classifier.split is not None
     is_token = batch.mask.bool()
     with torch.inference_mode():
-        expected = classifier.halves.below(batch)[is_token]
+        expected = classifier.split.run_lower(batch)[is_token]
     assert states.dtype == torch.float32
     far = 1e-5 if dtype == torch.float32 else 0.02
     torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)
@@ -402,10 +396,10 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
 
 def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(encoders: dict[str, Path]) -> None:
     encoder, gpu = load_encoder(str(encoders["bert"])), torch.device("cuda")
-    assert part_for(encoder, gpu) == 1.0
+    assert budget_share(encoder, gpu) == 1.0
     encoder.model.config.update({"num_hidden_layers": 12, "hidden_size": 768})
-    assert part_for(encoder, gpu) == 0.25
-    assert part_for(encoder, CPU) == 1.0
+    assert budget_share(encoder, gpu) == 0.25
+    assert budget_share(encoder, CPU) == 1.0
 
 
 # From a user's side

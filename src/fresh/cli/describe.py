@@ -121,7 +121,7 @@ class _Description:
 
     def cells(self) -> tuple[str, ...]:
         """Format a row of the table."""
-        from fresh.metrics.estimate import short
+        from fresh.metrics.bootstrap import short
 
         shares = " / ".join(short(count / self.n_documents) for count in self.classes.values())
         query = _NONE if self.query_words is None else _format_counts(self.query_words)

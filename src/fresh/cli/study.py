@@ -15,6 +15,7 @@ from fresh.cli import study_serve
 from fresh.cli.options import add_device, add_overwrite, check_output, flags_of
 
 if TYPE_CHECKING:
+    from fresh.rationalizer import Rationalizer
     from fresh.study.items import Plan
     from fresh.study.store import Store
 
@@ -76,7 +77,7 @@ scripts), and failed attention checks.
 
   fresh study status my-study
 
-"look here" marks annotators who failed more than one attention check, or their
+"review" marks annotators who failed more than one attention check, or their
 only one, and those who took less than a second for most answers. Excluded
 annotators are not marked.
 """
@@ -227,9 +228,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _new(args: argparse.Namespace) -> int:
     from fresh.study.config import read_study
-    from fresh.study.items import Model, make_plan
-    from fresh.study.source import read_documents
-    from fresh.study.wording import plural
+    from fresh.study.display import plural
+    from fresh.study.items import make_plan, read_documents
 
     if args.out is not None and Path(args.out).exists():
         raise ValueError(f"{args.out} already exists. Choose another folder.")
@@ -238,7 +238,7 @@ def _new(args: argparse.Namespace) -> int:
         check_output(str(codes_file), str(args.file), args.overwrite)
         _check_codes_file(codes_file)
 
-    def load(folder: str) -> Model:
+    def load(folder: str) -> "Rationalizer":
         from fresh.rationalizer import Rationalizer
 
         return Rationalizer.from_pretrained(folder, device=args.device)
@@ -246,26 +246,26 @@ def _new(args: argparse.Namespace) -> int:
     study = read_study(args.file)
     plan = make_plan(study, read_documents(study.config, args.file), load)
     store, codes = _write_study(args, plan, codes_file)
-    size = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.conditions), 'condition')}"
-    print(f"{size}, {plural(store.shape.planned, 'answer')} wanted.")
+    size = f"{plural(len(plan.documents), 'document')} in {plural(len(plan.study.conditions), 'condition')}"
+    print(f"{size}, {plural(store.design.n_planned, 'answer')} wanted.")
     print(f"{plural(len(codes), 'sign-in code')} in {codes_file}, and nowhere else. Give one to each annotator.")
-    if len(codes) < store.shape.needed:
-        print(f"The study needs at least {store.shape.needed} annotators. To add some: fresh study codes.")
-    for remark in plan.remarks:
-        print(remark)
+    if len(codes) < store.design.min_annotators:
+        print(f"The study needs at least {store.design.min_annotators} annotators. To add some: fresh study codes.")
+    for warning in plan.warnings:
+        print(warning)
     return 0
 
 
 def _write_study(args: argparse.Namespace, plan: "Plan", codes_file: Path) -> "tuple[Store, list[str]]":
     """Write a study and its codes; after an error, a folder that was created for it is removed."""
     from fresh.study.annotators import add_annotators
-    from fresh.study.store import claim_folder, create_study
+    from fresh.study.store import create_study, make_study_folder
 
     if args.out is not None:
-        claim_folder(Path(args.out))  # only a folder that this very command has created is ever removed
+        make_study_folder(Path(args.out))  # only a folder that this very command has created is ever removed
     try:
         with closing(create_study(args.out if args.out is not None else args.database, plan)) as store:
-            codes = add_annotators(store, plan.study.config.annotators or store.shape.needed)
+            codes = add_annotators(store, plan.study.config.annotators or store.design.min_annotators)
         _write_codes(codes_file, codes)
     except BaseException:  # also Ctrl-C: the same command must work again
         if args.out is not None:
@@ -301,25 +301,25 @@ def _open(args: argparse.Namespace) -> "closing[Store]":
 
 
 def _status(args: argparse.Namespace) -> int:
-    from fresh.study.overview import overview
-    from fresh.study.wording import cannot_complete, plural
+    from fresh.study.display import cannot_complete, plural
+    from fresh.study.overview import get_overview
 
     with _open(args) as store:
-        found = overview(store)
+        found = get_overview(store)
     if found.paused:
         print("The study is paused. To go on: fresh study resume.")
-    people = plural(len(found.people), "annotator")
-    print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.begun)} of {people}.")
+    people = plural(len(found.annotators), "annotator")
+    print(f"{found.n_answered:,} of {plural(found.n_planned, 'answer')}, by {len(found.started)} of {people}.")
     if found.n_more:
         command = f"fresh study codes {_shown_study(args.study)} {found.n_more}"
         print(f"{cannot_complete(found.n_more)} Make codes: {command}")
-    for person in found.begun:
+    for person in found.started:
         name = f" ({person.outside})" if person.outside else ""
         time = "–" if person.seconds is None else f"{person.seconds:.1f}"
         checks = f", {person.n_failed} of {plural(person.n_checks, 'check')} failed" if person.n_checks else ""
-        look = " - look here" if person.flagged else ""
+        look = " - review" if person.flagged else ""
         answers = plural(person.n_answered, "answer") + (f", {time} s an answer" if person.n_answered else "")
-        print(f"  annotator {person.id}{name}: {person.standing}, {answers}{checks}{look}")
+        print(f"  annotator {person.id}{name}: {person.status}, {answers}{checks}{look}")
     return 0
 
 
@@ -327,9 +327,9 @@ def _shown_study(place: str) -> str:
     """Quote the place of a study for a command, without the password of its database."""
     from sqlalchemy import make_url
 
-    from fresh.study.store import hidden
+    from fresh.study.store import hide_password
 
-    return shlex.quote(hidden(make_url(place)) if "://" in place else place)
+    return shlex.quote(hide_password(make_url(place)) if "://" in place else place)
 
 
 def _codes(args: argparse.Namespace) -> int:
@@ -348,10 +348,10 @@ def _codes(args: argparse.Namespace) -> int:
 
 
 def _pause(args: argparse.Namespace, is_paused: bool) -> int:
-    from fresh.study.annotators import pause
+    from fresh.study.annotators import set_paused
 
     with _open(args) as store:
-        changed = pause(store, is_paused)
+        changed = set_paused(store, is_paused)
     if is_paused:
         print("Paused: no items are given out; answers are still saved." if changed else "It was paused already.")
     else:
@@ -360,10 +360,10 @@ def _pause(args: argparse.Namespace, is_paused: bool) -> int:
 
 
 def _leave(args: argparse.Namespace) -> int:
-    from fresh.study.annotators import leave, named
+    from fresh.study.annotators import find_annotator, leave
 
     with _open(args) as store:
-        person = named(store, args.annotator)
+        person = find_annotator(store, args.annotator)
         if person.state == "excluded":
             raise ValueError(f"Annotator {person.id} is excluded. To let their answers count, use readmit, then leave.")
         n_free = leave(store, person.id)
@@ -372,21 +372,20 @@ def _leave(args: argparse.Namespace) -> int:
 
 
 def _exclude(args: argparse.Namespace) -> int:
-    from fresh.study.annotators import exclude, named
+    from fresh.study.annotators import exclude, find_annotator
 
     with _open(args) as store:
-        person = named(store, args.annotator)
+        person = find_annotator(store, args.annotator)
         n_free = exclude(store, person.id)
     print(f"Annotator {person.id} is excluded; their answers do not count. Items that go to others: {n_free:,}.")
     return 0
 
 
 def _readmit(args: argparse.Namespace) -> int:
-    from fresh.study.annotators import named
-    from fresh.study.service import readmit
+    from fresh.study.annotators import find_annotator, readmit
 
     with _open(args) as store:
-        person = named(store, args.annotator)
+        person = find_annotator(store, args.annotator)
         if person.state == "active":
             raise ValueError(f"Annotator {person.id} takes part already.")
         n_lost = readmit(store, person.id)
@@ -398,13 +397,13 @@ def _readmit(args: argparse.Namespace) -> int:
 
 def _results(args: argparse.Namespace) -> int:
     from fresh._io import write_text
-    from fresh.study.figure import draw_results
-    from fresh.study.overview import results_of
+    from fresh.study.overview import compute_results
+    from fresh.study.results import draw_results
 
     for path in (args.json, args.markdown, args.csv, *map(str, args.figure)):
         check_output(path or "-", "", args.overwrite)
     with _open(args) as store:
-        results = results_of(store)
+        results = compute_results(store)
     print(results.to_markdown(), end="")
     writers = {"json": results.to_json, "markdown": results.to_markdown, "csv": results.table().to_csv}
     for kind, write in writers.items():
@@ -416,9 +415,9 @@ def _results(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from fresh.study.export import export_study, places_of
+    from fresh.study.export import export_paths, export_study
 
-    for path in places_of(args.form, Path(args.output)):
+    for path in export_paths(args.form, Path(args.output)):
         check_output(str(path), "", args.overwrite)
     with _open(args) as store:
         files = export_study(store, args.form, Path(args.output))
@@ -427,11 +426,11 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from fresh.study.importing.apply import import_study
+    from fresh.study.importing import import_study
 
     with _open(args) as store:
         done = import_study(store, args.form, args.file)
-    print(f"{done.n_new:,} new, {done.n_repeated:,} imported before, {len(done.left_out):,} left out.")
-    for line in (*done.notes, *done.left_out):
+    print(f"{done.n_new:,} new, {done.n_existing:,} imported before, {len(done.skipped):,} left out.")
+    for line in (*done.notes, *done.skipped):
         print(line, file=sys.stderr)
     return 0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fresh._optional import optional_import
-from fresh.attribution.registry import Scorer, ScorerFactory
+from fresh.attribution import Scorer, ScorerFactory
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.methods.config import FreshConfig
@@ -65,8 +65,9 @@ def _train_all(
     if scorer is None:
         check_ready(configs[0])
     check_rationales(splits, configs[0].tagging.human)
+    # Whatever can be wrong with the data is found before any network is trained.
     for config in configs:
-        split_folds(splits.train, config.folds, config.train.seed)  # raises where there are too few documents
+        split_folds(splits.train, config.folds, config.train.seed)
     supports: Sequence[SupportModel | None] = [None] * len(configs)
     if trains_support(configs[0], scorer):
         supports = SupportModel.train_many(splits.train, splits.dev, configs, context.with_name(SUPPORT))
@@ -126,4 +127,4 @@ def check_ready(config: FreshConfig) -> None:
 @functools.cache
 def _check_layer(encoder: str, layer: int) -> None:
     """Raise for a layer that an encoder does not have, and for an encoder whose layers cannot be told apart."""
-    load_encoder(encoder).below(layer)
+    load_encoder(encoder).module_below(layer)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from fresh.methods.config import GateConfig
 from fresh.methods.rationales import check_rationales, tagger_targets
 from fresh.methods.registry import MethodResult, make_rationalizer
 from fresh.metrics.classification import macro_f1
-from fresh.nn.batch import NO_WORD, Batch, Gather, IntArray
+from fresh.nn.batch import NO_WORD, Batch, Collator, IntArray
 from fresh.nn.classifier import Classifier
 from fresh.nn.heads import word_mask
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
@@ -53,13 +52,6 @@ class JointModel(nn.Module):
 
     def _update_state(self, mean: Tensor) -> None:
         self.moving.copy_(self._next_state(self.moving.clone(), mean))
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch dropout on or off in both."""
-        self.training = mode
-        self.gate.train(mode)
-        self.reader.train(mode)
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +121,7 @@ def fit_joint(
     reader = build_reader(splits.labels, replace(config, network=replace(config.network, long=long)))
     model = JointModel(build_gate(objective.kind, config), reader, objective.state)
     extractor = SaliencyExtractor(Tagger(model.gate), config.make_discretizer())
+    # Where other discretizers are asked for, `fit` looks whether their states are there as well.
     if not others and load_finished(context.checkpoint_path, model, train.epochs, train.patience):
         return model, extractor
     inputs = encode(model.gate, [text_of(example.document) for example in splits.train], train, context)
@@ -171,7 +164,7 @@ def make_result(
 
 def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
     """Compute the share of words that a gate is likely to keep before the cut, of those that it reads."""
-    table = gate.words([text_of(document) for document in documents])
+    table = gate.tokenizer([text_of(document) for document in documents])
     expected: list[float] = []
 
     def work(_numbers: IntArray, batch: Batch) -> None:
@@ -179,7 +172,7 @@ def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
         expected.append(float((gate.keep_logits(outputs).sigmoid() * word_mask(n_words, outputs.shape[1])).sum()))
 
     with torch.inference_mode():
-        gate.work_through(table, work)
+        gate.for_each_batch(table, work)
     return sum(expected) / max(1, int(table.n_read.sum()))
 
 
@@ -225,7 +218,7 @@ def make_losses(
     bf16 = uses_bf16(config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
     texts = [text_of(example.document) for example in splits.train]
-    encode_kept = None if reader.windows.size is None else reader.words.reduced(texts)
+    encode_kept = None if reader.windows.size is None else reader.tokenizer.encode_subsets(texts)
     human_losses = _make_human_losses(splits, config, model.gate)
 
     def losses(batch: TextNumbers, output: tuple[Tensor, Tensor]) -> Tensor:
@@ -233,11 +226,12 @@ def make_losses(
 
         def reduce(kept: Tensor) -> Batch:
             if encode_kept is None:
-                return drop_tokens(inputs.tokens.batch(batch.numbers, batch.width, False), kept, reader.words)
+                return drop_tokens(inputs.tokens.batch(batch.numbers, batch.width, False), kept, reader.tokenizer)
             table = encode_kept(batch.numbers.cpu().numpy(), kept.cpu().numpy())
-            return Gather(table, device, reader.padding)(np.arange(len(table)))
+            return Collator(table, device, reader.padding)(np.arange(len(table)))
 
         gated = GateOutputs(outputs, n_words, labels[batch.numbers], batch.counted, reduce)
+        # The reader computes here, in the number format of the gate.
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             each = objective.loss(model, gated)
         return each if human_losses is None else each + human_losses(batch.numbers, outputs, n_words)

@@ -1,0 +1,238 @@
+"""The contract of all scorers, over every name there is."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fresh.attribution import SCORERS, Scorer, make_scorer, needs_support, scorer_to_dict
+from fresh.attribution.config import ScorerConfig
+from fresh.attribution.occlusion import Occlusion, _group
+from fresh.attribution.support_model import SupportModel
+from fresh.data.splits import Splits
+from fresh.document import Document
+from fresh.errors import MissingExtraError
+from fresh.nn.config import NetworkConfig
+from fresh.nn.encoder import Pooling
+from fresh.selection.discretizers import TopK
+from fresh.training.config import ClassifierConfig, TrainConfig
+from networks import FEW, assert_same, documents, support_of, trace
+from tiny import ARCHITECTURES, WORDS
+from toy import DECIDING
+
+SLOW = ("lime", "kernel_shap")
+
+
+@pytest.fixture(scope="module")
+def supports(encoders: dict[str, Path]) -> dict[tuple[str, Pooling], SupportModel]:
+    poolings: tuple[Pooling, ...] = ("start", "mean")
+    return {(name, pooling): support_of(encoders[name], pooling) for name in ARCHITECTURES for pooling in poolings}
+
+
+Case = tuple[str, Pooling]
+CASES: list[tuple[str, str, Pooling]] = [
+    (name, architecture, pooling)
+    for name in SCORERS
+    for architecture in (ARCHITECTURES if name not in SLOW else ("bert",))
+    for pooling in (("start", "mean") if name not in SLOW else ("start",))
+]
+
+
+@pytest.mark.parametrize(("name", "architecture", "pooling"), CASES)
+def test_every_word_has_one_score_for_the_predicted_label(
+    name: str, architecture: str, pooling: Pooling, supports: dict[Case, SupportModel]
+) -> None:
+    support, items = supports[architecture, pooling], documents(4)
+    found = make_scorer(name, support, FEW).score(items)
+    assert [len(saliency) for saliency in found] == [len(document.words) for document in items]
+    assert all(np.isfinite(saliency.scores).all() for saliency in found)
+    assert any(np.ptp(saliency.scores) > 0 for saliency in found)
+    assert [saliency.id for saliency in found] == [document.id for document in items]
+    predicted = [prediction.label for prediction in support.predict(items)]
+    assert [saliency.target for saliency in found] == (predicted if needs_support(name) else [""] * 4)
+
+
+@pytest.mark.parametrize(("name", "architecture", "pooling"), CASES)
+def test_neighbours_and_order_do_not_matter(
+    name: str, architecture: str, pooling: Pooling, supports: dict[Case, SupportModel]
+) -> None:
+    scorer, items = make_scorer(name, supports[architecture, pooling], FEW), documents(6)
+    alone = [saliency for document in items for saliency in scorer.score([document])]
+    assert_same(scorer.score(items), alone, 1e-6)
+    assert_same(scorer.score(items[::-1])[::-1], alone, 1e-6)
+    assert scorer.score([]) == []
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_scoring_leaves_no_trace_not_even_when_it_fails(
+    name: str, architecture: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    support = support_of(encoders[architecture], layers=1)
+    items = documents(1, longest=4)
+    scorer = make_scorer(name, support, FEW | {"samples": 8})
+    scorer.score(items)  # hooks that do nothing by themselves are installed once, ours as transformers' own
+    before = trace(support.classifier)
+    scorer.score(items)
+    assert trace(support.classifier) == before
+
+    def broken(*_arguments: object, **_more: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(support.classifier.encoder.layers[0], "forward", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        scorer.score(items)
+    assert trace(support.classifier) == before
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+def test_nothing_is_remembered_for_weights_while_words_are_scored(name: str, encoders: dict[str, Path]) -> None:
+    support = support_of(encoders["bert"], layers="all")
+    weights = list(support.classifier.parameters())
+    seen: list[bool] = []
+    support.classifier.encoder.layers[0].register_forward_hook(
+        lambda *_: seen.append(torch.is_grad_enabled() and any(weight.requires_grad for weight in weights))
+    )
+    make_scorer(name, support, FEW | {"samples": 8}).score(documents(2, longest=4))
+    assert seen
+    assert not any(seen)
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+def test_every_scorer_finds_the_word_that_decides(name: str, support: SupportModel, toy: Splits) -> None:
+    items = [example.document for example in toy.test][: 12 if name in SLOW else None]
+    masks = TopK(0.2).select(make_scorer(name, support, {"samples": 60}).score(items))
+    found = [not DECIDING.isdisjoint(item.cut(mask).words) for item, mask in zip(items, masks, strict=True)]
+    assert np.mean(found) >= 0.75  # by chance, less than 0.3
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if needs_support(name)])
+def test_words_that_were_not_read_come_last(name: str, encoders: dict[str, Path]) -> None:
+    support = support_of(encoders["bert"], long="truncate")
+    document = Document.from_words(WORDS * 5)  # 100 words, of which 62 are read
+    [saliency] = make_scorer(name, support, FEW | {"samples": 80}).score([document])
+    read, unread = saliency.scores[:62], saliency.scores[62:]
+    assert len(set(unread.tolist())) == 1
+    assert unread[0] == min(0.0, read.min())
+    assert np.ptp(read) > 0
+    [mask] = TopK(0.5).select([saliency])
+    assert not mask.kept[62:].any()
+
+
+def test_random_scores_are_those_of_the_document_and_the_seed() -> None:
+    first, second = Document.from_words(["good", "film"], id="1"), Document.from_words(["bad", "film"], id="2")
+    [one, two], [again] = (
+        make_scorer("random", None, {}).score([first, second]),
+        make_scorer("random", None, {}).score([first]),
+    )
+    [other] = make_scorer("random", None, {"seed": 1}).score([first])
+    assert one.scores.tolist() == again.scores.tolist()
+    assert len({*one.scores, *two.scores, *other.scores}) == 6
+    assert 0 <= min(one.scores) <= max(one.scores) < 1
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_sampling_depends_on_the_seed_alone(name: str, support: SupportModel) -> None:
+    items = documents(2)
+
+    def score(seed: int) -> list[list[float]]:
+        return [
+            found.scores.tolist() for found in make_scorer(name, support, {"samples": 20, "seed": seed}).score(items)
+        ]
+
+    assert score(0) == score(0)
+    assert score(0) != score(1)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_missing_extra_is_named(name: str, support: SupportModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "captum.attr", None)
+    with pytest.raises(MissingExtraError) as caught:
+        make_scorer(name, support, {}).score(documents(1))
+    assert str(caught.value) == (
+        f"The scorer {name} needs captum. Install it with: pip install 'fresh-rationales[captum]'"
+    )
+
+
+def test_a_scorer_takes_the_settings_that_concern_it(support: SupportModel) -> None:
+    settings = {"embeddings": "whole", "layer": -2, "steps": 7, "samples": 9, "seed": 4}
+    written = {name: scorer_to_dict(make_scorer(name, support, settings)) for name in SCORERS}
+    assert written == {
+        "attention": {"name": "attention", "layer": -2},
+        "gradient": {"name": "gradient", "embeddings": "whole"},
+        "attention_gradient": {"name": "attention_gradient", "layer": -2},
+        "attention_shift": {"name": "attention_shift", "layer": -2},
+        "integrated_gradients": {"name": "integrated_gradients", "steps": 7},
+        "occlusion": {"name": "occlusion"},
+        "lime": {"name": "lime", "samples": 9, "seed": 4},
+        "kernel_shap": {"name": "kernel_shap", "samples": 9, "seed": 4},
+        "random": {"name": "random", "seed": 4},
+    }
+
+
+def test_a_scorer_by_a_wrong_name_gets_its_neighbour() -> None:
+    with pytest.raises(ValueError, match=r"^gradiant is not a scorer\. Did you mean gradient\?$"):
+        make_scorer("gradiant", None, {})
+
+
+@pytest.mark.parametrize("name", ["steps", "samples"])
+def test_nothing_is_sampled_less_than_once(name: str) -> None:
+    make: Callable[..., ScorerConfig] = ScorerConfig
+    with pytest.raises(ValueError, match=rf"^{name} must be at least 1, got 0\.$"):
+        make(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("integrated_gradients", {"steps": 10**9}, "steps must be at most 1000, got 1000000000."),
+        ("lime", {"samples": 10_001}, "samples must be at most 10000, got 10001."),
+        ("kernel_shap", {"samples": 0}, "samples must be at least 1, got 0."),
+    ],
+)
+def test_a_document_is_not_read_for_ever(name: str, value: dict[str, int], message: str, support: SupportModel) -> None:
+    config: Callable[..., ScorerConfig] = ScorerConfig
+    for make in (lambda: config(**value), lambda: make_scorer(name, support, value)):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            make()
+
+
+def test_equal_words_side_by_side_tie_when_each_is_left_out(support: SupportModel) -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(40):
+        drawn = generator.choice(WORDS, generator.integers(3, 40)).tolist()
+        document = Document.from_words([word for word in drawn for _ in range(generator.integers(1, 4))])
+        [saliency] = Occlusion(support).score([document])
+        scores, words = saliency.scores.tolist(), document.words
+        assert all(scores[n] == scores[n + 1] for n in range(len(words) - 1) if words[n] == words[n + 1])
+
+
+def test_documents_are_group_by_what_their_variants_cost() -> None:
+    items = [Document.from_words(["good"] * size) for size in (1500, 500, 49, 3000, 1)]
+    assert [[len(item.words) for item in group] for group in _group(items)] == [[1500, 500], [49], [3000], [1]]
+
+
+def test_every_scorer_keeps_the_protocol(support: SupportModel) -> None:
+    scorers: list[Scorer] = [make_scorer(name, support, {}) for name in SCORERS]
+    assert all(callable(scorer.score) for scorer in scorers)
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_gradient", "attention_shift"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_documents_of_training_score_the_same_without_running_frozen_layers_again(
+    name: str, layers: int, toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ClassifierConfig(NetworkConfig(str(encoders["bert"]), layers=layers), TrainConfig(epochs=1, device="cpu"))
+    support = SupportModel.train(toy.train[:24], toy.dev, config)
+    items = [example.document for example in toy.train[:24]]
+    plain = make_scorer(name, SupportModel(support.classifier), {}).score(items)
+    split = support.classifier.split
+    assert split is not None
+    if split.n_lower and not (name != "attention" and layers == 1):  # the others ask the last frozen layer
+        monkeypatch.setattr(split, "run_lower", lambda _batch: pytest.fail("run again"))
+    for found, expected in zip(make_scorer(name, support, {}).score(items), plain, strict=True):
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+        assert found.target == expected.target

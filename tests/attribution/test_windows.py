@@ -1,0 +1,225 @@
+"""Scores of long documents that are read in windows, against the same numbers computed window by window."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fresh.attribution import SCORERS, make_scorer
+from fresh.attribution.attention import Attention, AttentionGradient, AttentionShift
+from fresh.attribution.gradient import Gradient
+from fresh.attribution.integrated_gradients import IntegratedGradients
+from fresh.attribution.support_model import SupportModel
+from fresh.document import Document
+from fresh.nn.batch import NO_WORD
+from fresh.nn.classifier import Classifier
+from fresh.nn.heads import AttentiveHead
+from fresh.nn.tokenizer import Text
+from networks import FEW, assert_same, both_ways, support_of
+from tiny import ARCHITECTURES, N_POSITIONS, WORDS
+
+QUERY = ("praise", "it")
+
+
+def windowed(folder: Path) -> SupportModel:
+    """A support model that reads windows, is not indifferent and is exact."""
+    return support_of(folder, long="chunk", layers=1)
+
+
+def head_of(classifier: Classifier) -> AttentiveHead:
+    assert isinstance(classifier.head, AttentiveHead)
+    return classifier.head
+
+
+def long_document(n_words: int, query: Sequence[str] = QUERY, seed: int = 0) -> Document:
+    generator = np.random.default_rng(seed)
+    words = generator.choice((*WORDS, "xy", "unheard-of"), n_words).tolist()
+    return Document.from_words(words, query, f"of {n_words}")
+
+
+class ByHand:
+    """A document that is cut into windows by hand, and read window by window with the plain encoder."""
+
+    def __init__(self, classifier: Classifier, document: Document) -> None:
+        self.classifier, tokenizer = classifier, classifier.encoder.tokenizer
+        lead = classifier.tokenizer.prefix
+        self.n_words = len(document.words)
+        self.pieces = [
+            (piece, word)
+            for word, found in enumerate(document.words)
+            for piece in tokenizer(lead + found, add_special_tokens=False).input_ids
+        ]
+        query = [
+            piece for word in document.query for piece in tokenizer(lead + word, add_special_tokens=False).input_ids
+        ]
+        room = N_POSITIONS - tokenizer.num_special_tokens_to_add(pair=bool(query)) - len(query)
+        parts = [self.pieces[start : start + room] for start in range(0, len(self.pieces), room)]
+        self.windows = [framed(classifier, [piece for piece, _ in part], query) for part in parts]
+        self.sizes = [len(part) for part in parts]
+
+    def embedded(self) -> list[Tensor]:
+        """The words' own embeddings, window by window, to be differentiated by."""
+        table = self.classifier.encoder.word_embeddings
+        return [table(ids).detach().requires_grad_() for ids, _ in self.windows]
+
+    def pool(self, embedded: Sequence[Tensor]) -> Tensor:
+        """Read all windows and take the largest values of each word. Shape: (words, width)."""
+        model = self.classifier.encoder.model
+        typed = "token_type_ids" in signature(model.forward).parameters
+        vectors: list[list[Tensor]] = [[] for _ in range(self.n_words)]
+        owners = iter([word for _, word in self.pieces])
+        for (_, types), values, size in zip(self.windows, embedded, self.sizes, strict=True):
+            hidden = model(inputs_embeds=values, **({"token_type_ids": types} if typed else {})).last_hidden_state[0]
+            for vector in hidden[1 : 1 + size]:
+                vectors[next(owners)].append(vector)
+        return torch.stack([torch.stack(found).amax(0) for found in vectors])
+
+    def weigh(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Read words in order: their vectors (1, words, wide) and weights (1, words)."""
+        head = head_of(self.classifier)
+        read = both_ways(head.recurrent)(words[None])[0]
+        return read, head.importance(torch.tanh(head.key(read))).squeeze(-1).softmax(-1)
+
+    def probability(self, read: Tensor, weights: Tensor) -> Tensor:
+        """How probable the most probable label is."""
+        return head_of(self.classifier).classify(read, weights).softmax(-1).max()
+
+    def add_up(self, values: Sequence[Tensor]) -> list[float]:
+        """Add up what the pieces of each word have, window by window."""
+        own = torch.cat([value[1 : 1 + size] for value, size in zip(values, self.sizes, strict=True)]).tolist()
+        totals = [0.0] * self.n_words
+        for (_, word), value in zip(self.pieces, own, strict=True):
+            totals[word] += value
+        return totals
+
+
+def framed(classifier: Classifier, pieces: list[int], query: list[int]) -> tuple[Tensor, Tensor]:
+    """Have the tokenizer put special pieces around a window and its query. Shapes: (1, pieces)."""
+    tokenizer: Any = classifier.encoder.tokenizer
+    start, end = tokenizer.cls_token_id, tokenizer.sep_token_id
+    between = tokenizer.num_special_tokens_to_add(pair=True) - 2
+    ids = [start, *pieces, *[end] * between, *query, end] if query else [start, *pieces, end]
+    seconds = len(query) + 1 if query and tokenizer("a", "a", return_token_type_ids=True).token_type_ids[-1] else 0
+    types = [0] * (len(ids) - seconds) + [1] * seconds
+    return torch.tensor([ids]), torch.tensor([types])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_attention_is_what_the_head_weighs_words_by(architecture: str, encoders: dict[str, Path]) -> None:
+    support = windowed(encoders[architecture])
+    items = [long_document(150), long_document(3), long_document(90, ())]
+    for document, saliency in zip(items, Attention(support).score(items), strict=True):
+        by_hand = ByHand(support.classifier, document)
+        with torch.no_grad():
+            _, weights = by_hand.weigh(by_hand.pool(by_hand.embedded()))
+        np.testing.assert_allclose(saliency.scores, weights[0].numpy(), atol=1e-9)
+        assert saliency.scores.sum() == pytest.approx(1, abs=1e-9)
+        assert saliency.n_read == len(document.words)
+
+
+def test_three_thousand_words_keep_their_places(encoders: dict[str, Path]) -> None:
+    support, document = windowed(encoders["bert"]), long_document(3000)
+    classifier = support.classifier
+    table = classifier.tokenizer([Text(document.words, document.query)])
+    by_hand = ByHand(classifier, document)
+    owned = table.word_of != NO_WORD
+    assert list(zip(table.ids[owned].tolist(), table.word_of[owned].tolist(), strict=True)) == by_hand.pieces
+    assert len(table.ids) == sum(ids.shape[1] for ids, _ in by_hand.windows)
+    [saliency] = Attention(support).score([document])
+    with torch.no_grad():
+        weights = classifier(classifier.collate(table)).word_weights[0]
+        _, expected = by_hand.weigh(by_hand.pool(by_hand.embedded()))
+    assert len(saliency) == 3000
+    np.testing.assert_allclose(saliency.scores, weights[:3000].numpy(), rtol=1e-9)
+    np.testing.assert_allclose(saliency.scores, expected[0].numpy(), rtol=1e-9)
+    assert saliency.scores.sum() == pytest.approx(1, abs=1e-9)
+    assert not weights[3000:].any()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_gradient_is_that_of_each_window(architecture: str, encoders: dict[str, Path]) -> None:
+    support = windowed(encoders[architecture])
+    items = [long_document(150), long_document(4)]
+    for document, saliency in zip(items, Gradient(support).score(items), strict=True):
+        by_hand = ByHand(support.classifier, document)
+        leaves = by_hand.embedded()
+        gradients = torch.autograd.grad(by_hand.probability(*by_hand.weigh(by_hand.pool(leaves))), leaves)
+        slopes = [(leaf * gradient).sum(-1).abs()[0].detach() for leaf, gradient in zip(leaves, gradients, strict=True)]
+        expected = np.array(by_hand.add_up(slopes))
+        np.testing.assert_allclose(saliency.scores, expected / expected.sum(), atol=1e-9)
+
+
+def test_a_shift_is_the_slope_along_each_weight_before_the_softmax(encoders: dict[str, Path]) -> None:
+    support = windowed(encoders["bert"])
+    items = [long_document(150), long_document(4)]
+    for document, saliency in zip(items, AttentionShift(support).score(items), strict=True):
+        by_hand = ByHand(support.classifier, document)
+        read, weights = by_hand.weigh(by_hand.pool(by_hand.embedded()))
+        leaf = weights.detach().log().requires_grad_()
+        [gradient] = torch.autograd.grad(by_hand.probability(read.detach(), leaf.softmax(-1)), leaf)
+        np.testing.assert_allclose(saliency.scores, gradient[0].numpy(), atol=1e-9)
+        assert np.ptp(saliency.scores) > 1e-6
+        assert saliency.scores.sum() == pytest.approx(0, abs=1e-6)
+
+
+def test_attention_gradient_is_the_slope_along_each_weight(encoders: dict[str, Path]) -> None:
+    support = windowed(encoders["bert"])
+    items = [long_document(150), long_document(4)]
+    for document, saliency in zip(items, AttentionGradient(support).score(items), strict=True):
+        by_hand = ByHand(support.classifier, document)
+        read, weights = by_hand.weigh(by_hand.pool(by_hand.embedded()))
+        leaf = weights.detach().requires_grad_()
+        [gradient] = torch.autograd.grad(by_hand.probability(read.detach(), leaf), leaf)
+        np.testing.assert_allclose(saliency.scores, (leaf * gradient)[0].detach().numpy(), atol=1e-9)
+        assert np.ptp(saliency.scores) > 1e-6
+
+
+def test_integrated_gradients_add_up_to_what_the_words_add(encoders: dict[str, Path]) -> None:
+    support = windowed(encoders["bert"])
+    classifier = support.classifier
+    with torch.no_grad():
+        head_of(classifier).out.weight *= 5
+    items = [long_document(60), long_document(7)]
+    batch = classifier.collate(classifier.tokenizer([Text(item.words, item.query) for item in items]))
+    masks = torch.full_like(batch.ids, int(classifier.encoder.tokenizer.mask_token_id or 0))
+    nothing = replace(batch, ids=torch.where(batch.word_of == NO_WORD, batch.ids, masks))
+    with torch.no_grad():
+        full, none = (classifier(given).logits.softmax(-1) for given in (batch, nothing))
+    targets = full.argmax(-1, keepdim=True)
+    added = (full - none).gather(1, targets).squeeze(1).numpy()
+    assert np.abs(added).min() > 0.005
+    few, many = (
+        np.abs([found.scores.sum() for found in IntegratedGradients(support, steps=steps).score(items)] - added)
+        for steps in (1, 20)
+    )
+    assert many.max() < 0.02 * np.abs(added).min()
+    assert few.max() > 2 * many.max()
+
+
+@pytest.mark.parametrize("kind", [Attention, AttentionGradient, AttentionShift])
+@pytest.mark.parametrize("layer", [-2, 0])
+def test_no_layer_but_the_last_can_be_asked_about(
+    kind: type[Attention | AttentionGradient | AttentionShift], layer: int, encoders: dict[str, Path]
+) -> None:
+    support = windowed(encoders["bert"])
+    kind(support, layer=1).score([long_document(3)])
+    with pytest.raises(ValueError, match=rf"layer must be -1 with long=chunk, got {layer}"):
+        kind(support, layer=layer).score([long_document(3)])
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_every_scorer_reads_windows(name: str, encoders: dict[str, Path]) -> None:
+    support = windowed(encoders["bert"])
+    items = [long_document(60), long_document(2)]
+    scorer = make_scorer(name, support, FEW | {"samples": 64})
+    found = scorer.score(items)
+    assert [len(saliency) for saliency in found] == [60, 2]
+    assert all(np.ptp(saliency.scores) > 0 for saliency in found)
+    assert_same([saliency for item in items for saliency in scorer.score([item])], found, 1e-6)
+    assert not any(isinstance(part, nn.Dropout) and part.training for part in support.classifier.modules())

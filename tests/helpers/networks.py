@@ -1,0 +1,89 @@
+"""Networks that were not trained, texts for them, and what tests compare."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fresh.attribution.support_model import SupportModel
+from fresh.document import Document, Saliency
+from fresh.nn.classifier import Classifier
+from fresh.nn.config import NetworkConfig
+from fresh.nn.encoder import Pooling, load_encoder
+from fresh.nn.heads import RECURRENT_WIDTH, AttentiveHead, _Recurrent
+from fresh.nn.tokenizer import Text
+from fresh.selection.discretizers import TopK
+from tiny import WORDS
+
+FEW: dict[str, Any] = {"samples": 40, "steps": 4}
+"""Settings with which slow scorers are fast."""
+FIRST_POSITION = {"roberta": 2, "mpnet": 2}
+"""Where positions begin, for architectures where it is not 0."""
+
+
+def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> SupportModel:
+    """A support model that was not trained, but is not indifferent either; exact, so that scores can be compared."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        classifier = Classifier(load_encoder(str(folder), pooling), ("neg", "pos"), NetworkConfig(**settings))
+        nn.init.normal_(last_matrix(classifier).weight)
+    return SupportModel(classifier.double())
+
+
+def last_matrix(classifier: Classifier) -> nn.Linear:
+    """What a head ends with."""
+    head = classifier.head.out if isinstance(classifier.head, AttentiveHead) else classifier.head
+    assert isinstance(head, nn.Linear)
+    return head
+
+
+def both_ways(recurrent: _Recurrent) -> nn.LSTM:
+    """Torch's own LSTM in both directions, with the same weights."""
+    lstm = nn.LSTM(recurrent.forwards.input_size, RECURRENT_WIDTH, batch_first=True, bidirectional=True)
+    back = {f"{name}_reverse": weight for name, weight in recurrent.backwards.state_dict().items()}
+    lstm.to(next(recurrent.parameters()).dtype).load_state_dict({**recurrent.forwards.state_dict(), **back})
+    return lstm
+
+
+def texts_of(*sizes: int, words: Sequence[str] = WORDS) -> list[Text]:
+    """Texts of so many words, those of an odd number with a query."""
+    generator = np.random.default_rng(1)
+    return [Text(tuple(generator.choice(words, size).tolist()), ("praise", "it") if size % 2 else ()) for size in sizes]
+
+
+def documents(n_documents: int, longest: int = 12) -> list[Document]:
+    """Documents of several lengths, every other one with a query."""
+    generator = np.random.default_rng(1)
+    return [
+        Document.from_words(
+            [*generator.choice(WORDS, size).tolist(), "unheard-of"], ("praise",) if number % 2 else (), str(number)
+        )
+        for number, size in enumerate(generator.integers(0, longest, n_documents))
+    ]
+
+
+def assert_same(first: Sequence[Saliency], second: Sequence[Saliency], tolerance: float) -> None:
+    """Check that scores are nearly the same and are cut alike."""
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=tolerance, rtol=0)
+        assert (one.target, one.id) == (other.target, other.id)
+    assert TopK(0.2).select(first) == TopK(0.2).select(second)
+
+
+def trace(classifier: Classifier) -> dict[str, object]:
+    """All that a scorer could leave behind."""
+    return {
+        "hooks": [len(part._forward_hooks) + len(part._forward_pre_hooks) for part in classifier.modules()],
+        "backward hooks": [len(part._backward_hooks) for part in classifier.modules()],
+        "gradients": [weight.grad is None for weight in classifier.parameters()],
+        "trained": [weight.requires_grad for weight in classifier.parameters()],
+        "mode": [part.training for part in classifier.modules()],
+        "attention": classifier.body.config._attn_implementation,
+        "weights": [weight.detach().double().sum().item() for weight in classifier.parameters()],
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": np.random.get_state()[1].tolist(),  # type: ignore[index]  # noqa: NPY002
+        "differentiating": torch.is_grad_enabled(),
+    }
