@@ -128,7 +128,7 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
         ["--epochs=many", "--long=cut", "--dropout=3", "--ratio=2"],
         "--epochs must be a whole number, got 'many'.\n"
         "--long must be 'stagger' or 'chunk' or 'truncate', got 'cut'.\n"
-        "--dropout must be at least 0 and below 1, got 3.0.\n"
+        "--dropout must be in [0, 1), got 3.0.\n"
         "--ratio must be in (0, 1], got 2.0.",
     ),
 }
