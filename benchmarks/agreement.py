@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh.attribution.registry import Scorer, make_scorer
+from fresh.attribution import Scorer, make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.config import parse_assignments
 from fresh.data.splits import Splits

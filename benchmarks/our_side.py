@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
-from fresh.attribution.registry import Scorer, make_scorer
+from fresh.attribution import Scorer, make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.document import Document, Example, Saliency

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fresh.attribution.attention_gradient import AttentionGradient, AttentionShift
-from fresh.attribution.registry import Scorer, ScorerFactory
+from fresh.attribution import Scorer, ScorerFactory
+from fresh.attribution.attention import AttentionGradient, AttentionShift
 from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping, parse_assignments, suggest
 from fresh.data.corpora import find_corpus

@@ -25,9 +25,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from fresh.config import from_mapping
 from fresh.methods.config import FreshConfig
+from fresh.nn.attention import without_padding
 from fresh.nn.classifier import Classifier
 from fresh.nn.tokenizer import Text
-from fresh.nn.varlen_attention import without_padding
 from fresh.training.cuda_graphs import GraphedTrainStep
 from fresh.training.distributed import process_group
 from fresh.training.fit import TrainingPairs, prepare

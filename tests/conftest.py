@@ -122,7 +122,7 @@ def predictor(toy: "Splits", quick: "ClassifierConfig") -> "Predictor":
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
     """Warnings, where memory has never run out before."""
-    from fresh.nn import memory as gpu
+    from fresh.nn import device as gpu
 
     monkeypatch.setattr(gpu, "MEMORY_BUDGET", gpu._MemoryBudget())
     with warnings.catch_warnings(record=True) as found:

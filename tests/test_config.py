@@ -165,7 +165,7 @@ def test_the_last_part_of_a_name_is_enough_everywhere() -> None:
         (TrainConfig, {"weight_decay": -1}, "weight_decay must be at least 0, got -1.0."),
         (TrainConfig, {"seed": -1}, "seed must be at least 0, got -1."),
         (NetworkConfig, {"layers": -1}, "layers must be 0 or more, or all, got -1."),
-        (NetworkConfig, {"dropout": 1}, "dropout must be at least 0 and below 1, got 1.0."),
+        (NetworkConfig, {"dropout": 1}, "dropout must be in [0, 1), got 1.0."),
         (NetworkConfig, {"max_pieces": 8}, "max_pieces must be at least 16, got 8."),
         (NetworkConfig, {"long": "chop"}, "long must be 'stagger' or 'chunk' or 'truncate', got 'chop'."),
         (FreshConfig, {"scorer": "attentoin"}, "attentoin is not a scorer. Did you mean attention?"),

@@ -87,7 +87,7 @@ def test_ids_beyond_the_embeddings_are_refused(
     refused(
         folder,
         f"tokenizer.json of the encoder {folder / half} gives ids to tokens for which model.safetensors has no "
-        f"embedding (there are 118): {token}. The folder is damaged: copy it again.",
+        f"embedding (it has 118): {token}. The folder is damaged: copy it again.",
     )
 
 
@@ -121,7 +121,7 @@ def test_a_tagger_of_no_finite_numbers_is_refused(
 @pytest.mark.parametrize("half", HALVES)
 def test_outputs_of_no_finite_numbers_are_refused(half: str, folder: Path) -> None:
     forge(folder, f"{half}/config.json", lambda config: config.update(layer_norm_eps=-5.0))
-    told = "puts out what is not a finite number (NaN or infinity): config.json or model.safetensors is damaged."
+    told = "puts out numbers that are not finite (NaN or infinity): config.json or model.safetensors is damaged."
     refused(folder, f"The network in {folder / half} {told} {WAY_OUT}")
 
 
@@ -183,7 +183,7 @@ def test_an_answer_of_no_finite_numbers_is_refused(folder: Path) -> None:
         ({"name": "lime", "samples": 10**9}, "samples must be at most 10000, got 1000000000."),
         ({"name": "kernel_shap", "samples": "x"}, "samples must be a whole number, got 'x'."),
         ({"name": "attention_gradient", "layer": "x"}, "layer must be a whole number or 'all', got 'x'."),
-        ({"name": "attention", "layer": 9}, "layer must lie between -2 and 1 for this encoder, got 9."),
+        ({"name": "attention", "layer": 9}, "layer must be between -2 and 1 for this encoder, got 9."),
         ({"name": "attention", "layer": "all"}, "layer must be a number for the scorer attention, got all."),
     ],
 )

@@ -216,7 +216,7 @@ def test_json_that_is_too_deep_is_told(folder: Path, name: str) -> None:
     (folder / name).write_text(DEEP, encoding="utf-8")
     if name != "config.json":
         edit(folder, lambda manifest: manifest["files"].update({name: digest_of(folder / name)}))
-    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|holds no encoder)"):
+    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|contains no encoder)"):
         Rationalizer.from_pretrained(folder)
 
 
@@ -243,7 +243,7 @@ def test_files_of_another_shape_are_told(folder: Path, name: str, change: dict[s
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(content | change), encoding="utf-8")
     edit(folder, lambda manifest: manifest["files"].update({f"predictor/{name}": digest_of(path)}))
-    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|holds no encoder)"):
+    with pytest.raises(ValueError, match=f"^.*{re.escape(str(folder))}.* (is damaged|contains no encoder)"):
         Rationalizer.from_pretrained(folder)
 
 

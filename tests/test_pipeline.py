@@ -156,7 +156,7 @@ def test_all_wrong_settings_are_told_at_once(splits: Splits) -> None:
         "ration is not a setting. Did you mean ratio?",
         "train.epoch is not a setting. Did you mean train.epochs?",
         "seed must be a whole number, got 'x'.",
-        "dropout must be at least 0 and below 1, got 2.0.",
+        "dropout must be in [0, 1), got 2.0.",
         "atention is not a scorer. Did you mean attention?",
     ]
 

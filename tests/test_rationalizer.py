@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import small
-from fresh.attribution.registry import SCORERS
+from fresh.attribution import SCORERS
 from fresh.attribution.support_model import SupportModel
 from fresh.config import from_mapping
 from fresh.data.splits import Splits

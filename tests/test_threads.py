@@ -18,28 +18,27 @@ import numpy as np
 import pytest
 import torch
 
-from fresh.attribution.registry import SCORERS, make_scorer
+from fresh.attribution import SCORERS, make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Explanation, Saliency
 from fresh.methods.registry import train_method
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
+from fresh.nn.device import without_cudnn_attention
 from fresh.nn.encoder import load_encoder
-from fresh.nn.memory import without_cudnn_attention
 from fresh.nn.network import _Lock
-from fresh.nn.tokenizer import Text, WordTokenizer
-from fresh.nn.word_cache import WordCache
+from fresh.nn.tokenizer import Text, WordCache, WordTokenizer
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import TopK
 from fresh.selection.extractors import SaliencyExtractor
 from fresh.training.loop import RunContext
 from method_cases import CASES, configured, given_to
-from shared_scorers import trace
+from networks import trace
 from tiny import WORDS
 
-pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed", "ignore:The layers of")
+pytestmark = pytest.mark.filterwarnings("ignore:The gate has collapsed")
 FEW: dict[str, Any] = {"samples": 20, "steps": 3}
 
 
@@ -108,18 +107,13 @@ def scored(support: SupportModel, name: str, documents: Sequence[Document]) -> l
 
 
 @pytest.mark.parametrize("n_threads", [2, 8])
-@pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("architecture", ["bert", "mpnet", "modernbert"])
 def test_all_scorers_share_a_network(
     architecture: str,
-    is_open: bool,
     n_threads: int,
     encoders: dict[str, Path],
     support_of: Callable[[Path], SupportModel],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not is_open:  # as for a layer of a kind that is not known
-        monkeypatch.setattr("fresh.attribution.attention_reader.open_layer", lambda *_: None)
     support = support_of(encoders[architecture])
     jobs = [(name, group) for name in SCORERS for group in groups(sentences(8))] * 2
     expected = [scored(support_of(encoders[architecture]), *job) for job in jobs]
@@ -131,7 +125,7 @@ def test_all_scorers_share_a_network(
 
 @pytest.fixture(scope="module")
 def support_of() -> Callable[[Path], SupportModel]:
-    from shared_scorers import support_of
+    from networks import support_of
 
     return lambda folder: support_of(folder, "mean", layers=1)
 
@@ -176,7 +170,7 @@ def test_an_interrupt_at_any_line_leaves_the_word_cache_right(encoders: dict[str
     encoder = load_encoder(str(encoders["bert"]))
     texts = [Text(("good", "old", "film", "xy")), Text(("unheard-of", "story"), ("praise",)), Text(("men", "sea"))]
     expected = WordTokenizer(encoder, "stagger", 64)(texts)
-    functions = (WordCache.add, WordCache.cut, WordTokenizer.cut, WordTokenizer.learn)
+    functions = (WordCache.add, WordCache.look_up, WordTokenizer._tokenize)
     n_broken = 0
     for line in range(1, 200):
         words = WordTokenizer(encoder, "stagger", 64)
@@ -274,7 +268,7 @@ def test_an_interrupt_never_leaves_the_lock_of_a_network_held() -> None:
 
 
 def forget_words(support: SupportModel, predictor: Predictor) -> None:
-    support.classifier.words.bank, predictor.classifier.words.bank = WordCache(), WordCache()
+    support.classifier.tokenizer.cache, predictor.classifier.tokenizer.cache = WordCache(), WordCache()
 
 
 def model_of(name: str, support: SupportModel, predictor: Predictor) -> Rationalizer:

@@ -18,8 +18,8 @@ import torch
 
 import fresh
 from fresh._io import DIGEST, canonical_sha256, check_output_folder
+from fresh.attribution import CUSTOM, SCORERS, Scorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.attribution.config import ScorerConfig
-from fresh.attribution.registry import CUSTOM, SCORERS, Scorer, ScorerFactory, make_scorer, scorer_to_dict
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, from_mapping, is_finite_number
 from fresh.errors import EncoderError, MissingExtraError, ModelError, OutputError
@@ -312,7 +312,7 @@ def _load_scorer(folder: Path, record: Mapping[str, Any], support: SupportModel 
         if config.layer == "all" and name == "attention":
             raise ValueError("layer must be a number for the scorer attention, got all.")
         if config.layer != "all" and "layer" in known and support is not None:
-            support.classifier.encoder.below(config.layer)  # raises for a layer that does not exist
+            support.classifier.encoder.module_below(config.layer)  # raises for a layer that does not exist
         return make_scorer(name, support, settings | {key: getattr(config, key) for key in known})
     except ValueError as error:
         raise ModelError(

@@ -10,7 +10,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from fresh._io import check_output, check_output_folder
-from fresh.attribution.registry import ScorerFactory
+from fresh.attribution import ScorerFactory
 from fresh.audit import audit
 from fresh.config import flatten, from_mapping, read_toml
 from fresh.data.corpora import CORPORA, find_corpus
@@ -26,7 +26,7 @@ from fresh.methods.baselines import keep_annotated
 from fresh.methods.config import FreshConfig, RunConfig
 from fresh.methods.fresh import factory_name
 from fresh.methods.registry import find_config, owns, split_settings, train_method
-from fresh.nn.encoder import pinned
+from fresh.nn.encoder import pin_revision
 from fresh.persistence import check_writable, remove_folder
 from fresh.progress import SILENT, Progress, Terminal
 from fresh.rationalizer import Rationalizer
@@ -239,7 +239,7 @@ def run_identity(run: RunSettings, splits: Splits, scorer: ScorerFactory | None)
         for path, value in flatten(asdict(run.method))
         if path.rpartition(".")[2] not in may_change and (path, value) not in LATER.items()
     }
-    settings[_ENCODER] = pinned(run.method.network.encoder)
+    settings[_ENCODER] = pin_revision(run.method.network.encoder)
     custom = {} if scorer is None else {"scorer": factory_name(scorer)}
     return {"method": run.config.method, **settings, **custom, "data": digest[:16]}
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from fresh.nn.classifier import Classifier, predictions
+from fresh.nn.classifier import Classifier, to_predictions
 from fresh.nn.tokenizer import LongPolicy, Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction, Rationale
@@ -61,11 +61,11 @@ class Predictor:
     def predict(self, rationales: Sequence[Rationale], progress: Progress = SILENT) -> list[Prediction]:
         """Classify rationales."""
         table = self.classifier.probabilities([rationale_text(item) for item in rationales], progress, "rationales")
-        return predictions(table, self.classifier.labels)
+        return to_predictions(table, self.classifier.labels)
 
     def token_ids(self, rationales: Sequence[Rationale]) -> list[tuple[int, ...]]:
         """List the token ids that the network receives for each rationale, special tokens included."""
-        table = self.classifier.words([rationale_text(item) for item in rationales])
+        table = self.classifier.tokenizer([rationale_text(item) for item in rationales])
         return [tuple(text.ids.tolist()) for text in table]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-from fresh.attribution.registry import ScorerFactory
+from fresh.attribution import ScorerFactory
 from fresh.config import from_mapping, is_finite_number
 from fresh.data.fingerprints import TrainingFingerprints
 from fresh.data.splits import DataConfig, read_documents

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from certified import read, resealed, write
-from fresh.attribution.registry import SCORERS
+from fresh.attribution import SCORERS
 from fresh.audit.certificates.certify import certify
 from fresh.audit.certificates.verify import verify
 from fresh.audit.invariance import check_invariance

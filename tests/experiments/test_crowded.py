@@ -21,7 +21,7 @@ from fresh.experiments.run import _Done
 from fresh.experiments.scheduler import N_CROWDED, Dispatcher
 from fresh.experiments.store import FAILED, RunStore
 from fresh.experiments.worker import Worker
-from fresh.nn.memory import is_out_of_memory
+from fresh.nn.device import is_out_of_memory
 from two_nodes import two_nodes
 
 FULL = "OutOfMemoryError: full"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from experiments import run, toy_grid
 from fresh._io import write_text
-from fresh.attribution.registry import make_scorer
+from fresh.attribution import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Saliency
@@ -124,7 +124,7 @@ def test_scores_tell_of_documents_as_they_come(name: str, support: SupportModel,
     assert [item.scores.tolist() for item in found] == [item.scores.tolist() for item in plain]
     assert sum(told) == 7
     assert told[-1] == 0  # nothing was left to be told in the end
-    assert support.scored is None
+    assert support.on_scored is None
 
 
 def test_a_scorer_that_tells_nothing_counts_in_the_end(support: SupportModel, toy: Splits) -> None:

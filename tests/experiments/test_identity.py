@@ -9,36 +9,36 @@ from experiments import Inline, toy_grid
 from fresh.data.splits import Splits
 from fresh.experiments.run import _run_grid
 from fresh.experiments.store import RunStore
-from fresh.nn.identity import identity_of
+from fresh.nn.encoder import identify_encoder
 
 
 def test_a_name_is_its_own_identity() -> None:
-    assert identity_of("minilm") == "minilm"
-    assert identity_of("somebody/something") == "somebody/something"
+    assert identify_encoder("minilm") == "minilm"
+    assert identify_encoder("somebody/something") == "somebody/something"
 
 
 def test_a_folder_is_told_by_what_is_in_it(encoders: dict[str, Path], tmp_path: Path) -> None:
     one, moved = tmp_path / "one", tmp_path / "elsewhere" / "other"
     shutil.copytree(encoders["bert"], one)
     shutil.copytree(one, moved)
-    assert identity_of(str(one)) == identity_of(str(moved)) != identity_of(str(encoders["roberta"]))
+    assert identify_encoder(str(one)) == identify_encoder(str(moved)) != identify_encoder(str(encoders["roberta"]))
     for name in ("README.md", "vocab.txt"):
         (one / name).write_text("What this is.")
-    assert identity_of(str(one)) == identity_of(str(moved))
+    assert identify_encoder(str(one)) == identify_encoder(str(moved))
     (one / "tokenizer.json").rename(one / "tokenizer.old")
-    assert identity_of(str(one)) != identity_of(str(moved))
-    before = identity_of(str(one))
+    assert identify_encoder(str(one)) != identify_encoder(str(moved))
+    before = identify_encoder(str(one))
     (one / "vocab.txt").write_text("Without the tokenizer's own file, these are the words.")
-    assert identity_of(str(one)) != before
+    assert identify_encoder(str(one)) != before
     for name in ("config.json", "model.safetensors"):
-        before = identity_of(str(one))
+        before = identify_encoder(str(one))
         with (one / name).open("ab") as file:
             file.write(b" ")
-        assert identity_of(str(one)) != before
-    before = identity_of(str(one))
+        assert identify_encoder(str(one)) != before
+    before = identify_encoder(str(one))
     (one / "1_Pooling").mkdir()
     (one / "1_Pooling" / "config.json").write_text("{}")
-    assert identity_of(str(one)) != before
+    assert identify_encoder(str(one)) != before
 
 
 def test_an_encoder_that_changed_is_trained_anew_and_one_that_moved_is_not(

@@ -125,7 +125,7 @@ def test_encoders_that_cannot_be_had_and_layers_that_they_lack_are_refused(
         "  toy, fresh, attention, layers 9, seed 0",
         "  toy, fresh, gradient, layers 9, seed 0",
     ]
-    assert reason.startswith(f"The folder {tmp_path / 'empty'} holds no encoder that can be loaded: ")
+    assert reason.startswith(f"The folder {tmp_path / 'empty'} contains no encoder that can be loaded: ")
     assert last == "  toy, none, seed 0"
     assert not (tmp_path / "runs" / "plans").exists()
 

@@ -71,7 +71,7 @@ def test_numbers_of_1_change_nothing_of_what_is_read(
     wrong = cross_entropies(model.reader, gated.reduce(kept), gated.labels)
     beyond = kept.sum(1) / gated.n_words - 0.2
     assert torch.allclose(found, wrong + config.lagrange_start * beyond, atol=1e-6)
-    plain = model.reader.collate(model.reader.words([text_of(item.document) for item in uneven.train]))
+    plain = model.reader.collate(model.reader.tokenizer([text_of(item.document) for item in uneven.train]))
     everything = gate_loss(model, sure(gated, gated.is_word), config)
     assert torch.allclose(everything, cross_entropies(model.reader, plain, gated.labels), atol=1e-4)
 

@@ -57,7 +57,7 @@ def test_what_is_left_is_what_cutting_leaves(
     found = gated.reduce(kept)
     rows = [row[: len(item.document.words)].numpy() for row, item in zip(kept, splits.train, strict=True)]
     cut = [item.document.cut(Mask(row)) for row, item in zip(rows, splits.train, strict=True)]
-    wanted = model.reader.collate(model.reader.words([Text(item.words, item.query, item.id) for item in cut]))
+    wanted = model.reader.collate(model.reader.tokenizer([Text(item.words, item.query, item.id) for item in cut]))
     there, width = wanted.mask.bool(), wanted.mask.shape[1]
     for name in ("ids", "types", "positions", "word_of"):
         assert torch.equal(getattr(found, name)[:, :width][there], getattr(wanted, name)[there])

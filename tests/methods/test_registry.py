@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import small
 from experiments import write_toy
-from fresh.attribution.registry import SCORERS
+from fresh.attribution import SCORERS
 from fresh.attribution.support_model import SupportModel
 from fresh.cli.main import main
 from fresh.data.splits import Splits

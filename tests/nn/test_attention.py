@@ -1,301 +1,330 @@
-from functools import partial
+"""Recorded weights are those of transformers' eager attention; attention without padding finds what a mask finds."""
+
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import Any
 
 import pytest
 import torch
 import transformers
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from transformers.models.modernbert.modeling_modernbert import ModernBertAttention
+from torch.nn import functional
+from transformers import PreTrainedModel
 
-from fresh.nn.attention import OpenLayer, Rows, _entering_and_leaving, _OpenModernBert, open_layer
-from fresh.nn.encoder import Encoder, load_encoder
-from fresh.nn.tokenizer import positions_of
-from tiny import ARCHITECTURES, SHAPE, bert_tokenizer
+from fresh.errors import EncoderError
+from fresh.nn import attention
+from fresh.nn.attention import (
+    RECORDABLE,
+    UNPADDED,
+    UNPADDED_MODELS,
+    _attend_unpadded,
+    _is_proven,
+    _mask_of,
+    _sequence_ends,
+    call_recording,
+    make_recordable,
+    without_padding,
+)
+from fresh.nn.encoder import load_encoder
+from tiny import ARCHITECTURES, SHAPE
 
-LENGTHS = (13, 9, 4)  # beyond a local layer's window, and one text that leaves filled up places no piece in theirs
-ROWS: tuple[Rows, ...] = ("start", "all")
+LENGTHS = (13, 9, 4)
+"""Texts longer than the window of ModernBERT's local layer, and one whose padding sees no token in it."""
+OTHERS: dict[str, dict[str, Any]] = {
+    "DebertaV2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "RoFormer": {"embedding_size": 16},
+    "EuroBert": {"num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 3},
+    "GPT2": {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "n_layer": 2, "n_head": 2, "n_embd": 16},
+}
+"""Eager attention in two ways, heads that share keys, and attention to earlier tokens only."""
 
 every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
-every_layer = pytest.mark.parametrize("layer", [0, 1])
-both_rows = pytest.mark.parametrize("rows", ROWS)
 
 
-class Read(NamedTuple):
-    hidden: Tensor
-    output: Tensor
-    weights: Tensor
+def padded(lengths: list[int], width: int) -> Tensor:
+    return (torch.arange(width) < torch.tensor(lengths).unsqueeze(1)).long()
 
 
-def load(folder: Path) -> Encoder:
-    """An encoder that attends unevenly and whose biases are not 0."""
-    encoder = load_encoder(str(folder))
+def uneven(model: PreTrainedModel) -> PreTrainedModel:
+    """A model that attends unevenly, and whose biases are not 0."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
-        for name, weight in encoder.model.named_parameters():
+        for name, weight in model.named_parameters():
             if "norm" not in name.lower() and "embeddings" not in name:
                 weight.add_(torch.randn_like(weight), alpha=0.25)
-    encoder.model.set_attn_implementation("eager")
-    return encoder
+    model.eval()
+    return model
 
 
-def opened(encoder: Encoder, layer: int) -> OpenLayer:
-    found = open_layer(encoder, layer)
-    assert found is not None
-    return found
+def layers_of(model: PreTrainedModel) -> list[nn.Module]:
+    [layers] = [module for module in model.modules() if isinstance(module, nn.ModuleList) and len(module) == 2]
+    return list(layers)
 
 
-def batch_for(encoder: Encoder) -> tuple[Tensor, Tensor, Tensor]:
-    """Pieces, mask and positions of texts of several lengths, whose positions repeat."""
-    generator = torch.Generator().manual_seed(2)
-    shape = (len(LENGTHS), max(LENGTHS))
-    ids = torch.randint(len(encoder.tokenizer), shape, generator=generator)
-    places = torch.arange(max(LENGTHS)).expand(shape)
-    mask = (places < torch.tensor(LENGTHS)[:, None]).long()
-    return ids, mask, positions_of(encoder)[0] + places * 2 // 3
+def assert_near(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-5)
 
 
-def ordinary(encoder: Encoder, layer: int) -> Read:
-    """Read the batch in the ordinary way."""
-    ids, mask, positions = batch_for(encoder)
-    read = partial(encoder.model, ids, attention_mask=mask, position_ids=positions, output_attentions=True)
-    out: list[Any] = []
-    hidden, output = _entering_and_leaving(encoder.layers[layer], lambda: out.append(read()))
-    return Read(hidden, output, out[0].attentions[layer])
-
-
-def in_the_open(encoder: Encoder, found: OpenLayer, hidden: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-    _, mask, positions = batch_for(encoder)
-    return found.read(hidden, mask, positions, rows)
-
-
-def near(one: Tensor, other: Tensor, within: float = 1e-5) -> bool:
-    return torch.allclose(one, other, rtol=within, atol=within)
-
-
-def broken(*_inputs: Any, **_more: Any) -> Tensor:
-    raise RuntimeError("This layer is broken.")
-
-
-def set_rates(layer: nn.Module, rate: float) -> None:
-    for module in layer.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = rate
-        if isinstance(module, ModernBertAttention):
-            module.attention_dropout = rate
+def check_recording(model: PreTrainedModel, mask: Tensor | None) -> None:
+    """Compare weights, outputs and gradients by weights with those of eager attention."""
+    ids = torch.randint(4, 60, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(2))
+    real = torch.ones_like(ids).bool() if mask is None else mask.bool()
+    is_eager = model.config._attn_implementation == "eager"
+    if not is_eager:
+        model.set_attn_implementation("eager")
+    expected = model(ids, attention_mask=mask, output_attentions=True)
+    wanted = torch.autograd.grad(expected.last_hidden_state[real].sin().sum(), expected.attentions)
+    if not is_eager:
+        model.set_attn_implementation("sdpa")
+    make_recordable(model)
+    assert model.config._attn_implementation == ("eager" if is_eager else RECORDABLE)
+    for chosen in ([0], [1], [1, 0]):
+        layers = [layers_of(model)[number] for number in chosen]
+        output, weights = call_recording(lambda: model(ids, attention_mask=mask).last_hidden_state, layers)
+        assert_near(output[real], expected.last_hidden_state[real])
+        gradients = torch.autograd.grad(output[real].sin().sum(), weights)
+        for number, found, gradient in zip(chosen, weights, gradients, strict=True):
+            pairs = (real[:, None, :, None] & real[:, None, None, :]).expand_as(found)
+            assert_near(found[pairs], expected.attentions[number][pairs])
+            assert_near(gradient[pairs], wanted[number][pairs])
 
 
 @every_architecture
-@every_layer
-@both_rows
-def test_a_layer_in_the_open_equals_the_ordinary_one(
-    architecture: str, layer: int, rows: Rows, encoders: dict[str, Path]
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_recorded_weights_are_those_of_eager_attention(
+    architecture: str, is_padded: bool, encoders: dict[str, Path]
 ) -> None:
-    encoder = load(encoders[architecture])
-    expected = ordinary(encoder, layer)
-    output, weights = in_the_open(encoder, opened(encoder, layer), expected.hidden, rows)
-    n_rows = 1 if rows == "start" else max(LENGTHS)
-    assert near(weights, expected.weights[:, :, :n_rows])
-    assert near(output, expected.output[:, :n_rows])
+    model = uneven(load_encoder(str(encoders[architecture])).model)
+    check_recording(model, padded(list(LENGTHS), max(LENGTHS)) if is_padded else None)
 
 
-@every_architecture
-@every_layer
-@both_rows
-def test_gradients_are_those_of_the_ordinary_layer(
-    architecture: str, layer: int, rows: Rows, encoders: dict[str, Path]
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_architectures_are_recorded_too(name: str) -> None:
+    shape = {} if name == "GPT2" else SHAPE
+    config = getattr(transformers, f"{name}Config")(vocab_size=100, **shape, **OTHERS[name])
+    model = uneven(getattr(transformers, f"{name}Model")(config))
+    check_recording(model, torch.ones(len(LENGTHS), max(LENGTHS)).long())
+    if name != "GPT2":  # which pads on the left
+        check_recording(model, padded(list(LENGTHS), max(LENGTHS)))
+
+
+def test_an_encoder_without_weights_to_record_is_refused() -> None:
+    model = transformers.FNetModel(transformers.FNetConfig(vocab_size=100, **SHAPE)).eval()
+    with pytest.raises(EncoderError, match=r"attention weights.*integrated_gradients"):
+        call_recording(lambda: model(torch.arange(8).view(1, 8)), layers_of(model))
+
+
+def test_each_thread_records_its_own_layers_and_leaves_no_trace(encoders: dict[str, Path]) -> None:
+    model = load_encoder(str(encoders["bert"])).model
+    make_recordable(model)
+    ids, layers = torch.arange(8).view(1, 8) + 3, layers_of(model)
+    found: dict[int, list[Tensor]] = {}
+
+    def record(number: int) -> None:
+        for _ in range(20):
+            _, found[number] = call_recording(lambda: model(ids), layers[:number])
+
+    record(1)
+    before = [len(module._forward_hooks) for module in model.modules()]
+    threads = [Thread(target=record, args=(number,)) for number in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(found[number]) for number in (1, 2)] == [1, 2]
+    assert torch.equal(found[1][0], found[2][0])
+    assert sum(before) <= sum(len(module._forward_hooks) for module in model.modules())
+    with pytest.raises(KeyboardInterrupt):
+        call_recording(interrupt, layers)
+    assert attention._recordings.get({}) == {}
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_the_softmax_has_at_least_32_bits(dtype: torch.dtype, encoders: dict[str, Path]) -> None:
+    model = load_encoder(str(encoders["bert"])).model
+    make_recordable(model)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        model.double() if dtype == torch.float64 else None
+        _, [weights] = call_recording(lambda: model(torch.arange(8).view(1, 8) + 3), layers_of(model)[:1])
+    assert weights.dtype == torch.promote_types(dtype, torch.float32)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+def test_dropout_comes_after_what_is_recorded(encoders: dict[str, Path]) -> None:
+    model = load_encoder(str(encoders["bert"])).model
+    make_recordable(model)
+    ids, layers = torch.arange(8).view(1, 8) + 3, layers_of(model)[:1]
+    calm, [expected] = call_recording(lambda: model(ids).last_hidden_state, layers)
+    layers[0].get_submodule("attention.self").train()
+    layers[0].get_submodule("attention.self.dropout").p = 0.5  # type: ignore[assignment]
+    outputs = [call_recording(lambda: model(ids).last_hidden_state, layers) for _ in range(2)]
+    assert all(torch.equal(weights, expected) for _, [weights] in outputs)
+    assert not torch.equal(outputs[0][0], outputs[1][0])
+    assert not torch.equal(outputs[0][0], calm)
+
+
+# Without padding
+
+LENGTH_LISTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
+
+
+@given(lengths=LENGTH_LISTS, more=st.integers(0, 3))
+def test_ends_cut_one_row_into_texts_and_their_padding(lengths: list[int], more: int) -> None:
+    width = max(lengths) + more
+    mask = padded(lengths, width)
+    ends = _sequence_ends(attention_mask=mask)
+    assert ends is not None
+    assert ends.dtype == torch.int32
+    assert int(ends[0]) == 0
+    assert ends.diff().tolist() == [size for length in lengths for size in (length, width - length)]
+    assert torch.equal(_mask_of(ends, width), mask.bool())
+    assert _sequence_ends(attention_mask=None) is None
+
+
+def flash_by_hand(query: Tensor, key: Tensor, value: Tensor, *given: Any, scale: float | None = None) -> list[Tensor]:
+    """Attend within each sequence, as the kernel of a GPU is documented to."""
+    ends, _, longest, _, dropout, causal, debug = given
+    assert (dropout, causal, debug) == (0.0, False, False)
+    assert int(ends.diff().max()) <= longest
+    out = torch.full_like(query, torch.nan)
+    for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        own, others, values = (part[start:end].transpose(0, 1) for part in (query, key, value))
+        out[start:end] = functional.scaled_dot_product_attention(own, others, values, scale=scale).transpose(0, 1)
+    return [out]
+
+
+def by_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    real = mask.bool()[:, None, None]
+    return functional.scaled_dot_product_attention(query, key, value, real, scale=0.3).transpose(1, 2)
+
+
+def unpadded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    ends = _sequence_ends(attention_mask=mask)
+    return _attend_unpadded(nn.Identity(), query, key, value, ends, scaling=0.3)[0]
+
+
+@given(lengths=LENGTH_LISTS, more=st.integers(0, 3), seed=st.integers(0, 99))
+def test_sequences_of_all_lengths_see_what_a_mask_lets_them_see(lengths: list[int], more: int, seed: int) -> None:
+    width = max(lengths) + more
+    generator = torch.Generator().manual_seed(seed)
+    query, key, value = (torch.randn(len(lengths), 2, width, 8, generator=generator) for _ in range(3))
+    mask = padded(lengths, width)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "_has_varlen_kernel", lambda _query: True)
+        patch.setattr(torch.ops.aten, "_flash_attention_forward", flash_by_hand)
+        found = unpadded(query, key, value, mask)
+    expected = by_mask(query, key, value, mask)
+    assert torch.equal(unpadded(query, key, value, mask), expected)
+    torch.testing.assert_close(found[mask.bool()], expected[mask.bool()])
+
+
+def broken(*_given: Any, **_others: Any) -> list[Tensor]:
+    raise RuntimeError("no such kernel")
+
+
+def wrong(query: Tensor, *given: Any, **others: Any) -> list[Tensor]:
+    return [flash_by_hand(query, *given, **others)[0] + 1]
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Any, bool]]:
+    """No kernel was tried yet."""
+    monkeypatch.setattr(attention, "_proven", {})
+    return attention._proven  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("kernel", "expected"), [(flash_by_hand, True), (broken, False), (wrong, False)])
+def test_a_kernel_is_tried_once_before_use(
+    kernel: Any, expected: bool, untried: dict[Any, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = load(encoders[architecture])
-    found = opened(encoder, layer)
-    sources = [*encoder.layers[layer].parameters()]
-    if architecture == "mpnet" and layer == 0:  # layers share it, so higher ones see it in what enters, too
-        sources.append(encoder.model.get_parameter("encoder.relative_attention_bias.weight"))
-    expected = ordinary(encoder, layer)
-    wanted = torch.autograd.grad(expected.output[:, 0].sin().sum(), [expected.hidden, *sources])
-    hidden = expected.hidden.detach().requires_grad_()
-    output, _ = in_the_open(encoder, found, hidden, rows)
-    gradients = torch.autograd.grad(output[:, 0].sin().sum(), [hidden, *sources])
-    assert all(near(one, other) for one, other in zip(gradients, wanted, strict=True))
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", kernel)
+    kind = torch.device("cpu"), torch.bfloat16, 8
+    assert _is_proven(*kind) is expected
+    assert untried == {kind: expected}
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", broken)
+    assert _is_proven(*kind) is expected
+    assert not _is_proven(torch.device("cpu"), torch.bfloat16, 12)  # there are no kernels for this size
 
 
-@every_architecture
-@both_rows
-def test_the_output_can_be_differentiated_by_the_weights(
-    architecture: str, rows: Rows, encoders: dict[str, Path]
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
+def test_a_full_gpu_says_nothing_about_its_kernels(
+    error: RuntimeError, untried: dict[Any, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = load(encoders[architecture])
-    expected = ordinary(encoder, -1)
-    [wanted] = torch.autograd.grad(expected.output[:, 0].sin().sum(), expected.weights)
-    output, weights = in_the_open(encoder, opened(encoder, -1), expected.hidden, rows)
-    [gradient] = torch.autograd.grad(output[:, 0].sin().sum(), weights)
-    assert near(gradient[:, :, 0], wanted[:, :, 0])
+    def full(*_given: Any) -> Tensor:
+        assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+        raise error
+
+    monkeypatch.setattr(attention, "_attend_varlen", full)
+    with pytest.raises(type(error), match=str(error)):
+        _is_proven(torch.device("cpu"), torch.float32, 8)
+    assert untried == {}
 
 
 @every_architecture
-@both_rows
-def test_without_rates_training_equals_evaluating(architecture: str, rows: Rows, encoders: dict[str, Path]) -> None:
-    encoder = load(encoders[architecture])
-    expected = ordinary(encoder, -1)
-    found = opened(encoder, -1)
-    set_rates(encoder.layers[-1], 0.0)
-    encoder.model.train()
-    output, _ = in_the_open(encoder, found, expected.hidden, rows)
-    assert near(output, expected.output[:, : output.shape[1]])
+@pytest.mark.parametrize("more", [0, 3])
+def test_encoders_put_out_the_same_without_padding(architecture: str, more: int, encoders: dict[str, Path]) -> None:
+    model = load_encoder(str(encoders[architecture])).model
+    make_recordable(model)
+    mask = padded([7, 4, 5], 7 + more)
+    ids = torch.arange(mask.numel()).view_as(mask) % 40 + 3
+    before = model.config._attn_implementation
+
+    def read() -> tuple[Tensor, list[Tensor]]:
+        return call_recording(lambda: model(ids, attention_mask=mask).last_hidden_state, layers_of(model)[:1])
+
+    with torch.inference_mode():
+        (plain, [weights]), expected = read(), model(ids, attention_mask=mask).last_hidden_state
+        with without_padding(model):
+            assert (model.config._attn_implementation == UNPADDED) == (architecture in UNPADDED_MODELS)
+            found = model(ids, attention_mask=mask).last_hidden_state
+            recorded, [again] = read()
+    assert model.config._attn_implementation == before
+    for output in (found, plain, recorded):
+        torch.testing.assert_close(output[mask.bool()], expected[mask.bool()], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(again, weights)
 
 
-@every_architecture
-@both_rows
-@pytest.mark.parametrize("number", range(3))
-def test_dropout_is_where_the_ordinary_layer_has_it(
-    architecture: str, rows: Rows, number: int, encoders: dict[str, Path]
+def test_attention_without_padding_ends_with_the_block(encoders: dict[str, Path]) -> None:
+    model = load_encoder(str(encoders["bert"])).model
+    with without_padding(model, wanted=False):
+        assert model.config._attn_implementation == "sdpa"
+    with pytest.raises(KeyError, match=UNPADDED), without_padding(model):
+        raise KeyError(model.config._attn_implementation)
+    assert model.config._attn_implementation == "sdpa"
+    model.config.is_decoder = True
+    with without_padding(model):  # it attends to earlier tokens only
+        assert model.config._attn_implementation == "sdpa"
+
+
+def test_the_kernel_is_tried_before_any_step_is_captured(
+    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = load(encoders[architecture])
-    found = opened(encoder, 0)
-    layer = encoder.layers[0].train()
-    set_rates(layer, 0.0)
-    if isinstance(found, _OpenModernBert):
-        found.attention.out_drop = nn.Dropout(0.0)
-    places = [module for module in layer.modules() if isinstance(module, (nn.Dropout, ModernBertAttention))]
-    for place in places[number : number + 1]:  # DistilBERT has two
-        setattr(place, "p" if isinstance(place, nn.Dropout) else "attention_dropout", 1.0)  # nothing left to chance
-    expected = ordinary(encoder, 0)
-    output, _ = in_the_open(encoder, found, expected.hidden, rows)
-    assert near(output, expected.output[:, : output.shape[1]])
+    model = load_encoder(str(encoders["bert"])).model
+    tried: list[tuple[torch.device, torch.dtype, int]] = []
+    monkeypatch.setattr(attention, "_is_proven", lambda *kind: tried.append(kind))
+    with without_padding(model):
+        assert tried == []
+    device = torch.device("cuda", 0)
+    monkeypatch.setattr(type(model), "device", property(lambda _model: device))
+    with without_padding(model):
+        assert tried == [(device, torch.bfloat16, model.config.hidden_size // model.config.num_attention_heads)]
 
 
-@every_architecture
-@both_rows
-def test_dropout_follows_the_seed(architecture: str, rows: Rows, encoders: dict[str, Path]) -> None:
-    encoder = load(encoders[architecture])
-    hidden = ordinary(encoder, -1).hidden
-    found = opened(encoder, -1)
-    still, calm = in_the_open(encoder, found, hidden, rows)
-    set_rates(encoder.layers[-1].train(), 0.3)
-    outputs = []
-    with torch.random.fork_rng(devices=[]):
-        for seed in (1, 1, 2):
-            torch.manual_seed(seed)
-            output, weights = in_the_open(encoder, found, hidden, rows)
-            assert torch.equal(weights, calm)  # they are those before dropout
-            outputs.append(output)
-    assert [torch.equal(outputs[0], other) for other in (*outputs[1:], still)] == [True, False, False]
-
-
-@every_architecture
-def test_both_ways_agree_where_weights_no_longer_add_up_to_one(
-    architecture: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = load(encoders[architecture])
-    hidden = ordinary(encoder, -1).hidden
-    found = opened(encoder, -1)
-    monkeypatch.setattr(type(found), "drop", lambda _self, weights: weights * (torch.arange(max(LENGTHS)) % 3))
-    start, _ = in_the_open(encoder, found, hidden, "start")
-    every, _ = in_the_open(encoder, found, hidden, "all")
-    assert near(start, every[:, :1])
-
-
-@every_architecture
-@both_rows
-def test_autocast_keeps_the_softmax_exact(architecture: str, rows: Rows, encoders: dict[str, Path]) -> None:
-    encoder = load(encoders[architecture])
-    expected = ordinary(encoder, -1)
-    found = opened(encoder, -1)
-    with torch.autocast("cpu", torch.bfloat16):
-        output, weights = in_the_open(encoder, found, expected.hidden, rows)
-    torch.autograd.backward(output.float().sum())
-    assert weights.dtype == torch.float32
-    assert near(weights.sum(-1), torch.ones(()))
-    assert near(output.float(), expected.output[:, : output.shape[1]], 0.1)
-
-
-@every_architecture
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_networks_of_other_precision_are_understood(
-    architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
-) -> None:
-    encoder = load(encoders[architecture])
-    nn.Module.to(encoder.model, dtype)
-    encoder.model.set_attn_implementation("sdpa")
-    assert open_layer(encoder, -1) is not None
-
-
-class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses what makes a device wait for its host."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        assert func.overloadpacket not in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero), func
-        return func(*args, **(kwargs or {}))
-
-
-@every_architecture
-@both_rows
-def test_a_device_never_waits_for_its_host(architecture: str, rows: Rows, encoders: dict[str, Path]) -> None:
-    encoder = load(encoders[architecture])
-    hidden = ordinary(encoder, 0).hidden.detach()
-    found = opened(encoder, 0)
-    encoder.model.train()
-    with Waits():  # type: ignore[no-untyped-call]
-        output, _ = in_the_open(encoder, found, hidden, rows)
-        torch.autograd.backward(output.sum())
-
-
-@pytest.mark.parametrize("name", ["DebertaV2", "Albert"])
-def test_another_architecture_is_not_understood(name: str) -> None:
-    tokenizer = bert_tokenizer()
-    config = getattr(transformers, f"{name}Config")(vocab_size=len(tokenizer), **SHAPE)
-    encoder = Encoder(name, getattr(transformers, f"{name}Model")(config).eval(), tokenizer, "start")
-    assert open_layer(encoder, -1) is None
-
-
-@every_layer
-def test_a_layer_that_only_looks_alike_is_not_understood(layer: int, encoders: dict[str, Path]) -> None:
-    encoder = load(encoders["bert"])
-    attention: Any = encoder.layers[layer].get_submodule("attention.self")
-    attention.scaling *= 1.1
-    assert open_layer(encoder, layer) is None
-    assert open_layer(encoder, 1 - layer) is not None
-
-
-def test_a_window_of_another_size_is_noticed(encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_OpenModernBert, "window", 5)
-    assert open_layer(load(encoders["modernbert"]), 0) is None
-
-
-def test_a_matrix_that_was_wrapped_is_not_understood(encoders: dict[str, Path]) -> None:
-    encoder = load(encoders["bert"])
-    encoder.layers[1].get_submodule("attention.self.key").__class__ = type("Adapted", (nn.Linear,), {})
-    assert open_layer(encoder, 1) is None
-
-
-def test_a_layer_that_there_is_not_is_refused(encoders: dict[str, Path]) -> None:
-    with pytest.raises(ValueError, match=r"^layer must lie between -2 and 1 for this encoder, got 2\.$"):
-        open_layer(load(encoders["bert"]), 2)
-
-
-@every_architecture
-@pytest.mark.parametrize("fails", [False, True])
-def test_opening_leaves_no_trace(architecture: str, fails: bool, encoders: dict[str, Path]) -> None:
-    encoder = load(encoders[architecture])
-    encoder.embeddings.requires_grad_(False)
-    encoder.layers[1].train()
-    for weight in encoder.model.parameters():
-        weight.grad = torch.ones_like(weight)
-    if fails:
-        encoder.layers[1].forward = broken
-
-    def state() -> list[object]:
-        modules = list(encoder.model.modules())
-        return [
-            [module.training for module in modules],
-            [len(hooks) for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)],
-            [weight.requires_grad for weight in encoder.model.parameters()],
-            [bool((weight.grad == 1).all()) for weight in encoder.model.parameters() if weight.grad is not None],
-            torch.random.get_rng_state().tolist(),
-            torch.is_grad_enabled(),
-        ]
-
-    open_layer(encoder, 1)  # a hook that does nothing by itself is installed once
-    before = state()
-    assert (open_layer(encoder, 1) is None) == fails
-    assert state() == before
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_a_gpu_finds_the_same_with_its_own_kernel() -> None:
+    mask = padded([37, 64, 1, 50], 64).cuda()
+    torch.manual_seed(0)
+    query, key, value = parts = [torch.randn(4, 2, 64, 32, device="cuda").bfloat16().requires_grad_() for _ in range(3)]
+    results: list[list[Tensor]] = []
+    for out in (unpadded(query, key, value, mask), by_mask(query, key, value, mask)):
+        kept = out * mask[:, :, None, None]
+        results.append([kept, *torch.autograd.grad(kept.float().square().sum(), parts)])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=3e-2, atol=3e-2)

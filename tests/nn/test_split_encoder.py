@@ -1,161 +1,131 @@
+"""The two parts of an encoder give what the whole gives; encoders that cannot be split are run whole."""
+
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import BertModel
+from transformers import AlbertConfig, AlbertModel, BertModel, DebertaV2Config, DebertaV2Model, PreTrainedModel
 
 import fresh.training.feature_cache
 import fresh.training.fit
-from fresh.nn.attention import open_layer
-from fresh.nn.batch import Batch, Gather
+from fresh.errors import EncoderError
+from fresh.methods.config import FreshConfig
+from fresh.methods.fresh import check_ready
+from fresh.nn.batch import Batch, Collator
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import Encoder, Pooling, load_encoder
-from fresh.nn.split_encoder import SplitEncoder, extras, split_encoder
+from fresh.nn.encoder import Encoder, load_encoder
+from fresh.nn.split_encoder import SplitEncoder, extra_inputs, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
 from fresh.training.config import ClassifierConfig, TrainConfig
 from fresh.training.feature_cache import FeatureStore
 from fresh.training.fit import TrainingPairs, encode, train_classifiers
 from fresh.training.loop import RunContext
-from shared_halves import texts
+from networks import texts_of
 from shared_recipe_resume import Saying
-from tiny import ARCHITECTURES, N_POSITIONS
+from tiny import ARCHITECTURES, N_POSITIONS, SHAPE, bert_tokenizer
 
-POOLINGS: tuple[Pooling, ...] = ("start", "mean")
-CPU = torch.device("cpu")
+BATCHES = {"padded": (3, 9, 0, 6), "dense": (7, 7, 7), "staggered": (N_POSITIONS + 40, 5, 2 * N_POSITIONS)}
+"""How many words some texts have."""
+
+every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
 def batch_of(encoder: Encoder, *sizes: int) -> Batch:
-    table = WordTokenizer(encoder, "stagger", 256)(texts(*sizes))
-    return Gather(table, CPU, encoder.tokenizer.pad_token_id)(np.arange(len(table)))
-
-
-BATCHES = {"filled up": (3, 9, 0, 6), "alike": (7, 7, 7), "staggered": (N_POSITIONS + 40, 5, 2 * N_POSITIONS)}
-"""How many words some texts have."""
+    table = WordTokenizer(encoder, "stagger", 2048)(texts_of(*sizes))
+    return Collator(table, torch.device("cpu"), encoder.tokenizer.pad_token_id)(np.arange(len(table)))
 
 
 @torch.no_grad()
-def read_whole(encoder: Encoder, batch: Batch) -> Tensor:
-    accepted = {"token_type_ids", "position_ids"} & signature(encoder.model.forward).parameters.keys()
-    found: Tensor = encoder.model(batch.ids, attention_mask=batch.mask, **extras(batch, accepted)).last_hidden_state
+def run_whole(encoder: Encoder, batch: Batch) -> Tensor:
+    inputs = extra_inputs(
+        batch, {"token_type_ids", "position_ids"} & signature(encoder.model.forward).parameters.keys()
+    )
+    found: Tensor = encoder.model(batch.ids, attention_mask=batch.mask, **inputs).last_hidden_state
     return found
 
 
 @torch.inference_mode()
-def read_in_halves(halves: SplitEncoder, batch: Batch) -> Tensor:
-    found, _ = halves.above(halves.below(batch), batch)
-    return found
+def run_parts(split: SplitEncoder, batch: Batch) -> Tensor:
+    return split.run_upper(split.run_lower(batch), batch)
 
 
-def distance(halves: SplitEncoder, encoder: Encoder, batch: Batch) -> float:
-    """How far the halves are from the whole, where there are pieces."""
-    found, whole = read_in_halves(halves, batch), read_whole(encoder, batch)
-    there = batch.mask[:, : found.shape[1]].bool()
-    return float((found - whole[:, : found.shape[1]])[there].abs().max())
+def distance(split: SplitEncoder, encoder: Encoder, batch: Batch) -> float:
+    """How far the parts are from the whole, where there are tokens."""
+    return float((run_parts(split, batch) - run_whole(encoder, batch))[batch.mask.bool()].abs().max())
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("n_below", [0, 1, 2])
-def test_the_halves_do_what_the_whole_does(
-    architecture: str, pooling: Pooling, n_below: int, encoders: dict[str, Path]
-) -> None:
-    encoder = load_encoder(str(encoders[architecture]), pooling)
-    halves = split_encoder(encoder, n_below, pooling == "start", batch_of(encoder, 3, 1))
-    assert halves is not None
-    assert halves.n_below == (min(n_below, 1) if pooling == "start" else n_below)
+@every_architecture
+@pytest.mark.parametrize("n_lower", [0, 1, 2])
+def test_the_parts_give_what_the_whole_gives(architecture: str, n_lower: int, encoders: dict[str, Path]) -> None:
+    encoder = load_encoder(str(encoders[architecture]))
+    split = split_encoder(encoder, n_lower, batch_of(encoder, 3, 1))
+    assert split is not None
+    assert split.n_lower == n_lower
     for name, sizes in BATCHES.items():
         batch = batch_of(encoder, *sizes)
-        assert batch.dense == (name == "alike")
-        assert read_in_halves(halves, batch).shape[1] == (1 if pooling == "start" else batch.ids.shape[1])
-        assert distance(halves, encoder, batch) < 1e-5, name
+        assert batch.dense == (name == "dense")
+        assert distance(split, encoder, batch) < 1e-5, name
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_neither_half_is_idle(architecture: str, encoders: dict[str, Path]) -> None:
+@every_architecture
+def test_each_part_runs_its_layers(architecture: str, encoders: dict[str, Path]) -> None:
     encoder = load_encoder(str(encoders[architecture]))
     batch = batch_of(encoder, 5, 9)
-    halves = [SplitEncoder(encoder, n_below, start_only=False) for n_below in range(3)]
-    below = [half.below(batch) for half in halves]
-    assert [len(list(layers_of(half.lower))) for half in halves] == [0, 1, 2]
-    assert not torch.allclose(below[0], below[1], atol=1e-3)
-    assert not torch.allclose(below[1], below[2], atol=1e-3)
+    splits = [SplitEncoder(encoder, n_lower) for n_lower in range(3)]
+    layers = [[part for part in split.lower.modules() if isinstance(part, nn.ModuleList)] for split in splits]
+    assert [len(found) for [found] in layers] == [0, 1, 2]
+    lower = [split.run_lower(batch) for split in splits]
+    assert not torch.allclose(lower[0], lower[1], atol=1e-3)
+    assert not torch.allclose(lower[1], lower[2], atol=1e-3)
 
 
-def layers_of(body: nn.Module) -> nn.ModuleList:
-    [found] = [module for module in body.modules() if isinstance(module, nn.ModuleList)]
-    return found
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_start_token_alone_also_says_where_it_looks(architecture: str, encoders: dict[str, Path]) -> None:
-    encoder = load_encoder(str(encoders[architecture]))
-    batch = batch_of(encoder, 4, 9)
-    halves = SplitEncoder(encoder, 1, start_only=True)
-    with torch.inference_mode():
-        _, weights = halves.above(halves.below(batch), batch)
-    assert weights is not None
-    assert weights.shape == (2, 2, 1, batch.ids.shape[1])
-    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 1))
-    assert float(weights[0, ..., batch.mask[0] == 0].abs().max()) == 0
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_the_halves_follow_the_encoder(architecture: str, pooling: Pooling, encoders: dict[str, Path]) -> None:
-    encoder = load_encoder(str(encoders[architecture]), pooling)
-    batch = batch_of(encoder, 5, 9)
-    halves = SplitEncoder(encoder, 1, pooling == "start")
-    before = read_in_halves(halves, batch)
-    weights = {name: weight for name, weight in encoder.model.named_parameters() if "pooler" not in name}
-    with torch.no_grad():
-        for weight in weights.values():
-            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(weight))), alpha=0.05)
-    assert not torch.allclose(read_in_halves(halves, batch), before, atol=1e-2)
-    assert distance(halves, encoder, batch) < 1e-5
-    encoder.model.double()  # as if it went to another device
-    assert read_in_halves(halves, batch).dtype == torch.float64
-    assert distance(halves, encoder, batch) < 1e-5
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_halves_add_no_weights(architecture: str, encoders: dict[str, Path]) -> None:
+@every_architecture
+def test_the_parts_share_the_encoders_weights(architecture: str, encoders: dict[str, Path]) -> None:
     folder = str(encoders[architecture])
     encoder = load_encoder(folder, "mean")
-    names = {f"body.{name}" for name in encoder.model.state_dict()} | {"head.weight", "head.bias"}
     classifier = Classifier(encoder, ("neg", "pos"), NetworkConfig(folder, layers=1))
-    assert classifier.halves is not None
-    assert set(classifier.state_dict()) == names
+    split, batch = classifier.split, batch_of(encoder, 5, 9)
+    assert split is not None
+    assert set(classifier.state_dict()) == {
+        *(f"body.{name}" for name in encoder.model.state_dict()),
+        *("head.weight", "head.bias"),
+    }
     shared = {id(weight) for weight in classifier.parameters()}
-    for half in (classifier.halves.lower, classifier.halves.upper):
-        assert isinstance(half, nn.Module)
-        assert {id(weight) for weight in half.parameters()} <= shared
+    assert {id(weight) for part in (split.lower, split.upper) for weight in part.parameters()} <= shared
+    before = run_parts(split, batch)
+    with torch.no_grad():
+        for name, weight in encoder.model.named_parameters():
+            if "pooler" not in name:
+                weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(weight))), alpha=0.05)
+    assert not torch.allclose(run_parts(split, batch), before, atol=1e-2)
+    assert distance(split, encoder, batch) < 1e-5
+    encoder.model.double()  # as if it moved to another device
+    assert run_parts(split, batch).dtype == torch.float64
+    assert distance(split, encoder, batch) < 1e-5
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@every_architecture
 @pytest.mark.parametrize("layers", [0, 1, 2, "all"])
-def test_the_frozen_layers_are_below_the_cut(
+def test_the_frozen_layers_are_the_lower_part(
     architecture: str, layers: int | Literal["all"], encoders: dict[str, Path]
 ) -> None:
     folder = str(encoders[architecture])
-    for pooling in POOLINGS:
-        classifier = Classifier(load_encoder(folder, pooling), ("neg", "pos"), NetworkConfig(folder, layers=layers))
-        halves = classifier.halves
-        assert halves is not None
-        frozen = 0 if layers == "all" else 2 - layers
-        assert halves.n_below == (min(frozen, 1) if pooling == "start" else frozen)
-        weights = halves.lower.named_parameters()
-        learns = {weight.requires_grad for name, weight in weights if "relative_attention_bias" not in name}
-        assert learns == {layers == "all"}
+    split = Classifier(load_encoder(folder), ("neg", "pos"), NetworkConfig(folder, layers=layers)).split
+    assert split is not None
+    assert split.n_lower == (0 if layers == "all" else 2 - layers)
+    weights = split.lower.named_parameters()
+    trained = {weight.requires_grad for name, weight in weights if "relative_attention_bias" not in name}
+    assert trained == {layers == "all"}
 
 
 class Odd(BertModel):
-    """Does something to what its layers put out, which nobody could guess from its parts."""
+    """Changes what its layers put out, which cannot be seen from its parts."""
 
     def forward(
         self,
@@ -171,7 +141,7 @@ class Odd(BertModel):
 
 
 class Picky(BertModel):
-    """Takes pieces only, not what was made of them."""
+    """Takes tokens only, not their vectors."""
 
     def forward(
         self,
@@ -182,78 +152,92 @@ class Picky(BertModel):
         **others: Any,
     ) -> Any:
         if input_ids is None:
-            raise ValueError("pieces, please")
+            raise ValueError("tokens, please")
         return super().forward(input_ids, attention_mask, token_type_ids, position_ids, **others)
 
 
-def strange(kind: type[BertModel], folder: Path, pooling: Pooling = "start") -> Encoder:
-    encoder = load_encoder(str(folder), pooling)
+def strange(kind: type[BertModel], folder: Path) -> Encoder:
+    encoder = load_encoder(str(folder), "start")
     encoder.model.__class__ = kind
     return encoder
 
 
 @pytest.mark.parametrize("kind", [Odd, Picky])
-@pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("n_below", [0, 1])
-def test_an_encoder_that_cannot_be_cut_is_left_whole(
-    kind: type[BertModel], pooling: Pooling, n_below: int, encoders: dict[str, Path]
+@pytest.mark.parametrize("n_lower", [0, 1])
+def test_an_encoder_that_cannot_be_split_is_left_whole(
+    kind: type[BertModel], n_lower: int, encoders: dict[str, Path]
 ) -> None:
-    encoder = strange(kind, encoders["bert"], pooling)
-    found = split_encoder(encoder, n_below, pooling == "start", batch_of(encoder, 3, 1))
-    if kind is Picky and pooling == "start" and n_below == 1:
-        assert found is not None  # nothing but its own last layer is above the cut
-    else:
-        assert found is None
+    encoder = strange(kind, encoders["bert"])
+    assert split_encoder(encoder, n_lower, batch_of(encoder, 3, 1)) is None
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("full"), RuntimeError("CUDA error: out of memory")])
-def test_a_full_card_says_nothing_of_a_layer(
-    error: RuntimeError, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = load_encoder(str(encoders["bert"]))
-    monkeypatch.setattr(encoder.model, "forward", MagicMock(side_effect=error))
-    with pytest.raises(type(error), match=f"^{error}$"):
-        open_layer(encoder, -1)
-
-
-def test_frozen_layers_of_a_large_encoder_read_fewer_pieces_at_once(
-    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config, parts = NetworkConfig(str(encoders["bert"]), layers=1), list[float]()
-    classifier = Classifier(load_encoder(config.encoder), ("neg", "pos"), config)
-    monkeypatch.setattr(Classifier, "part", 0.25)
-    monkeypatch.setattr(
-        fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, part=1: parts.append(part)
-    )
-    encode(classifier, texts(3, 9), TrainConfig(device="cpu"), RunContext(feature_store=FeatureStore("memory")))
-    assert parts == [0.25]
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_an_encoder_that_cannot_be_cut_is_read_whole(pooling: Pooling, encoders: dict[str, Path]) -> None:
-    encoder = strange(Odd, encoders["bert"], pooling)
-    classifier = Classifier(encoder, ("neg", "pos"), NetworkConfig(str(encoders["bert"]), layers=1, dropout=0))
-    assert classifier.halves is None
-    batch = classifier.collate(classifier.words(texts(3, 9)))
-    whole = read_whole(encoder, batch)
-    expected = classifier.head(classifier.pool(whole, batch.mask))
-    torch.testing.assert_close(classifier(batch).logits, expected)
-    plain = load_encoder(str(encoders["bert"]), pooling)
-    torch.testing.assert_close(whole, 2 * read_whole(plain, batch))
-
-
-def test_an_encoder_that_cannot_be_cut_is_trained(
+def test_an_encoder_that_cannot_be_split_is_run_whole_and_trained(
     quick: ClassifierConfig, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh.training.fit, "load_encoder", lambda *_given: strange(Odd, encoders["bert"]))
     network = NetworkConfig(str(encoders["bert"]), layers=1, dropout=0)
+    classifier = Classifier(strange(Odd, encoders["bert"]), ("neg", "pos"), network)
+    assert classifier.split is None
+    batch = classifier.collate(classifier.tokenizer(texts_of(3, 9)))
+    whole = run_whole(classifier.encoder, batch)
+    torch.testing.assert_close(classifier(batch).logits, classifier.head(classifier._pool(whole, batch.mask)))
+    torch.testing.assert_close(whole, 2 * run_whole(load_encoder(str(encoders["bert"])), batch))
+
+    monkeypatch.setattr(fresh.training.fit, "load_encoder", lambda *_given: strange(Odd, encoders["bert"]))
     pairs = [(Text(("good", "film")), "pos"), (Text(("bad", "film")), "neg")] * 20
     saying = Saying()
     config = ClassifierConfig(network, quick.train)
-    [(classifier, _)] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
-    assert saying.lines == [
-        "odd one: 40 texts, 0.0% padding; every step runs all layers (the layers of this encoder cannot be run "
-        "separately)."
-    ]
-    right = classifier.probabilities([text for text, _ in pairs]).argmax(1) == [label == "pos" for _, label in pairs]
-    assert right.all()
+    [(trained, _)] = train_classifiers([TrainingPairs(pairs, pairs)], [config], RunContext("odd one", saying))
+    [line] = saying.lines
+    assert line.startswith("odd one: 40 texts, 0.0% padding; every step runs all layers (")
+    predicted = trained.probabilities([text for text, _ in pairs]).argmax(1)
+    assert [("neg", "pos")[number] for number in predicted] == [label for _, label in pairs]
+
+
+def test_frozen_layers_of_a_large_encoder_read_smaller_batches(
+    encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, shares = NetworkConfig(str(encoders["bert"]), layers=1), list[float]()
+    classifier = Classifier(load_encoder(config.encoder), ("neg", "pos"), config)
+    monkeypatch.setattr(Classifier, "budget_share", 0.25)
+    monkeypatch.setattr(
+        fresh.training.feature_cache, "run_batches", lambda _lengths, _device, _work, share=1: shares.append(share)
+    )
+    context = RunContext(feature_store=FeatureStore("memory"))
+    encode(classifier, texts_of(3, 9), TrainConfig(device="cpu"), context)
+    assert shares == [0.25]
+
+
+# Unusual encoders
+
+
+def unusual(model: PreTrainedModel, folder: Path, layers: int | Literal["all"]) -> Classifier:
+    model.save_pretrained(folder)
+    bert_tokenizer().save_pretrained(folder)
+    return Classifier(load_encoder(str(folder)), ("neg", "pos"), NetworkConfig(str(folder), layers=layers))
+
+
+@pytest.mark.parametrize("layers", [0, 1, "all"])
+def test_deberta_is_split_only_where_there_are_layers_on_both_sides(
+    layers: int | Literal["all"], tmp_path: Path
+) -> None:
+    own: dict[str, Any] = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+    model = DebertaV2Model(DebertaV2Config(vocab_size=len(bert_tokenizer()), **SHAPE, **own))
+    classifier = unusual(model, tmp_path, layers)
+    assert (classifier.split is not None) == (layers == 1)
+    assert classifier.probabilities(texts_of(3, 9)).shape == (2, 2)
+
+
+def test_an_encoder_whose_layers_are_one_is_trained_whole_or_not_at_all(tmp_path: Path) -> None:
+    model = AlbertModel(AlbertConfig(vocab_size=len(bert_tokenizer()), embedding_size=8, **SHAPE))
+    classifier = unusual(model, tmp_path, "all")
+    assert classifier.split is None
+    batch = classifier.collate(classifier.tokenizer(texts_of(3, 9)))
+    with torch.inference_mode():
+        out = model.eval()(batch.ids, attention_mask=batch.mask, token_type_ids=batch.types)
+        torch.testing.assert_close(classifier(batch).logits, classifier.head(out.pooler_output))
+    with pytest.raises(EncoderError, match=rf"layers of {tmp_path} .*layers=all.*integrated_gradients"):
+        unusual(model, tmp_path, 1)
+    config = FreshConfig(network=NetworkConfig(str(tmp_path)))
+    with pytest.raises(EncoderError, match=r"layers of .* cannot be told apart"):
+        check_ready(config)
+    check_ready(replace(config, scorer="gradient"))

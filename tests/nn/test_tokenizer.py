@@ -1,164 +1,361 @@
+"""Texts become the tokens that the encoder's own tokenizer makes, in the places that a slow reference gives them."""
+
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, get_args
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+import fresh.nn.tokenizer
 from fresh.errors import TooLongError
-from fresh.nn.batch import NO_WORD, EncodedText
+from fresh.nn.batch import NO_WORD, WINDOW, EncodedText, TokenTable
 from fresh.nn.encoder import load_encoder
-from fresh.nn.tokenizer import LongPolicy, Text, WordTokenizer
-from shared_encoding import FIRST_POSITION
-from tiny import ARCHITECTURES
+from fresh.nn.tokenizer import LongPolicy, Text, WordCache, WordTokenizer, ranges
+from networks import FIRST_POSITION
+from tiny import ARCHITECTURES, N_POSITIONS, WORDS
 
 BYTE_LEVEL = ("roberta", "modernbert")
 WORDPIECE = tuple(name for name in ARCHITECTURES if name not in BYTE_LEVEL)
+POLICIES: tuple[LongPolicy, ...] = get_args(LongPolicy)
 TEXT = Text(("The", "café", "was", "GREAT", "!", "unheard-of"))
+FRAMES = {
+    "bert": ("[CLS]", ("[SEP]",), "[SEP]", 1),
+    "roberta": ("<s>", ("</s>", "</s>"), "</s>", 0),
+    "modernbert": ("[CLS]", ("[SEP]",), "[SEP]", 0),
+}
+"""What stands before a text, between it and its query, and at the end; and the type of a query."""
 
-WordEncoders = dict[str, WordTokenizer]
+Tokenizers = dict[tuple[str, LongPolicy], WordTokenizer]
 
 
 @pytest.fixture(scope="module")
-def word_encoders(encoders: dict[str, Path]) -> WordEncoders:
-    """One an architecture."""
-    return {name: word_encoder(folder) for name, folder in encoders.items()}
+def tokenizers(encoders: dict[str, Path]) -> Tokenizers:
+    """One for each architecture and policy, which reads twice the encoder's length with ``stagger``."""
+    loaded = {name: load_encoder(str(folder)) for name, folder in encoders.items()}
+    return {(name, long): WordTokenizer(loaded[name], long, 2 * N_POSITIONS) for name in loaded for long in POLICIES}
 
 
-def word_encoder(folder: Path, long: LongPolicy = "stagger", max_pieces: int = 256) -> WordTokenizer:
-    return WordTokenizer(load_encoder(str(folder)), long, max_pieces)
+def names(tokenizer: WordTokenizer, text: EncodedText) -> list[str]:
+    return list(tokenizer.tokenizer.convert_ids_to_tokens(text.ids.tolist()))
 
 
-def names(encoder: WordTokenizer, pieces: EncodedText) -> list[str]:
-    return list(encoder.tokenizer.convert_ids_to_tokens(pieces.ids.tolist()))
-
-
-@pytest.mark.parametrize("architecture", WORDPIECE)
-def test_words_give_the_pieces_of_the_joined_text(architecture: str, word_encoders: WordEncoders) -> None:
-    encoder = word_encoders[architecture]
-    [pieces] = encoder([TEXT])
-    assert pieces.ids.tolist() == encoder.tokenizer(" ".join(TEXT.words)).input_ids
-
-
-@pytest.mark.parametrize("architecture", BYTE_LEVEL)
-def test_every_word_bears_the_mark_of_its_space(architecture: str, word_encoders: WordEncoders) -> None:
-    encoder = word_encoders[architecture]
-    [pieces] = encoder([TEXT])
-    assert pieces.ids.tolist() == encoder.tokenizer(" " + " ".join(TEXT.words)).input_ids
-    firsts = [names(encoder, pieces)[pieces.word_of.tolist().index(word)] for word in range(len(TEXT.words))]
-    assert firsts == ["Ġ", "Ġ", "Ġwas", "Ġ", "Ġ", "Ġ"]
+# Words
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_query_comes_second_as_the_tokenizer_has_it(architecture: str, word_encoders: WordEncoders) -> None:
-    encoder = word_encoders[architecture]
+def test_words_give_the_tokens_of_the_joined_text(architecture: str, tokenizers: Tokenizers) -> None:
+    tokenizer = tokenizers[architecture, "stagger"]
+    [text] = tokenizer([TEXT])
     lead = " " if architecture in BYTE_LEVEL else ""
-    [pieces] = encoder([Text(("good", "old", "film"), ("praise", "it"))])
-    expected = encoder.tokenizer(f"{lead}good old film", f"{lead}praise it", return_token_type_ids=True)
-    assert pieces.ids.tolist() == expected.input_ids
-    assert pieces.types.tolist() == expected.token_type_ids
-    rest = len(pieces) - 4
-    assert pieces.word_of.tolist() == [NO_WORD, 0, 1, 2, *[NO_WORD] * rest]
+    assert text.ids.tolist() == tokenizer.tokenizer(lead + " ".join(TEXT.words)).input_ids
+    if architecture in BYTE_LEVEL:  # every word has the mark of its space
+        firsts = [names(tokenizer, text)[text.word_of.tolist().index(word)] for word in range(len(TEXT.words))]
+        assert firsts == ["Ġ", "Ġ", "Ġwas", "Ġ", "Ġ", "Ġ"]
+    [text] = tokenizer([Text(("good", "old", "film"), ("praise", "it"))])
+    expected = tokenizer.tokenizer(f"{lead}good old film", f"{lead}praise it", return_token_type_ids=True)
+    assert text.ids.tolist() == expected.input_ids
+    assert text.types.tolist() == expected.token_type_ids
+    assert text.word_of.tolist() == [NO_WORD, 0, 1, 2, *[NO_WORD] * (len(text) - 4)]
 
 
-def test_the_pair_layout_by_hand(word_encoders: WordEncoders) -> None:
+def test_the_layout_with_a_query_by_hand(tokenizers: Tokenizers) -> None:
     text = Text(("good", "xy"), ("praise",))
-    [bert], [roberta] = (word_encoders[name]([text]) for name in ("bert", "roberta"))
-    assert names(word_encoders["bert"], bert) == ["[CLS]", "good", "x", "##y", "[SEP]", "praise", "[SEP]"]
-    assert bert.types.tolist() == [0, 0, 0, 0, 0, 1, 1]
-    assert bert.word_of.tolist() == [-1, 0, 1, 1, -1, -1, -1]
-    assert names(word_encoders["roberta"], roberta) == [
-        *("<s>", "Ġgood", "Ġ", "x", "y", "</s>", "</s>", "Ġpraise", "</s>"),
-    ]
-    assert roberta.types.tolist() == [0] * 9
-    assert roberta.word_of.tolist() == [-1, 0, 1, 1, 1, -1, -1, -1, -1]
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_positions_begin_where_the_encoder_begins(architecture: str, word_encoders: WordEncoders) -> None:
-    [pieces] = word_encoders[architecture]([Text(("good", "film"))])
-    first = FIRST_POSITION.get(architecture, 0)
-    assert pieces.positions.tolist() == [first, first + 1, first + 2, first + 3]
-
-
-@pytest.mark.parametrize("architecture", ["bert", "roberta"])
-@pytest.mark.parametrize("n_words", [62, 63, 126, 200])
-def test_positions_repeat_in_a_long_text(architecture: str, n_words: int, word_encoders: WordEncoders) -> None:
-    [pieces] = word_encoders[architecture]([Text(("good",) * n_words)])
-    n_pieces, first = n_words + 2, FIRST_POSITION.get(architecture, 0)
-    assert pieces.n_read == n_words
-    assert pieces.positions.tolist() == [
-        first + (place * 64 // n_pieces if n_pieces > 64 else place) for place in range(n_pieces)
-    ]
+    bert, roberta = tokenizers["bert", "stagger"], tokenizers["roberta", "stagger"]
+    [one], [other] = bert([text]), roberta([text])
+    assert names(bert, one) == ["[CLS]", "good", "x", "##y", "[SEP]", "praise", "[SEP]"]
+    assert one.types.tolist() == [0, 0, 0, 0, 0, 1, 1]
+    assert one.word_of.tolist() == [-1, 0, 1, 1, -1, -1, -1]
+    assert names(roberta, other) == ["<s>", "Ġgood", "Ġ", "x", "y", "</s>", "</s>", "Ġpraise", "</s>"]
+    assert other.types.tolist() == [0] * 9
+    assert other.word_of.tolist() == [-1, 0, 1, 1, 1, -1, -1, -1, -1]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("word", ["[SEP]", "[CLS]", "<s>", "</s>", "<mask>", "[PAD]"])
-def test_a_special_string_in_a_text_is_text(architecture: str, word: str, word_encoders: WordEncoders) -> None:
-    encoder = word_encoders[architecture]
-    encoder.tokenizer("somebody else uses the tokenizer, which changes its settings")
-    [pieces] = encoder([Text((word,), (word,))])
-    special = set(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
-    assert sum(id in special for id in pieces.ids.tolist()) == len(encoder.pair)
-    assert not special & set(pieces.ids[pieces.word_of == 0].tolist())
+def test_a_special_string_in_a_text_is_text(architecture: str, word: str, tokenizers: Tokenizers) -> None:
+    tokenizer = tokenizers[architecture, "stagger"]
+    tokenizer.tokenizer("somebody else uses the tokenizer, which changes its settings")
+    [text] = tokenizer([Text((word,), (word,))])
+    special = set(tokenizer.tokenizer.all_special_ids) - {tokenizer.tokenizer.unk_token_id}
+    assert sum(id in special for id in text.ids.tolist()) == len(tokenizer._pair)
+    assert not special & set(text.ids[text.word_of == 0].tolist())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("word", ["\u200b", "👍🏽", "中", "\ud800", "\x00", "n\u0303"])
-def test_every_word_has_a_piece(architecture: str, word: str, word_encoders: WordEncoders) -> None:
-    [pieces] = word_encoders[architecture]([Text(("good", word, "film"))])
-    owners = pieces.word_of[pieces.word_of != NO_WORD]
-    assert owners.tolist() == sorted(owners.tolist())
-    assert set(owners.tolist()) == {0, 1, 2}
+def test_every_word_has_a_token(architecture: str, word: str, tokenizers: Tokenizers) -> None:
+    tokenizer = tokenizers[architecture, "stagger"]
+    [text] = tokenizer([Text(("good", word, "film"))])
+    owners = text.word_of[text.word_of != NO_WORD].tolist()
+    assert owners == sorted(owners)
+    assert set(owners) == {0, 1, 2}
+    if architecture == "bert" and word in "\u200b👍🏽":
+        assert names(tokenizer, text)[2] == "[UNK]"
 
 
-def test_a_word_without_pieces_is_unknown(word_encoders: WordEncoders) -> None:
-    encoder = word_encoders["bert"]
-    [pieces] = encoder([Text(("good", "\u200b", "👍🏽"))])
-    assert names(encoder, pieces) == ["[CLS]", "good", "[UNK]", "[UNK]", "[SEP]"]
+# Whole texts, against a reference that puts one token after the other
 
 
-def test_a_text_without_words_is_its_frame(word_encoders: WordEncoders) -> None:
-    [alone, asked] = word_encoders["bert"]([Text(()), Text((), ("praise",))])
-    assert names(word_encoders["bert"], alone) == ["[CLS]", "[SEP]"]
-    assert names(word_encoders["bert"], asked) == ["[CLS]", "[SEP]", "praise", "[SEP]"]
-    assert asked.types.tolist() == [0, 0, 1, 1]
-    assert (alone.n_words, alone.n_read) == (0, 0)
+class Expected(NamedTuple):
+    ids: list[int]
+    types: list[int]
+    positions: list[int]
+    word_of: list[int]
+    n_words: int
+    n_read: int
 
 
-def test_truncating_keeps_whole_words_and_the_query(encoders: dict[str, Path]) -> None:
-    encoder = word_encoder(encoders["bert"], long="truncate")
-    text = Text((*("good",) * 59, "xy", "film"), ("praise",))  # 64 - 3 special - 1 query: room for 60 pieces
-    [pieces] = encoder([text])
-    assert (pieces.n_words, pieces.n_read, len(pieces)) == (61, 59, 63)
-    assert names(encoder, pieces)[-4:] == ["good", "[SEP]", "praise", "[SEP]"]
-    assert pieces.word_of.max() == 58
-    [whole] = encoder([Text(("good",) * 62)])
-    assert (whole.n_read, len(whole)) == (62, 64)
+@cache
+def tokenize(tokenizer: WordTokenizer, word: str) -> list[int]:
+    return list(tokenizer.tokenizer(tokenizer.prefix + word, add_special_tokens=False).input_ids)
 
 
-def test_a_text_beyond_all_room_is_refused(encoders: dict[str, Path]) -> None:
-    encoder = word_encoder(encoders["bert"], max_pieces=16)
-    encoder([Text(("good",) * 14)])
-    with pytest.raises(TooLongError) as caught:
-        encoder([Text(("good",) * 13 + ("xy",), id="a-7")])
-    assert str(caught.value) == (
-        "Text 'a-7' has 14 words, or 15 pieces, but only 14 can be read. "
-        "Split it, or train a model that reads it in windows (long=chunk), only its beginning (long=truncate) or more "
-        "at once (a larger max_pieces)."
-    )
+def encode_slowly(tokenizer: WordTokenizer, name: str, text: Text) -> Expected | None:
+    """Encode a text token by token; None if it is too long."""
+    start, between, end, type_of_query = FRAMES[name]
+    first, *middle, last = tokenizer.tokenizer.convert_tokens_to_ids([start, *between, end])  # type: ignore[misc]
+    query = [token for word in text.query for token in tokenize(tokenizer, word)]
+    tail = [*middle, *query, last] if query else [last]
+    n_second = len(query) + 1 if query else 0
+    size = 2 * N_POSITIONS if tokenizer.long == "stagger" else N_POSITIONS
+    room = size - 1 - len(tail)
+    words = [(token, n) for n, word in enumerate(text.words) for token in tokenize(tokenizer, word)]
+    n_read = len(text.words)
+    if tokenizer.long != "chunk":
+        ends = np.cumsum([0, *(len(tokenize(tokenizer, word)) for word in text.words)])
+        n_read = max(0, int((ends <= room).sum()) - 1)
+        words = [pair for pair in words if pair[1] < n_read]
+        too_long = n_read < len(text.words) and (tokenizer.long == "stagger" or room < 1)
+        if room < 0 or too_long:
+            return None
+    elif room < N_POSITIONS // 4:
+        return None
+    windows = [words[begin : begin + room] for begin in range(0, len(words), room)] if tokenizer.long == "chunk" else []
+    found = Expected([], [], [], [], len(text.words), n_read)
+    for window in windows or [words]:
+        length = 1 + len(window) + len(tail)
+        found.ids.extend([first, *(token for token, _ in window), *tail])
+        found.types.extend([0] * (length - n_second) + [type_of_query] * n_second)
+        places = [place * N_POSITIONS // length if length > N_POSITIONS else place for place in range(length)]
+        found.positions.extend(place + FIRST_POSITION.get(name, 0) for place in places)
+        found.word_of.extend([NO_WORD, *(word for _, word in window), *[NO_WORD] * len(tail)])
+    return found
 
 
-@pytest.mark.parametrize("words", [(), ("good",)])
-@pytest.mark.parametrize("long", ["stagger", "truncate"])
-def test_a_query_that_leaves_no_room_is_refused(
-    words: tuple[str, ...], long: LongPolicy, encoders: dict[str, Path]
+def rows(table: TokenTable) -> list[Expected]:
+    return [
+        Expected(
+            *(text.ids.tolist(), text.types.tolist(), text.positions.tolist(), text.word_of.tolist()),
+            *(text.n_words, text.n_read),
+        )
+        for text in table
+    ]
+
+
+def many(words: list[str], times: int) -> tuple[str, ...]:
+    return tuple(words * times)
+
+
+SOME = st.lists(st.sampled_from((*WORDS[:6], "xy", "unheard-of", "a.b")), max_size=12)
+QUERIES = st.just(()) | st.lists(st.sampled_from(("praise", "xyz")), min_size=1, max_size=22).map(tuple)
+TEXTS = st.builds(Text, st.builds(many, SOME, st.integers(1, 12)), QUERIES)
+every_frame = pytest.mark.parametrize("name", FRAMES)
+every_policy = pytest.mark.parametrize("long", POLICIES)
+
+
+@every_policy
+@every_frame
+@settings(deadline=None)
+@given(texts=st.lists(TEXTS, max_size=4))
+def test_many_texts_are_encoded_as_each_would_be_by_hand(
+    name: str, long: LongPolicy, texts: list[Text], tokenizers: Tokenizers
 ) -> None:
-    encoder = word_encoder(encoders["bert"], long, max_pieces=64)
-    with pytest.raises(TooLongError) as caught:
-        encoder([Text(words, ("praise",) * 70, "q")])
-    n_words = len(words)
-    assert str(caught.value) == (
-        f"Text 'q' has {n_words} words, or {n_words} pieces, but only 0 can be read. Split it, or train a model that "
-        "reads it in windows (long=chunk), only its beginning (long=truncate) or more at once (a larger max_pieces)."
-        if long == "stagger"
-        else "The query of text 'q' has 70 words, which leaves room for 0 pieces of the text beside it; there must be "
-        "room for 1. Shorten it."
-    )
+    tokenizer = tokenizers[name, long]
+    expected = [encode_slowly(tokenizer, name, text) for text in texts]
+    n_read, problems = tokenizer.measure(texts)
+    assert set(problems) == {number for number, row in enumerate(expected) if row is None}
+    if problems:
+        with pytest.raises(TooLongError) as caught:
+            tokenizer(texts)
+        assert str(caught.value) == str(problems[min(problems)])
+    fitting = [row for row in expected if row is not None]
+    assert [n for number, n in enumerate(n_read.tolist()) if number not in problems] == [row.n_read for row in fitting]
+    assert rows(tokenizer([text for text, row in zip(texts, expected, strict=True) if row is not None])) == fitting
+
+
+def without(text: Text, kept: NDArray[np.bool_]) -> Text:
+    """Take the words that are kept out of a text; none of those for which there is no flag."""
+    return Text(tuple(word for word, flag in zip(text.words, kept, strict=False) if flag), text.query)
+
+
+SHORT_QUERIES = st.just(()) | st.lists(st.sampled_from(("praise", "xyz")), min_size=1, max_size=9).map(tuple)
+FITTING = st.builds(Text, st.builds(many, SOME.map(lambda words: words[:2]), st.integers(1, 4)), SHORT_QUERIES)
+
+
+@every_policy
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+@settings(max_examples=40, deadline=None)
+@given(
+    texts=st.lists(FITTING, min_size=1, max_size=3), seed=st.integers(0, 99), share=st.sampled_from((0, 0.3, 0.9, 1))
+)
+def test_a_text_without_some_words_is_encoded_as_if_it_never_had_them(
+    name: str, long: LongPolicy, texts: list[Text], seed: int, share: float, tokenizers: Tokenizers
+) -> None:
+    tokenizer, generator = tokenizers[name, long], np.random.default_rng(seed)
+    encoded = list(tokenizer(texts))
+    numbers = generator.integers(0, len(texts), 4)
+    widest = max(text.n_words for text in encoded) + 2
+    kept = generator.random((len(numbers), widest)) < share  # also where there is no word, or it was not read
+    chosen = zip(numbers.tolist(), kept, strict=True)
+    rest = [without(texts[number], flags[: encoded[number].n_read]) for number, flags in chosen]
+    expected = [encode_slowly(tokenizer, name, text) for text in rest]
+    assert rows(tokenizer.encode_subsets(texts)(numbers, kept)) == expected
+    for number in set(numbers.tolist()):
+        own = kept[numbers == number][:, : encoded[number].n_read]
+        found = tokenizer.variants(encoded[number], own)
+        assert rows(found) == [row for row, of in zip(expected, numbers, strict=True) if of == number]
+
+
+def test_windows_by_hand(tokenizers: Tokenizers) -> None:
+    tokenizer = tokenizers["bert", "chunk"]
+    text = Text((*("good",) * 59, "xyz", "film"), ("praise",))  # 64 - 3 special - 1 query: room for 60 tokens
+    [encoded] = tokenizer([text])
+    tail = ["[SEP]", "praise", "[SEP]"]
+    assert names(tokenizer, encoded) == [
+        *("[CLS]", *["good"] * 59, "x", *tail),
+        *("[CLS]", "##y", "##z", "film", *tail),
+    ]
+    assert encoded.word_of.tolist()[58:] == [57, 58, 59, -1, -1, -1, -1, 59, 59, 60, -1, -1, -1]
+
+
+def test_a_window_is_never_larger_than_the_papers(encoders: dict[str, Path]) -> None:
+    encoder = load_encoder(str(encoders["modernbert"]))
+    encoder.model.config.max_position_embeddings = 8192
+    assert WordTokenizer(encoder, "chunk", 64).window == WINDOW == 512
+
+
+def test_truncating_keeps_whole_words_and_the_query(tokenizers: Tokenizers) -> None:
+    tokenizer = tokenizers["bert", "truncate"]
+    [text] = tokenizer([Text((*("good",) * 59, "xy", "film"), ("praise",))])
+    assert (text.n_words, text.n_read, len(text)) == (61, 59, 63)
+    assert names(tokenizer, text)[-4:] == ["good", "[SEP]", "praise", "[SEP]"]
+
+
+@pytest.mark.parametrize(
+    ("long", "text", "message"),
+    [
+        (
+            "stagger",
+            Text(("good",) * 125 + ("xy",), id="a-7"),
+            r"'a-7' has 126 words, or 127 tokens.*most 126.*max_piec",
+        ),
+        ("stagger", Text((), ("praise",) * 130, "q"), r"'q' has 0 words, or 0 tokens.*at most 0.*long=chunk"),
+        ("truncate", Text(("good",), ("praise",) * 70, "q"), r"'q' has 70 words.*room for 0 tokens.*needs room for 1"),
+        ("chunk", Text(("good",), ("praise",) * 46, "q"), r"'q' has 46 words.*room for 15 tokens.*needs room for 16"),
+    ],
+)
+def test_a_text_that_is_too_long_is_named(long: LongPolicy, text: Text, message: str, tokenizers: Tokenizers) -> None:
+    texts = [Text(("good",)), text]
+    n_read, problems = tokenizers["bert", long].measure(texts)
+    assert n_read[0] == 1
+    assert set(problems) == {1}
+    with pytest.raises(TooLongError, match=message):
+        tokenizers["bert", long](texts)
+
+
+# The cache of words
+
+VOCABULARY = {"": [], "a": [1], "bc": [2, 3], "def": [4, 5, 6], "same": [2, 3]}
+KNOWN = st.lists(st.lists(st.sampled_from(sorted(VOCABULARY)), max_size=6).map(tuple), max_size=5)
+
+
+def filled() -> WordCache:
+    found, names = WordCache(), list(VOCABULARY)
+    found.add(names[:2], [VOCABULARY[name] for name in names[:2]])
+    found.add([], [])
+    found.add(names[2:], [VOCABULARY[name] for name in names[2:]])
+    return found
+
+
+def tokens_of(words: Sequence[str]) -> list[int]:
+    return [token for word in words for token in VOCABULARY[word]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 4)), max_size=8))
+def test_ranges_count_up_from_each_start(pairs: list[tuple[int, int]]) -> None:
+    starts, counts = (np.array([pair[place] for pair in pairs], dtype=np.int64) for place in (0, 1))
+    assert ranges(starts, counts).tolist() == [start + step for start, count in pairs for step in range(count)]
+
+
+@given(KNOWN)
+def test_known_words_are_looked_up(texts: list[tuple[str, ...]]) -> None:
+    found = filled().look_up(texts)
+    assert found.ids.tolist() == tokens_of([word for words in texts for word in words])
+    assert found.per_word.tolist() == [len(VOCABULARY[word]) for words in texts for word in words]
+    assert found.n_words.tolist() == [len(words) for words in texts]
+    assert found.n_tokens.tolist() == [len(tokens_of(words)) for words in texts]
+    assert found.starts.tolist() == [len(tokens_of([w for t in texts[:n] for w in t])) for n in range(len(texts) + 1)]
+    assert found.word_of.tolist() == [n for words in texts for n, word in enumerate(words) for _ in VOCABULARY[word]]
+
+
+def assert_equal(found: Any, texts: list[tuple[str, ...]]) -> None:
+    alone = filled().look_up(texts)
+    for name in ("ids", "per_word", "n_words"):
+        assert getattr(found, name).tolist() == getattr(alone, name).tolist()
+
+
+@given(KNOWN, st.data())
+def test_words_are_taken_as_if_there_were_no_others(texts: list[tuple[str, ...]], data: st.DataObject) -> None:
+    whole = filled().look_up(texts)
+    room = data.draw(st.lists(st.integers(-2, 12), min_size=len(texts), max_size=len(texts)))
+    n_fitting = whole.count_fitting(np.array(room, dtype=np.int64))
+    for words, most, n in zip(texts, room, n_fitting.tolist(), strict=True):
+        assert n == sum(len(tokens_of(words[:end])) <= most for end in range(1, len(words) + 1))
+    sizes = [data.draw(st.integers(0, len(words))) for words in texts]
+    firsts = [words[:size] for words, size in zip(texts, sizes, strict=True)]
+    assert_equal(whole.truncate(np.array(sizes, dtype=np.int64)), firsts)
+    numbers = data.draw(st.lists(st.sampled_from(range(len(texts))), max_size=5)) if texts else []
+    flags = [data.draw(st.lists(st.booleans(), min_size=8, max_size=8)) for _ in numbers]  # more than a text has words
+    kept = np.array(flags, dtype=np.bool_).reshape(len(numbers), 8)
+    rest = [without(Text(texts[number]), row).words for number, row in zip(numbers, kept, strict=True)]
+    assert_equal(whole.select(np.array(numbers, dtype=np.int64), kept), rest)
+
+
+def test_a_cache_counts_its_words_and_knows_no_others() -> None:
+    assert len(WordCache()) == 0
+    assert len(filled()) == len(VOCABULARY)
+    with pytest.raises(KeyError):
+        filled().look_up([("unheard-of",)])
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_CACHED_WORDS", 3), ("MAX_CACHED_CHARACTERS", 12)])
+def test_a_full_cache_is_emptied(
+    limit: str, value: int, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh.nn.tokenizer, limit, value)
+    tokenizer = WordTokenizer(load_encoder(str(encoders["bert"])), "stagger", 64)
+    texts = [Text(("good", "old", "film", "xy")), Text(("good", "sea"), ("praise",))]
+    first, second = tokenizer([texts[0]]), tokenizer([texts[1]])
+    assert set(tokenizer.cache.numbers) == {"good", "sea", "praise"}
+    assert tokenizer(texts).ids.tolist() == [*first.ids.tolist(), *second.ids.tolist()]
+
+
+class Unwalked(dict[str, int]):
+    """Words that are looked up, never iterated over: there may be a million, and a text has few."""
+
+    def keys(self) -> NoReturn:
+        raise AssertionError
+
+
+def test_words_that_are_known_cost_a_text_nothing(encoders: dict[str, Path]) -> None:
+    tokenizer = WordTokenizer(load_encoder(str(encoders["bert"])), "stagger", 256)
+    tokenizer([Text(("good",))])
+    tokenizer.cache.numbers = Unwalked(tokenizer.cache.numbers)
+    [text] = tokenizer([Text(("good", "sea"))])
+    assert set(tokenizer.cache.numbers.items()) == {("good", 0), ("sea", 1)}
+    assert text.ids.tolist() == tokenizer.tokenizer("good sea").input_ids

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from fresh.attribution import SCORERS, scorer_to_dict
 from fresh.attribution.occlusion import Occlusion
-from fresh.attribution.registry import SCORERS, scorer_to_dict
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document, Example, Mask, Saliency

@@ -65,7 +65,7 @@ def test_words_that_are_all_sure_to_be_kept_are_still_ranked(quick: ClassifierCo
     network.head.out.bias.fill_(25.0)
     documents = documents_of(toy.test[:8])
     for document, saliency in zip(documents, Tagger(network).score(documents), strict=True):
-        logits = network(network.collate(network.words([text_of(document)])))[0][0, : len(document.words), 0]
+        logits = network(network.collate(network.tokenizer([text_of(document)])))[0][0, : len(document.words), 0]
         assert saliency.scores.min() > 1 - 1e-9
         assert len(set(saliency.scores.tolist())) == len(set(logits.tolist())) > 1
 
@@ -189,7 +189,7 @@ def test_a_gate_of_numbers_scores_by_its_mean_and_survives_saving(quick: Classif
     document = Document.from_words(["it", "was", "incomprehensible", "in", "the", "sea"])
     [saliency] = Tagger(network).score([document])
     with torch.no_grad():
-        outputs, _ = network(network.collate(network.words([text_of(document)])))
+        outputs, _ = network(network.collate(network.tokenizer([text_of(document)])))
         gate = HardKuma.of(outputs[0, :6])
         np.testing.assert_allclose(saliency.scores, gate.mean().numpy(), atol=1e-6)
         open_by = network.keep_logits(outputs)[0, :6].sigmoid()

@@ -15,7 +15,7 @@ from fresh.data.splits import Splits
 from fresh.document import Document, Mask
 from fresh.nn.batch import IntArray
 from fresh.nn.config import NetworkConfig
-from fresh.nn.crf import LinearChainCRF
+from fresh.nn.heads import LinearChainCRF
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
 from fresh.selection.tagger import Tagger, _make_losses, build_tagger, positive_weight
 from fresh.training.config import ClassifierConfig, EngineConfig, TrainConfig
@@ -37,7 +37,7 @@ def loss_of(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]], on
 
 def logits_of(network: TokenClassifier, document: Document) -> list[float]:
     with torch.no_grad():
-        outputs, n_words = network(network.collate(network.words([text_of(document)])))
+        outputs, n_words = network(network.collate(network.tokenizer([text_of(document)])))
     assert n_words.tolist() == [len(document.words)]
     return [float(value) for value in outputs[0, : len(document.words), 0]]
 
@@ -96,7 +96,7 @@ def test_the_loss_of_a_chain_is_the_likelihood_of_its_tags(quick: ClassifierConf
 
 
 def widest(network: TokenClassifier, pairs: Sequence[tuple[Document, Mask]]) -> int:
-    return int(network.words([text_of(document) for document, _ in pairs]).lengths.max())
+    return int(network.tokenizer([text_of(document) for document, _ in pairs]).lengths.max())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -114,7 +114,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     (f"{ANY}/explain", {"words": ["a"], "kept": [True], "ratio": 0.2}, r"kept and ratio"),
     (f"{ONE}/explain", {"text": "a", "colour": 1}, r"colour is not a field of this request"),
     (f"{ONE}/explain", {"text": 3}, r"text: input should be a valid string"),
-    (f"{ONE}/explain", {"text": "film " * 15_000}, r"Text 'text' has 15000 words, or 15000 pieces, but only"),
+    (f"{ONE}/explain", {"text": "film " * 15_000}, r"Text 'text' has 15000 words, or 15000 tokens, but at most"),
     (f"{ONE}/curve", {"text": "a"}, r"'one-length' was trained for a single length"),
     (f"{ANY}/curve", {"text": "a", "ratio": 0.3}, r"all ratios of one text"),
 ]

@@ -18,7 +18,7 @@ import fresh.training.loop
 import small
 from fresh.data.splits import Splits
 from fresh.nn.batch import Batch
-from fresh.nn.batching import part_for
+from fresh.nn.batching import budget_share
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import load_encoder
@@ -37,8 +37,8 @@ from fresh.training.feature_cache import (
 )
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
+from networks import last_matrix
 from shared_recipe_resume import Saying
-from shared_scorers import last_matrix
 from tiny import ARCHITECTURES, KEY_BIASES, N_POSITIONS, WORDS
 from training_hooks import record_losses
 from training_toys import CPU
@@ -315,7 +315,7 @@ def test_training_says_what_runs_once(
     start, _, rest = line.partition(" padding; ")
     assert start.startswith("some network: 48 texts, ")
     assert rest == (
-        f"1 frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
+        f"{2 - layers} frozen layers run once, their output ({n_tokens * 64 / 1000:.3g} kB) is kept in {where[place]}."
         if once
         else "every step runs all layers."
     )
@@ -357,7 +357,7 @@ def long_and_short() -> list[Text]:
 
 def test_a_key_knows_all_that_the_output_depends_on(encoders: dict[str, Path]) -> None:
     classifier = classifier_of(encoders["bert"])
-    table, halves = classifier.words(long_and_short()), classifier.halves
+    table, halves = classifier.tokenizer(long_and_short()), classifier.split
     assert halves is not None
     keys = [_cache_key(halves, table, dtype) for dtype in (torch.float32, torch.bfloat16)]
     for name in ("ids", "types", "positions"):
@@ -381,7 +381,7 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
     architecture: str, dtype: torch.dtype, encoders: dict[str, Path]
 ) -> None:
     classifier = classifier_of(encoders[architecture])
-    table = classifier.words(long_and_short())
+    table = classifier.tokenizer(long_and_short())
     cached = cache_inputs(classifier, table, FeatureStore("memory"), dtype, SILENT)
     chosen, width = torch.tensor([3, 1, 0]), int(table.lengths[1]) + 3
     batch = CachedInputs(table, cached.tokens).read(chosen, width, False)
@@ -391,10 +391,10 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
     layout, states = taken
     assert torch.equal(layout.mask, batch.mask)
     assert torch.equal(layout.positions, batch.positions)
-    assert classifier.halves is not None
+    assert classifier.split is not None
     is_token = batch.mask.bool()
     with torch.inference_mode():
-        expected = classifier.halves.below(batch)[is_token]
+        expected = classifier.split.run_lower(batch)[is_token]
     assert states.dtype == torch.float32
     far = 1e-5 if dtype == torch.float32 else 0.02
     torch.testing.assert_close(states[is_token], expected, atol=far, rtol=far)
@@ -402,10 +402,10 @@ def test_what_is_cached_is_the_output_of_the_frozen_layers(
 
 def test_a_gpu_reads_fewer_tokens_at_once_with_a_larger_encoder(encoders: dict[str, Path]) -> None:
     encoder, gpu = load_encoder(str(encoders["bert"])), torch.device("cuda")
-    assert part_for(encoder, gpu) == 1.0
+    assert budget_share(encoder, gpu) == 1.0
     encoder.model.config.update({"num_hidden_layers": 12, "hidden_size": 768})
-    assert part_for(encoder, gpu) == 0.25
-    assert part_for(encoder, CPU) == 1.0
+    assert budget_share(encoder, gpu) == 0.25
+    assert budget_share(encoder, CPU) == 1.0
 
 
 # From a user's side

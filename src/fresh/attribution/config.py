@@ -5,21 +5,21 @@ from typing import Literal
 
 from fresh.config import check_max, check_min, raise_all
 
-MOST_STEPS = 1_000
-MOST_SAMPLES = 10_000
-"""The most that one document is read: without a limit, a model from somebody else could compute for ever."""
+# Without a limit, a model from somebody else could keep a computer busy for ever.
+MAX_STEPS = 1_000
+MAX_SAMPLES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerConfig:
-    """What the scorers can be told; each takes what concerns it."""
+    """Settings of all scorers; each takes its own."""
 
     embeddings: Literal["words", "whole"] = "words"
-    """What gradient differentiates by: the words' own embeddings, or the whole of them with positions and types, as the
-    authors' code has it."""
+    """What gradient differentiates by: the words' own embeddings (words), or their sum with positions and types
+    (whole), as in the authors' code."""
     layer: int | Literal["all"] = -1
-    """Layer whose attention is read: -1 is the last, -2 the one before it, as the paper's text has it; all of them,
-    added up, with attention_gradient and attention_shift only."""
+    """Layer whose attention is read: -1 is the last, -2 the one before it, as in the paper's text; or all of them,
+    added up, for attention_gradient and attention_shift."""
     steps: int = 20
     """Points at which integrated gradients are taken; at most 1,000."""
     samples: int = 200
@@ -30,9 +30,9 @@ class ScorerConfig:
 
 
 def check_effort(steps: int = 1, samples: int = 1) -> None:
-    """Refuse to read a document never, or more often than there is time for."""
+    """Refuse to read a document less than once or too often."""
     raise_all(
         *check_min(1, steps=steps, samples=samples),
-        *check_max(MOST_STEPS, steps=steps),
-        *check_max(MOST_SAMPLES, samples=samples),
+        *check_max(MAX_STEPS, steps=steps),
+        *check_max(MAX_SAMPLES, samples=samples),
     )

@@ -1,4 +1,4 @@
-"""What the answer loses without each word."""
+"""What the predicted probability loses without each word."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from fresh.attribution.support_model import SupportModel, text_of
 from fresh.document import Document, Saliency
-from fresh.nn.batch import join_tables
+from fresh.nn.batch import TokenTable
 
 WORDS_AT_ONCE = 2048
-"""How many variants of documents are read in one go."""
+"""How many variants of documents are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,15 @@ class Occlusion:
     support: SupportModel
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return one score a word, for the label the support model predicts."""
-        return [saliency for group in _grouped(documents) for saliency in self.score_group(group)]
+        """Return one score per word, for the label that the support model predicts."""
+        return [saliency for group in _group(documents) for saliency in self._score_group(group)]
 
-    def score_group(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Read some documents and all their variants together."""
-        words = self.support.classifier.words
-        texts = list(words([text_of(document) for document in documents]))
-        variants = [words.variants(text, _whole_and_without_each(text.n_read)) for text in texts]
-        table = self.support.classifier.probabilities_of(join_tables(variants))
+    def _score_group(self, documents: Sequence[Document]) -> list[Saliency]:
+        """Score some documents, reading all their variants together."""
+        classifier = self.support.classifier
+        texts = list(classifier.tokenizer([text_of(document) for document in documents]))
+        variants = [classifier.tokenizer.variants(text, _leave_one_out(text.n_read)) for text in texts]
+        table = classifier.probabilities_of(TokenTable.concatenate(variants))
         ends = np.cumsum([len(part) for part in variants])
         saliencies: list[Saliency] = []
         for document, rows in zip(documents, np.split(table, ends[:-1]), strict=True):
@@ -44,16 +44,16 @@ class Occlusion:
                 if document.words[place] == document.words[place - 1]:
                     lost[place] = lost[place - 1]
             saliencies.append(self.support.saliency(document, lost, target))
-        self.support.tell(len(documents))
+        self.support.report(len(documents))
         return saliencies
 
 
-def _whole_and_without_each(n_words: int) -> NDArray[np.bool_]:
-    """Keep all words, and then leave out one after the other. Shape: (words + 1, words)."""
+def _leave_one_out(n_words: int) -> NDArray[np.bool_]:
+    """Keep all words, and then all but one. Shape: (words + 1, words)."""
     return np.concatenate([np.ones((1, n_words), dtype=np.bool_), ~np.eye(n_words, dtype=np.bool_)])
 
 
-def _grouped(documents: Sequence[Document]) -> Iterator[list[Document]]:
+def _group(documents: Sequence[Document]) -> Iterator[list[Document]]:
     """Group documents so that their variants fit into memory."""
     group: list[Document] = []
     for document in documents:

@@ -1,4 +1,4 @@
-"""Scores without reason, to compare with."""
+"""Random scores, as a baseline."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from fresh.document import Document, Saliency
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Numbers drawn from a seed and the words of the document, so that a document always gets the same."""
+    """Random numbers that depend on a seed and the document's words only, so that a document always gets the same."""
 
     seed: int = 0
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return one number between 0 and 1 a word; no label is explained."""
+        """Return one number in [0, 1) per word; no label is explained."""
         return [
             Saliency(generator(document, self.seed).random(len(document.words)), "", document.id)
             for document in documents
@@ -24,7 +24,7 @@ class Random:
 
 
 def generator(document: Document, seed: int) -> np.random.Generator:
-    """Make a source of randomness that depends on nothing but a seed and a document's words."""
+    """Make a random generator that depends on nothing but a seed and a document's words."""
     words = "\x00".join((str(seed), *document.words, "\x01", *document.query))
     digest = hashlib.sha256(words.encode("utf-8", "surrogatepass")).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))

@@ -1,4 +1,4 @@
-"""The support model: reads whole documents and is asked only where to look."""
+"""The support model: it reads whole documents, and only scorers use it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fresh.document import Document, Example, Saliency
 from fresh.nn.batch import Batch, IntArray
-from fresh.nn.classifier import Classifier, predictions
+from fresh.nn.classifier import Classifier, to_predictions
 from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
 from fresh.rationale import Prediction
@@ -20,10 +20,10 @@ from fresh.training.feature_cache import CachedTexts
 from fresh.training.fit import TrainingPairs, train_classifiers
 from fresh.training.loop import RunContext
 
-WATCH = RunContext("support model")
+_CONTEXT = RunContext("support model")
 
 Scores = tuple[list[NDArray[np.float64]], list[int]]
-"""One array a text with one score a word, and the number of the label that they explain."""
+"""One array per text with one score per word, and the number of the label that they explain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class SupportModel:
 
     classifier: Classifier
     seen: CachedTexts | None = None
-    """What it was trained with, as long as that is at hand: frozen layers need not read it again."""
-    asked: str | None = None
-    """The label that scores are to explain; for each document the one that is predicted if not given."""
-    scored: Callable[[int], None] | None = None
-    """What is told how many more documents have their scores."""
+    """What the frozen layers put out for the texts it was trained on, while that is in memory."""
+    target: str | None = None
+    """The label that scores explain; for each document the predicted one if not given."""
+    on_scored: Callable[[int], None] | None = None
+    """Called with how many more documents have their scores."""
 
     def __post_init__(self) -> None:
-        # It has learnt: gradients are taken by embeddings and attention, and layers remember nothing for weights. That
-        # is decided here, once, since switching it for each scoring would not be safe from several threads.
+        # Scorers need gradients by embeddings and attention, not by weights. That is decided here, once, since
+        # switching it for each scoring is not safe from several threads.
         self.classifier.requires_grad_(False)
 
     @classmethod
@@ -49,7 +49,7 @@ class SupportModel:
         train: Sequence[Example],
         dev: Sequence[Example],
         config: ClassifierConfig,
-        context: RunContext = WATCH,
+        context: RunContext = _CONTEXT,
         only: IntArray | None = None,
     ) -> Self:
         """Train it on whole documents.
@@ -65,7 +65,7 @@ class SupportModel:
         train: Sequence[Example],
         dev: Sequence[Example],
         configs: Sequence[ClassifierConfig],
-        context: RunContext = WATCH,
+        context: RunContext = _CONTEXT,
         only: IntArray | None = None,
     ) -> list[Self]:
         """Train one for each of several settings, such as seeds, side by side."""
@@ -76,59 +76,63 @@ class SupportModel:
     def predict(self, documents: Sequence[Document], progress: Progress = SILENT) -> list[Prediction]:
         """Classify whole documents."""
         table = self.classifier.probabilities([text_of(item) for item in documents], progress, "full text")
-        return predictions(table, self.classifier.labels)
+        return to_predictions(table, self.classifier.labels)
 
     def with_target(self, label: str) -> Self:
-        """Make one that is asked about a given label, whatever it predicts."""
+        """Make one that explains a given label, whatever it predicts."""
         if label not in self.classifier.labels:
             known = ", ".join(self.classifier.labels)
-            raise ValueError(f"A support model cannot be asked about the label {label!r}. It knows: {known}.")
-        return replace(self, asked=label)
+            raise ValueError(f"label must be one that the support model knows ({known}), got {label!r}.")
+        return replace(self, target=label)
 
-    def with_callback(self, scored: Callable[[int], None]) -> Self:
-        """Make one that tells how many more documents have their scores, whenever some have."""
-        return replace(self, scored=scored)
+    def with_callback(self, on_scored: Callable[[int], None]) -> Self:
+        """Make one that reports how many more documents have their scores, whenever some have."""
+        return replace(self, on_scored=on_scored)
 
-    def tell(self, n_documents: int) -> None:
-        """Tell, if anybody asked, that so many more documents have their scores."""
-        if self.scored is not None:
-            self.scored(n_documents)
+    def report(self, n_documents: int) -> None:
+        """Report that so many more documents have their scores."""
+        if self.on_scored is not None:
+            self.on_scored(n_documents)
 
     def targets(self, table: Tensor) -> Tensor:
-        """Take the numbers of the labels that scores are to explain. Shape: (texts,).
+        """Return the numbers of the labels that scores explain. Shape: (texts,).
 
-        :param table: How probable each label is for each text, or logits of that. Shape: (texts, labels).
+        :param table: Probabilities of labels for each text, or logits. Shape: (texts, labels).
         """
-        likeliest = table.argmax(-1)
-        if self.asked is None:
-            return likeliest
-        return torch.full_like(likeliest, self.classifier.labels.index(self.asked))
+        predicted = table.argmax(-1)
+        if self.target is None:
+            return predicted
+        return torch.full_like(predicted, self.classifier.labels.index(self.target))
 
     def score(
-        self, documents: Sequence[Document], score: Callable[[Batch], Scores], part: float = 1, above: bool = False
+        self,
+        documents: Sequence[Document],
+        score_batch: Callable[[Batch], Scores],
+        share: float = 1,
+        uses_features: bool = False,
     ) -> list[Saliency]:
-        """Have documents scored batch by batch; the scores come in the order of the documents.
+        """Score documents batch by batch; the scores come in the order of the documents.
 
-        :param part: Share of the usual size of batches, for what takes more memory than reading.
-        :param above: Whether scores depend on the text only through what frozen layers make of it.
+        :param share: Share of the usual size of batches, for what takes more memory than reading.
+        :param uses_features: Whether scores depend on the text only through what the frozen layers put out.
         """
         found: dict[int, Saliency] = {}
         texts = [text_of(document) for document in documents]
-        known = self.seen.find(texts) if above and self.seen else None
+        cached = self.seen.find(texts) if uses_features and self.seen else None
 
         def work(numbers: IntArray, batch: Batch) -> None:
-            if known is not None:
-                reading, places = known
-                batch = replace(batch, hidden=reading.gather(torch.from_numpy(places[numbers]), batch.ids.shape[1]))
-            for number, values, target, n_read in zip(numbers.tolist(), *score(batch), batch.n_read, strict=True):
-                found[number] = self.saliency(documents[number], values[:n_read], target)
-            self.tell(len(numbers))
+            if cached is not None:
+                inputs, places = cached
+                batch = replace(batch, hidden=inputs.gather(torch.from_numpy(places[numbers]), batch.ids.shape[1]))
+            for number, scores, target, n_read in zip(numbers.tolist(), *score_batch(batch), batch.n_read, strict=True):
+                found[number] = self.saliency(documents[number], scores[:n_read], target)
+            self.report(len(numbers))
 
-        self.classifier.work_through(self.classifier.words(texts), work, part)
+        self.classifier.for_each_batch(self.classifier.tokenizer(texts), work, share)
         return [found[number] for number in range(len(documents))]
 
     def saliency(self, document: Document, scores: NDArray[np.float64], target: int) -> Saliency:
-        """Give a document its scores; words that were not read come last."""
+        """Make the saliency of a document; words that were not read come last."""
         whole = np.full(len(document.words), min(0.0, scores.min(initial=0.0)))
         whole[: len(scores)] = scores
         return Saliency(whole, self.classifier.labels[target], document.id, len(scores))

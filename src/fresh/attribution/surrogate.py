@@ -1,4 +1,4 @@
-"""Words switched off in many ways at once, and a linear model of what that does; through captum."""
+"""LIME and KernelSHAP by captum: a linear model of what leaving out words changes."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -16,109 +16,88 @@ from fresh.attribution.random import generator
 from fresh.attribution.support_model import SupportModel, text_of
 from fresh.document import Document, Saliency
 
-_seeding = threading.Lock()
-"""Held while captum draws: it uses the random generators that all threads share."""
-
 KERNEL_WIDTH = 0.25
-"""Cosine distance at which a variant counts little, as LIME has it for text."""
+"""Cosine distance at which a variant counts little, as in LIME for text."""
+
+_seeding = threading.Lock()
+"""Held while captum samples: it uses the random generators that all threads share."""
+
+MakeMethod = Callable[[Callable[[Tensor], Tensor]], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Lime:
-    """Ridge regression of the predicted label's probability on which words are there (Ribeiro et al., 2016).
-
-    Signed: above 0, the word raises the probability of the predicted label; below 0, it lowers it.
-    """
-
+class _Surrogate:
     support: SupportModel
     samples: int = 200
     """Variants of each document that are read."""
     seed: int = 0
-    """Seeds which words are switched off."""
+    """Seeds which words are left out."""
 
     def __post_init__(self) -> None:
         check_effort(samples=self.samples)
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return one score a word, for the label the support model predicts."""
-        attribution = optional_import("captum.attr", "captum", "The scorer lime")
-        kernels = optional_import("captum.attr._core.lime", "captum", "The scorer lime")
-        models = optional_import("captum._utils.models.linear_model", "captum", "The scorer lime")
-        near = kernels.get_exp_kernel_similarity_function("cosine", kernel_width=KERNEL_WIDTH)
+        """Return one score per word, for the label that the support model predicts."""
+        make_method = self._method()
+        saliencies: list[Saliency] = []
+        for document in documents:
+            saliencies.append(self._score_one(document, make_method))
+            self.support.report(1)
+        return saliencies
 
-        def method(forward: Callable[[Tensor], Tensor]) -> Any:
-            return attribution.Lime(forward, models.SkLearnRidge(alpha=0.01), near)
+    def _method(self) -> MakeMethod:
+        raise NotImplementedError
 
-        return _attribute_all(self.support, documents, method, self.samples, self.seed)
+    def _score_one(self, document: Document, make_method: MakeMethod) -> Saliency:
+        classifier = self.support.classifier
+        [text] = classifier.tokenizer([text_of(document)])
+
+        def read(kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+            return classifier.probabilities_of(classifier.tokenizer.variants(text, kept))
+
+        target = int(self.support.targets(torch.from_numpy(read(np.ones((1, text.n_read), dtype=np.bool_)))))
+
+        def forward(kept: Tensor) -> Tensor:
+            return torch.from_numpy(read(kept.bool().numpy())[:, target])
+
+        if text.n_read == 1:  # one word alone explains all that changes
+            with_it, without_it = forward(torch.tensor([[1.0], [0.0]])).tolist()
+            return self.support.saliency(document, np.array([with_it - without_it]), target)
+        settings = {"n_samples": self.samples, "perturbations_per_eval": self.samples}
+        with _seeding, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(generator(document, self.seed).integers(2**63)))
+            np_state = np.random.get_state()  # noqa: NPY002
+            try:
+                np.random.seed(int(generator(document, self.seed).integers(2**32)))  # noqa: NPY002
+                scores = make_method(forward).attribute(torch.ones(1, text.n_read), **settings)
+            finally:
+                np.random.set_state(np_state)  # noqa: NPY002
+        return self.support.saliency(document, scores[0].double().numpy(), target)
 
 
 @dataclass(frozen=True, slots=True)
-class KernelShap:
+class Lime(_Surrogate):
+    """Ridge regression of the predicted label's probability on which words are present (Ribeiro et al., 2016).
+
+    Signed: above 0, the word raises the probability of the predicted label; below 0, it lowers it.
+    """
+
+    def _method(self) -> MakeMethod:
+        attribution = optional_import("captum.attr", "captum", "The scorer lime")
+        kernels = optional_import("captum.attr._core.lime", "captum", "The scorer lime")
+        models = optional_import("captum._utils.models.linear_model", "captum", "The scorer lime")
+        similarity = kernels.get_exp_kernel_similarity_function("cosine", kernel_width=KERNEL_WIDTH)
+        return lambda forward: attribution.Lime(forward, models.SkLearnRidge(alpha=0.01), similarity)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelShap(_Surrogate):
     """Shapley values of the words, estimated by weighted regression (Lundberg and Lee, 2017).
 
     Signed: above 0, the word raises the probability of the predicted label; below 0, it lowers it. They sum to what
     the words add to that probability.
     """
 
-    support: SupportModel
-    samples: int = 200
-    """Variants of each document that are read."""
-    seed: int = 0
-    """Seeds which words are switched off."""
-
-    def __post_init__(self) -> None:
-        check_effort(samples=self.samples)
-
-    def score(self, documents: Sequence[Document]) -> list[Saliency]:
-        """Return one score a word, for the label the support model predicts."""
-        method = optional_import("captum.attr", "captum", "The scorer kernel_shap").KernelShap
-        return _attribute_all(self.support, documents, method, self.samples, self.seed)
-
-
-def _attribute_all(
-    support: SupportModel,
-    documents: Sequence[Document],
-    method: Callable[[Callable[[Tensor], Tensor]], Any],
-    samples: int,
-    seed: int,
-) -> list[Saliency]:
-    """Ask one of captum's perturbation methods about document after document."""
-    saliencies: list[Saliency] = []
-    for document in documents:
-        saliencies.append(_attribute(support, document, method, samples, seed))
-        support.tell(1)
-    return saliencies
-
-
-def _attribute(
-    support: SupportModel,
-    document: Document,
-    method: Callable[[Callable[[Tensor], Tensor]], Any],
-    samples: int,
-    seed: int,
-) -> Saliency:
-    """Ask one of captum's perturbation methods about the words of a document."""
-    classifier = support.classifier
-    [text] = classifier.words([text_of(document)])
-
-    def read(kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return classifier.probabilities_of(classifier.words.variants(text, kept))
-
-    target = int(support.targets(torch.from_numpy(read(np.ones((1, text.n_read), dtype=np.bool_)))))
-
-    def forward(kept: Tensor) -> Tensor:
-        return torch.from_numpy(read(kept.bool().numpy())[:, target])
-
-    words = torch.ones(1, text.n_read)
-    if text.n_read == 1:  # one word alone bears all that changes
-        with_it, without_it = forward(torch.tensor([[1.0], [0.0]])).tolist()
-        return support.saliency(document, np.array([with_it - without_it]), target)
-    with _seeding, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(generator(document, seed).integers(2**63)))
-        np_state = np.random.get_state()  # noqa: NPY002
-        try:
-            np.random.seed(int(generator(document, seed).integers(2**32)))  # noqa: NPY002
-            scores = method(forward).attribute(words, n_samples=samples, perturbations_per_eval=samples)
-        finally:
-            np.random.set_state(np_state)  # noqa: NPY002
-    return support.saliency(document, scores[0].double().numpy(), target)
+    def _method(self) -> MakeMethod:
+        method: MakeMethod = optional_import("captum.attr", "captum", "The scorer kernel_shap").KernelShap
+        return method

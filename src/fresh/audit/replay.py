@@ -336,7 +336,7 @@ def _compare(
     :param is_batch: These documents, and no others, were explained in one batch.
     """
     items = [(saved, item, deserialize(serialize(item.rationale))) for saved, item in batch if item is not None]
-    _, too_long = predictor.classifier.words.measure([rationale_text(rationale) for _, _, rationale in items])
+    _, too_long = predictor.classifier.tokenizer.measure([rationale_text(rationale) for _, _, rationale in items])
     for number, problem in too_long.items():
         tally.add(items[number][0], f"the predictor cannot read the kept words. {problem}")
     readable = [item for number, item in enumerate(items) if number not in too_long]

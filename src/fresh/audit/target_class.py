@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fresh.attribution.registry import CUSTOM, Targeted, scorer_to_dict, with_target
+from fresh.attribution import CUSTOM, TargetedScorer, is_targeted, scorer_to_dict, with_target
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.metrics.classification import accuracy, macro_f1
 from fresh.progress import SILENT, Progress
@@ -99,7 +99,7 @@ def _untargeted_reason(model: Rationalizer) -> str | None:
         return "No scorer selects the words, so they cannot be selected for another class."
     if isinstance(extractor.scorer, Tagger):
         return "A tagger or gate has learned which words to keep and cannot explain a given class."
-    if isinstance(extractor.scorer, Targeted):
+    if is_targeted(extractor.scorer):
         return None
     record = scorer_to_dict(extractor.scorer)
     if record["name"] == CUSTOM:
@@ -118,7 +118,7 @@ def _compare_classes(
     extractor = model.extractor
     assert isinstance(extractor, SaliencyExtractor)
     scorer, discretizer = extractor.scorer, extractor.discretizer
-    assert isinstance(scorer, Targeted)
+    assert is_targeted(scorer)
     documents, labels = [example.document for example in examples], model.labels
     # The runner-up of the support model, not of the predictor: it is the support model whose class the scorer explains.
     runners_up = [_runner_up(prediction) for prediction in scorer.support.predict(documents)]
@@ -145,7 +145,7 @@ def _runner_up(prediction: Prediction) -> str:
 
 
 def _score_for(
-    scorer: Targeted, documents: Sequence[Document], targets: Sequence[str], progress: Progress
+    scorer: TargetedScorer, documents: Sequence[Document], targets: Sequence[str], progress: Progress
 ) -> list[Saliency]:
     """Score each document for its own target; those of one target together."""
     found: dict[int, Saliency] = {}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fresh.attribution.registry import scorer_to_dict
+from fresh.attribution import scorer_to_dict
 from fresh.attribution.support_model import SupportModel, text_of
 from fresh.data.splits import dataset_digest
 from fresh.document import Document, Example, Explanation, Mask

@@ -59,9 +59,9 @@ def document_tokenizer(model: Rationalizer) -> WordTokenizer:
     """Return the tokenizer of what reads whole documents: the support model, which may truncate, or the predictor."""
     extractor = model.extractor
     if isinstance(extractor, SaliencyExtractor) and isinstance(extractor.scorer, Tagger):
-        return extractor.scorer.network.words
+        return extractor.scorer.network.tokenizer
     support = extractor.support if isinstance(extractor, SaliencyExtractor) else None
-    return (support or model.predictor).classifier.words
+    return (support or model.predictor).classifier.tokenizer
 
 
 def drop_too_long_splits(splits: Splits, config: NetworkConfig, skip_bad: bool, progress: Progress) -> Splits:

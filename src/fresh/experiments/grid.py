@@ -13,7 +13,7 @@ from fresh.errors import ConfigError, DataError
 from fresh.experiments.refusal import Place
 from fresh.methods.config import FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import trains_support
-from fresh.nn.identity import identity_of
+from fresh.nn.encoder import identify_encoder
 from fresh.pipeline import RunSettings, resolve_settings
 from fresh.training.config import FREE, LATER
 
@@ -115,7 +115,7 @@ def free(run: RunSettings) -> dict[str, Any]:
 def deciding(run: RunSettings) -> dict[str, Any]:
     """List the same for a run's key: with what an encoder is in the place of where it is, and what came later."""
     told = {name: value for name, value in lasting(run).items() if (name, value) not in LATER.items()}
-    return {**told, "network.encoder": identity_of(run.method.network.encoder)}
+    return {**told, "network.encoder": identify_encoder(run.method.network.encoder)}
 
 
 def short_hash(about: Any) -> str:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fresh.attribution.registry import scorer_settings
+from fresh.attribution import scorer_settings
 from fresh.errors import ConfigError, EncoderError, MissingExtraError
 from fresh.experiments.grid import (
     Checked,

@@ -33,7 +33,7 @@ from fresh.experiments.sources import Sources
 from fresh.experiments.store import TIMES, BusyError, RunStore
 from fresh.methods.config import RATIO_DISCRETIZERS, FreshConfig, FullTextConfig, GateConfig
 from fresh.methods.rationales import SUPPORT
-from fresh.nn.memory import is_out_of_memory
+from fresh.nn.device import is_out_of_memory
 from fresh.persistence import remove_folder
 from fresh.pipeline import RunSettings
 from fresh.progress import SILENT, Progress

@@ -31,7 +31,7 @@ def make_objective(config: BastingsConfig) -> GateObjective:
 def gate_loss(model: JointModel, gated: GateOutputs, config: BastingsConfig) -> Tensor:
     """Sample a number for each word, let the reader read the words above 0 scaled by it. Shape: (texts,)."""
     gate = HardKuma.of(gated.outputs)
-    numbers = gate.draw(torch.rand_like(gate.a)) * gated.is_word
+    numbers = gate.sample(torch.rand_like(gate.a)) * gated.is_word
     kept = numbers > 0
     batch = gated.reduce(kept)
     factors = model.reader.windows.fold_rows(token_factors(numbers, kept, batch)).unsqueeze(-1)

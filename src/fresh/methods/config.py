@@ -138,7 +138,7 @@ class FreshConfig(CutConfig):
     tagging: TaggerConfig = field(default_factory=TaggerConfig)
 
     def __post_init__(self) -> None:
-        from fresh.attribution.registry import check_scorer_name
+        from fresh.attribution import check_scorer_name
 
         is_random, tagging = self.scorer == "random", self.tagging
         raise_all(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fresh._optional import optional_import
-from fresh.attribution.registry import Scorer, ScorerFactory
+from fresh.attribution import Scorer, ScorerFactory
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.methods.config import FreshConfig
@@ -126,4 +126,4 @@ def check_ready(config: FreshConfig) -> None:
 @functools.cache
 def _check_layer(encoder: str, layer: int) -> None:
     """Raise for a layer that an encoder does not have, and for an encoder whose layers cannot be told apart."""
-    load_encoder(encoder).below(layer)
+    load_encoder(encoder).module_below(layer)

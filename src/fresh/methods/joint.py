@@ -17,7 +17,7 @@ from fresh.methods.config import GateConfig
 from fresh.methods.rationales import check_rationales, tagger_targets
 from fresh.methods.registry import MethodResult, make_rationalizer
 from fresh.metrics.classification import macro_f1
-from fresh.nn.batch import NO_WORD, Batch, Gather, IntArray
+from fresh.nn.batch import NO_WORD, Batch, Collator, IntArray
 from fresh.nn.classifier import Classifier
 from fresh.nn.heads import word_mask
 from fresh.nn.token_classifier import Kind, TokenClassifier, WordValues
@@ -171,7 +171,7 @@ def make_result(
 
 def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
     """Compute the share of words that a gate is likely to keep before the cut, of those that it reads."""
-    table = gate.words([text_of(document) for document in documents])
+    table = gate.tokenizer([text_of(document) for document in documents])
     expected: list[float] = []
 
     def work(_numbers: IntArray, batch: Batch) -> None:
@@ -179,7 +179,7 @@ def kept_share(gate: TokenClassifier, documents: Sequence[Document]) -> float:
         expected.append(float((gate.keep_logits(outputs).sigmoid() * word_mask(n_words, outputs.shape[1])).sum()))
 
     with torch.inference_mode():
-        gate.work_through(table, work)
+        gate.for_each_batch(table, work)
     return sum(expected) / max(1, int(table.n_read.sum()))
 
 
@@ -225,7 +225,7 @@ def make_losses(
     bf16 = uses_bf16(config.train, device)
     labels = torch.tensor([splits.labels.index(example.label) for example in splits.train], device=device)
     texts = [text_of(example.document) for example in splits.train]
-    encode_kept = None if reader.windows.size is None else reader.words.reduced(texts)
+    encode_kept = None if reader.windows.size is None else reader.tokenizer.encode_subsets(texts)
     human_losses = _make_human_losses(splits, config, model.gate)
 
     def losses(batch: TextNumbers, output: tuple[Tensor, Tensor]) -> Tensor:
@@ -233,9 +233,9 @@ def make_losses(
 
         def reduce(kept: Tensor) -> Batch:
             if encode_kept is None:
-                return drop_tokens(inputs.tokens.batch(batch.numbers, batch.width, False), kept, reader.words)
+                return drop_tokens(inputs.tokens.batch(batch.numbers, batch.width, False), kept, reader.tokenizer)
             table = encode_kept(batch.numbers.cpu().numpy(), kept.cpu().numpy())
-            return Gather(table, device, reader.padding)(np.arange(len(table)))
+            return Collator(table, device, reader.padding)(np.arange(len(table)))
 
         gated = GateOutputs(outputs, n_words, labels[batch.numbers], batch.counted, reduce)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):

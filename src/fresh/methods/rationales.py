@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fresh.attribution.registry import Scorer, ScorerFactory, make_scorer, needs_support
+from fresh.attribution import Scorer, ScorerFactory, make_scorer, needs_support
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Example, Mask, Saliency

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from fresh.attribution import SCORERS, ScorerFactory
 from fresh.attribution.config import ScorerConfig
-from fresh.attribution.registry import SCORERS, ScorerFactory
 from fresh.attribution.support_model import SupportModel
 from fresh.config import flatten, list_settings, suggest, suggest_setting
 from fresh.data.splits import Splits
 from fresh.document import Mask
 from fresh.errors import ConfigError
 from fresh.methods.config import METHODS, CutConfig, FreshConfig
-from fresh.nn.encoder import pinned
+from fresh.nn.encoder import pin_revision
 from fresh.predictor import Predictor
 from fresh.rationalizer import Rationalizer
 from fresh.selection.discretizers import DISCRETIZERS
@@ -98,8 +98,8 @@ def make_rationalizer(
 def settings_record(name: str, config: ClassifierConfig) -> dict[str, Any]:
     """Turn settings into plain values for a model card: an encoder of the hub with its commit, no local path."""
     settings = {"method": name, **asdict(config)}
-    encoder = Path(config.network.encoder)
-    settings["network"]["encoder"] = encoder.resolve().name if encoder.is_dir() else pinned(config.network.encoder)
+    encoder = config.network.encoder
+    settings["network"]["encoder"] = Path(encoder).resolve().name if Path(encoder).is_dir() else pin_revision(encoder)
     return settings
 
 

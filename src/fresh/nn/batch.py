@@ -1,17 +1,22 @@
-"""Texts as an encoder reads them: pieces in flat arrays, and batches of them."""
+"""Texts as an encoder reads them: tokens in flat arrays, batches of them, and long texts in windows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 IntArray = NDArray[np.int64]
 Flat = NDArray[np.int32]
 
 NO_WORD = -1
+WINDOW = 512
+"""Tokens in a window, at most."""
+_TOKEN_FIELDS = ("ids", "types", "positions", "word_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +27,10 @@ class EncodedText:
     types: Flat
     positions: Flat
     word_of: Flat
-    """Which word each piece belongs to; NO_WORD for the query and for special pieces."""
+    """Which word each token belongs to; NO_WORD for the query and for special tokens."""
     n_words: int
     n_read: int
-    """How many of the words were read: all, unless truncating was asked for."""
+    """How many of the words are read: all, unless the text was truncated."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -44,74 +49,68 @@ class TokenTable:
     n_words: IntArray
     n_read: IntArray
 
+    @classmethod
+    def of(cls, texts: Sequence[EncodedText]) -> "TokenTable":
+        """Put texts one after the other."""
+        empty = np.zeros(0, dtype=np.int32)
+        joined = {name: np.concatenate([empty, *(getattr(text, name) for text in texts)]) for name in _TOKEN_FIELDS}
+        return cls(
+            **joined,
+            starts=np.cumsum([0, *map(len, texts)], dtype=np.int64),
+            n_words=np.array([text.n_words for text in texts], dtype=np.int64),
+            n_read=np.array([text.n_read for text in texts], dtype=np.int64),
+        )
+
+    @classmethod
+    def concatenate(cls, tables: Sequence["TokenTable"]) -> "TokenTable":
+        """Put the texts of several tables one after the other."""
+        names = (*_TOKEN_FIELDS, "n_words", "n_read")
+        lengths = np.concatenate([table.lengths for table in tables])
+        joined = {name: np.concatenate([getattr(table, name) for table in tables]) for name in names}
+        return cls(starts=np.concatenate([[0], np.cumsum(lengths)]), **joined)
+
     def __len__(self) -> int:
         return len(self.n_words)
 
     @property
     def lengths(self) -> IntArray:
-        """How many pieces each text has."""
+        """How many tokens each text has."""
         lengths: IntArray = np.diff(self.starts)
         return lengths
 
     def __iter__(self) -> Iterator[EncodedText]:
         for number in range(len(self)):
             part = slice(self.starts[number], self.starts[number + 1])
-            arrays = (self.ids[part], self.types[part], self.positions[part], self.word_of[part])
-            yield EncodedText(*arrays, int(self.n_words[number]), int(self.n_read[number]))
+            arrays = {name: getattr(self, name)[part] for name in _TOKEN_FIELDS}
+            yield EncodedText(**arrays, n_words=int(self.n_words[number]), n_read=int(self.n_read[number]))
 
-    def on(self, device: torch.device, padding: int) -> "TokenTensors":
-        """Put the pieces where they are computed with."""
-        arrays = (self.ids, self.types, self.positions, self.word_of, self.starts[:-1], self.lengths)
-        ids, types, positions, word_of, starts, lengths = (torch.from_numpy(item).to(device) for item in arrays)
-        return TokenTensors(ids, types, positions, word_of, starts, lengths, padding)
+    def to(self, device: torch.device, padding: int) -> "TokenTensors":
+        """Copy the tokens to a device.
 
-
-def make_table(texts: Sequence[EncodedText]) -> TokenTable:
-    """Put texts one after the other."""
-
-    def joined(arrays: Iterator[Flat]) -> Flat:
-        return np.concatenate([np.zeros(0, dtype=np.int32), *arrays]).astype(np.int32)
-
-    return TokenTable(
-        joined(text.ids for text in texts),
-        joined(text.types for text in texts),
-        joined(text.positions for text in texts),
-        joined(text.word_of for text in texts),
-        np.cumsum([0, *map(len, texts)], dtype=np.int64),
-        np.array([text.n_words for text in texts], dtype=np.int64),
-        np.array([text.n_read for text in texts], dtype=np.int64),
-    )
-
-
-def join_tables(tables: Sequence[TokenTable]) -> TokenTable:
-    """Put the texts of several tables one after the other."""
-    lengths = np.concatenate([table.lengths for table in tables])
-    return TokenTable(
-        np.concatenate([table.ids for table in tables]),
-        np.concatenate([table.types for table in tables]),
-        np.concatenate([table.positions for table in tables]),
-        np.concatenate([table.word_of for table in tables]),
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([table.n_words for table in tables]),
-        np.concatenate([table.n_read for table in tables]),
-    )
+        :param padding: Id of the token that shorter texts are padded with.
+        """
+        arrays = {name: getattr(self, name) for name in _TOKEN_FIELDS}
+        arrays |= {"starts": self.starts[:-1], "lengths": self.lengths}
+        return TokenTensors(
+            **{name: torch.from_numpy(item).to(device) for name, item in arrays.items()}, padding=padding
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How several texts lie side by side. All tensors have the shape (batch, pieces)."""
+    """How several texts lie side by side. All tensors have the shape (batch, tokens)."""
 
     positions: Tensor
     mask: Tensor
-    """1 for a piece, 0 where a shorter text was filled up."""
+    """1 for a token, 0 for padding."""
     dense: bool
-    """Whether it is known that nothing was filled up."""
+    """Whether it is known that there is no padding."""
     word_of: Tensor
-    """Which word each piece belongs to; NO_WORD for the query, for special pieces and where nothing is."""
+    """Which word each token belongs to; NO_WORD for the query, for special tokens and for padding."""
 
     @property
-    def attended(self) -> Tensor | None:
-        """The mask, if there is anything to hide."""
+    def attention_mask(self) -> Tensor | None:
+        """The mask, if there may be padding."""
         return None if self.dense else self.mask
 
 
@@ -124,18 +123,17 @@ class Batch(Layout):
     n_words: tuple[int, ...] = ()
     n_read: tuple[int, ...] = ()
     hidden: Tensor | None = None
-    """What frozen layers made of it, if that is known. Shape: (batch, pieces, width)."""
+    """What the frozen layers put out for it, if that is known. Shape: (batch, tokens, width)."""
 
-    def repeated(self, times: int) -> "Batch":
-        """Have the whole batch several times, one after the other."""
-        names = ("ids", "types", "positions", "word_of", "mask")
-        tensors = {name: getattr(self, name).repeat(times, 1) for name in names}
+    def repeat(self, times: int) -> "Batch":
+        """Repeat the whole batch several times, one after the other."""
+        tensors = {name: getattr(self, name).repeat(times, 1) for name in (*_TOKEN_FIELDS, "mask")}
         return replace(self, **tensors, n_words=self.n_words * times, n_read=self.n_read * times)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenTensors:
-    """The pieces of many texts on one device, from which batches are gathered there."""
+    """The tokens of many texts on one device, from which batches are gathered there."""
 
     ids: Tensor
     types: Tensor
@@ -146,38 +144,35 @@ class TokenTensors:
     padding: int
 
     def places(self, numbers: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Find some texts in the flat arrays: the places of pieces, and which are there. Shapes: (texts, width)."""
+        """Find some texts in the flat arrays: the places of tokens, and which are real. Shapes: (texts, width)."""
         steps = torch.arange(width, device=self.starts.device)
-        there = steps < self.lengths[numbers].unsqueeze(1)
-        return torch.where(there, self.starts[numbers].unsqueeze(1) + steps, 0), there
+        is_token = steps < self.lengths[numbers].unsqueeze(1)
+        return torch.where(is_token, self.starts[numbers].unsqueeze(1) + steps, 0), is_token
 
     def layout(self, numbers: Tensor, width: int, dense: bool) -> tuple[Layout, Tensor]:
-        """Say how some texts lie side by side, and where their pieces are found. Shape: (texts, width)."""
-        places, there = self.places(numbers, width)
-        positions = torch.where(there, self.positions[places], self.positions[:1])
-        owners = torch.where(there, self.word_of[places], NO_WORD)
-        return Layout(positions.long(), there.long(), dense, owners.long()), places
+        """Lay some texts side by side, and return the places of their tokens too. Shape: (texts, width)."""
+        places, is_token = self.places(numbers, width)
+        positions = torch.where(is_token, self.positions[places], self.positions[:1])
+        word_of = torch.where(is_token, self.word_of[places], NO_WORD)
+        return Layout(positions.long(), is_token.long(), dense, word_of.long()), places
 
     def batch(self, numbers: Tensor, width: int, dense: bool) -> Batch:
-        """Put some texts side by side and fill the shorter ones up."""
+        """Put some texts side by side and pad the shorter ones."""
         layout, places = self.layout(numbers, width, dense)
-        there = layout.mask.bool()
-
-        def fill(flat: Tensor, value: int) -> Tensor:
-            return torch.where(there, flat[places], value).long()
-
-        ids, types = fill(self.ids, self.padding), fill(self.types, 0)
+        is_token = layout.mask.bool()
+        ids = torch.where(is_token, self.ids[places], self.padding).long()
+        types = torch.where(is_token, self.types[places], 0).long()
         return Batch(layout.positions, layout.mask, dense, layout.word_of, ids, types)
 
 
-class Gather:
-    """Gathers texts of a table, given by their numbers, into batches."""
+class Collator:
+    """Makes batches of the texts of a table, given by their numbers."""
 
     def __init__(self, table: TokenTable, device: torch.device, padding: int) -> None:
         self.table = table
         self.lengths = table.lengths
         self.device = device
-        self.tensors = table.on(device, padding)
+        self.tensors = table.to(device, padding)
 
     def __call__(self, numbers: IntArray) -> Batch:
         """Put some texts side by side."""
@@ -189,13 +184,60 @@ class Gather:
 
 
 def sum_by_word(values: Tensor, batch: Batch) -> list[NDArray[np.float64]]:
-    """Add up what the pieces of each word have; a word that was not read has nothing.
+    """Sum over the tokens of each word; a word that was not read has 0.
 
-    :param values: One value a piece. Shape: (batch, pieces).
-    :return: One array a text, one value a word.
+    :param values: One value per token. Shape: (batch, tokens).
+    :return: One array per text, one value per word.
     """
     owners = torch.where(batch.word_of == NO_WORD, max(batch.n_words), batch.word_of)
     sums = torch.zeros(len(values), max(batch.n_words) + 1, dtype=torch.float64, device=values.device)
     sums.scatter_add_(1, owners, values.detach().double())
     table = sums.cpu().numpy()
     return [table[row, :n_words] for row, n_words in enumerate(batch.n_words)]
+
+
+AnyLayout = TypeVar("AnyLayout", Layout, Batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Cuts rows of tokens into windows and joins them again; all windows of a text but its last are full."""
+
+    size: int | None = None
+    """Tokens in a full window; None to read texts whole."""
+    padding: int = 0
+    """Id of the token that shorter texts are padded with."""
+
+    def fold(self, batch: AnyLayout) -> AnyLayout:
+        """Make each window a row of its own. Shapes: (texts, tokens) to (texts * windows, size)."""
+        width = batch.mask.shape[1]
+        if self.size is None or width <= self.size:
+            return batch
+        mask = self.fold_rows(batch.mask)
+        mask = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)  # an empty window must attend to something
+        rows = replace(
+            batch,
+            positions=self.fold_rows(batch.positions),
+            mask=mask,
+            dense=batch.dense and width % self.size == 0,
+            word_of=self.fold_rows(batch.word_of, NO_WORD),
+        )
+        if isinstance(rows, Batch) and isinstance(batch, Batch):
+            return replace(rows, ids=self.fold_rows(batch.ids, self.padding), types=self.fold_rows(batch.types))
+        return rows
+
+    def fold_rows(self, values: Tensor, fill: int = 0) -> Tensor:
+        """Fold one value or vector per token. Shapes: (texts, tokens, ...) to (texts * windows, size, ...)."""
+        width = values.shape[1]
+        if self.size is None or width <= self.size:
+            return values
+        n_windows = -(-width // self.size)
+        missing = n_windows * self.size - width
+        padded = functional.pad(values, (0, 0) * (values.dim() - 2) + (0, missing), value=fill)
+        return padded.reshape(len(values) * n_windows, self.size, *values.shape[2:])
+
+    def unfold(self, values: Tensor, n_texts: int, width: int) -> Tensor:
+        """Put the windows of each text side by side: (texts * windows, size, ...) to (texts, width, ...)."""
+        if len(values) == n_texts:
+            return values
+        return values.reshape(n_texts, -1, *values.shape[2:])[:, :width]

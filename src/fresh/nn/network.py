@@ -1,4 +1,4 @@
-"""What all networks have in common: an encoder of words and queries, of which the top layers learn, and a head."""
+"""What all networks share: an encoder of words and queries, whose top layers are trained, and a head."""
 
 import json
 import threading
@@ -16,17 +16,17 @@ from torch import Tensor, nn
 from transformers import MPNetModel
 
 from fresh.errors import EncoderError
-from fresh.nn.batch import Batch, EncodedText, Gather, IntArray, Layout, TokenTable, make_table
-from fresh.nn.batching import part_for, run_batches
+from fresh.nn.attention import make_recordable
+from fresh.nn.batch import Batch, Collator, EncodedText, IntArray, Layout, TokenTable, Windows
+from fresh.nn.batching import budget_share, run_batches
 from fresh.nn.config import NetworkConfig
-from fresh.nn.encoder import Encoder, listed, not_finite, quiet, read_encoder
-from fresh.nn.fast_layers import swap_fast_layers
-from fresh.nn.split_encoder import extras, split_encoder
+from fresh.nn.encoder import Encoder, find_non_finite, quiet, read_encoder, shorten_list
+from fresh.nn.heads import use_fast_dropout
+from fresh.nn.split_encoder import extra_inputs, split_encoder
 from fresh.nn.tokenizer import Text, WordTokenizer
-from fresh.nn.windows import Windows
 
-TRIED = ("a", "\U000103a0", "\ue000")
-"""A known word, one of a rare script, and one that many tokenizers leave nothing of."""
+PROBE = ("a", "\U000103a0", "\ue000")
+"""A known word, one of a rare script, and one that many tokenizers drop."""
 
 
 class _Lock(type(threading.RLock())):  # type: ignore[misc]
@@ -45,45 +45,56 @@ class Network(nn.Module):
 
     head: nn.Module
 
-    def __init__(self, encoder: Encoder, config: NetworkConfig, head: nn.Module, start_only: bool) -> None:
-        """Put the parts together.
-
-        :param start_only: Whether the head reads nothing but the vector of the start token.
-        """
+    def __init__(self, encoder: Encoder, config: NetworkConfig, head: nn.Module) -> None:
         super().__init__()
         self.encoder = encoder
         self.config = config
         self.lock = _Lock()
-        """Held during each forward pass, so that no thread switches how the encoder attends under another one."""
-        self.words = WordTokenizer(encoder, config.long, config.max_pieces)
-        self.windows = Windows(self.words.window if config.long == "chunk" else None, self.padding)
+        """Held during each forward pass, so that no thread changes how the encoder attends during another's."""
+        self.tokenizer = WordTokenizer(encoder, config.long, config.max_pieces)
+        self.windows = Windows(self.tokenizer.window if config.long == "chunk" else None, self.padding)
         self.body = encoder.model
-        swap_fast_layers(self.body)
+        make_recordable(self.body)
+        use_fast_dropout(self.body)
         self.head = head
-        self.freeze()
+        self._freeze()
         self.eval()
-        sample = self.collate(self.words([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
-        n_below = 0 if config.layers == "all" else len(encoder.layers) - config.layers
-        self.halves = split_encoder(encoder, n_below, start_only, sample, self.windows)
-        """The frozen part and the part that learns; None for an encoder that cannot be cut."""
+        sample = self.collate(self.tokenizer([Text(("a", "b", "a"), ("b",)), Text(("a",))]))
+        n_frozen = 0 if config.layers == "all" else len(encoder.layers) - config.layers
+        self.split = split_encoder(encoder, n_frozen, sample, self.windows)
+        """The frozen and the trained part; None for an encoder that cannot be split."""
 
     @property
     def pooler(self) -> nn.Module | None:
-        """What the encoder has for pooling, if that is used."""
+        """The encoder's own pooler, if it is used."""
         return None
 
-    def freeze(self) -> None:
-        """Let only the top layers, the pooler and the head learn."""
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+        return next(self.head.parameters()).device
+
+    @property
+    def padding(self) -> int:
+        """Id of the token that shorter texts are padded with."""
+        return self.encoder.tokenizer.pad_token_id or 0
+
+    @property
+    def budget_share(self) -> float:
+        """Share of the usual size of batches that there is memory for."""
+        return budget_share(self.encoder, self.device)
+
+    def _freeze(self) -> None:
+        """Train only the top layers, the pooler and the head."""
         self.body.requires_grad_(self.config.layers == "all")
-        for module in self.learning():
+        for module in self._trained_modules():
             module.requires_grad_(True)
         if isinstance(self.body, MPNetModel):
             # The gradient of this bias has one number for each pair of tokens, head and text, to train a table of 384
             # numbers: attention took 43 ms with it, 12 ms without (24 texts of 400 tokens on an H200).
             self.body.encoder.relative_attention_bias.requires_grad_(False)
 
-    def learning(self) -> list[nn.Module]:
-        """List the modules that are trained when not all are."""
+    def _trained_modules(self) -> list[nn.Module]:
         if self.config.layers == "all":
             return [self.body, self.head]
         layers = self.encoder.layers
@@ -96,78 +107,59 @@ class Network(nn.Module):
         return [module for module in (*top, norm, self.pooler, self.head) if isinstance(module, nn.Module)]
 
     def train(self, mode: bool = True) -> Self:
-        """Switch dropout on in the parts that learn; what is frozen is a constant."""
+        """Turn dropout on in the parts that are trained; frozen layers are constants."""
         super().train(False)
         self.training = mode
-        for module in self.learning():
+        for module in self._trained_modules():
             module.train(mode)
         return self
 
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-        return next(self.head.parameters()).device
+    def encode(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Layout, Tensor]:
+        """Run the encoder on a batch, or on its layout and what the frozen layers put out for it.
 
-    def read(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Layout, Tensor, Tensor | None]:
-        """Read a batch: its pieces, or how they lie and what the frozen layers made of them.
-
-        :return: How the pieces lie, their vectors (batch, pieces, width), or that of the start token alone if no more
-            is wanted, and then also what that token looks at in the last layer (batch, heads, 1, pieces).
+        :return: The layout, and one vector per token. Shape: (batch, tokens, width).
         """
-        with self.lock, self.one_precision():
-            if not isinstance(batch, Batch):
-                layout, hidden = batch
-            elif self.halves is None:
-                return batch, self.read_whole(batch, attentions=False)[0], None
-            else:
-                layout, hidden = batch, self.halves.below(batch) if batch.hidden is None else batch.hidden
-            assert self.halves is not None
-            return layout, *self.halves.above(hidden.to(self.body.dtype) if self.is_rounded else hidden, layout)
+        # Weights of 16 bits: all is computed with 16 bits, not some of it with more, as autocast would have it.
+        in_bf16 = self.body.dtype == torch.bfloat16
+        precision: AbstractContextManager[object] = nullcontext()
+        if in_bf16:
+            precision = torch.autocast(self.device.type, enabled=False)
+        with self.lock, precision:
+            if self.split is None:
+                assert isinstance(batch, Batch)
+                return batch, self._encode_whole(batch)
+            layout, hidden = (batch, batch.hidden) if isinstance(batch, Batch) else batch
+            if hidden is None:
+                assert isinstance(batch, Batch)
+                hidden = self.split.run_lower(batch)
+            return layout, self.split.run_upper(hidden.to(self.body.dtype) if in_bf16 else hidden, layout)
 
-    @property
-    def is_rounded(self) -> bool:
-        """Whether the encoder reads weights that are rounded to 16 bits."""
-        return self.body.dtype == torch.bfloat16
-
-    def one_precision(self) -> AbstractContextManager[object]:
-        """Have an encoder whose weights are rounded compute with 16 bits everywhere, not with more here and there."""
-        return torch.autocast(self.device.type, enabled=False) if self.is_rounded else nullcontext()
-
-    def read_whole(self, batch: Batch, attentions: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Read a batch with all layers in one go, and with all attention weights if these are wanted."""
+    def _encode_whole(self, batch: Batch) -> Tensor:
         rows = self.windows.fold(batch)
-        given = extras(rows, {"token_type_ids", "position_ids"} & signature(self.body.forward).parameters.keys())
-        out = self.body(rows.ids, attention_mask=rows.mask, output_attentions=attentions, **given)
-        hidden = self.windows.unfold(out.last_hidden_state, *batch.mask.shape)
-        return hidden, tuple(out.attentions) if attentions else ()
+        inputs = extra_inputs(rows, {"token_type_ids", "position_ids"} & signature(self.body.forward).parameters.keys())
+        hidden = self.body(rows.ids, attention_mask=rows.mask, **inputs).last_hidden_state
+        return self.windows.unfold(hidden, *batch.mask.shape)
 
-    @property
-    def padding(self) -> int:
-        """The piece that shorter texts are filled up with."""
-        return self.encoder.tokenizer.pad_token_id or 0
+    def collate(self, texts: Iterable[EncodedText]) -> Batch:
+        """Put encoded texts side by side, on the network's device."""
+        table = TokenTable.of(list(texts))
+        return Collator(table, self.device, self.padding)(np.arange(len(table)))
 
-    def collate(self, pieces: Iterable[EncodedText]) -> Batch:
-        """Put encoded texts side by side, where the network is."""
-        table = make_table(list(pieces))
-        return Gather(table, self.device, self.padding)(np.arange(len(table)))
+    def for_each_batch(self, table: TokenTable, work: Callable[[IntArray, Batch], None], share: float = 1) -> None:
+        """Process encoded texts in batches of similar length; where memory runs out, in smaller ones.
 
-    @property
-    def part(self) -> float:
-        """Share of the usual size of batches that there is room for."""
-        return part_for(self.encoder, self.device)
-
-    def work_through(self, table: TokenTable, work: Callable[[IntArray, Batch], None], part: float = 1) -> None:
-        """Have encoded texts worked on in batches of like length, smaller ones where memory runs out.
-
-        :param part: Share of the usual size of batches.
+        :param work: Takes the numbers of some texts, and a batch of them.
+        :param share: Share of the usual size of batches.
         """
-        gather = Gather(table, self.device, self.padding)
-        run_batches(table.lengths, self.device, lambda numbers: work(numbers, gather(numbers)), part * self.part)
+        collate = Collator(table, self.device, self.padding)
+        run_batches(
+            table.lengths, self.device, lambda numbers: work(numbers, collate(numbers)), share * self.budget_share
+        )
 
-    def write_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
-        """Write everything needed to have it again.
+    def save_parts(self, folder: Path, name: str, about: Mapping[str, Any]) -> None:
+        """Save the encoder, the head, and a record of what they are.
 
-        :param name: File for what is said about it.
+        :param name: Name of the file with the record.
         """
         with quiet():
             self.body.save_pretrained(folder)
@@ -181,36 +173,35 @@ class Network(nn.Module):
         (folder / name).write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def load_head(self, folder: Path) -> Self:
-        """Read the weights of the head back."""
+        """Load the weights of the head."""
         self.head.load_state_dict(load_file(folder / "head.safetensors"))
-        wrong = not_finite(self.head.state_dict())
-        if wrong:
+        if wrong := find_non_finite(self.head.state_dict()):
             raise EncoderError(
                 f"{folder / 'head.safetensors'} has weights that are not finite numbers (NaN or infinity): "
-                f"{listed(wrong)}. Copy the model again, or train it again."
+                f"{shorten_list(wrong)}. Copy the model again, or train it again."
             )
         return self
 
-    def check_outputs(self, folder: Path, asks: bool) -> None:
-        """Have a network that was read from a folder read some words, and refuse what is not a finite number.
+    def check_outputs(self, folder: Path, with_query: bool) -> None:
+        """Refuse a loaded network whose outputs are not finite numbers.
 
-        :param asks: Whether it is to read queries too.
+        :param with_query: Whether to try a text with a query too.
         """
-        texts = [Text(TRIED, TRIED[:1] if asks else ()), Text(TRIED[:1])]
+        texts = [Text(PROBE, PROBE[:1] if with_query else ()), Text(PROBE[:1])]
         with torch.inference_mode():
-            outputs = self(self.collate(self.words(texts)))[0]
+            outputs = self(self.collate(self.tokenizer(texts)))[0]
         if not outputs.isfinite().all():
             raise EncoderError(
-                f"The network in {folder} puts out what is not a finite number (NaN or infinity): config.json or "
+                f"The network in {folder} puts out numbers that are not finite (NaN or infinity): config.json or "
                 "model.safetensors is damaged. Copy the model again, or train it again."
             )
 
 
 def load_parts(folder: Path, name: str) -> tuple[Encoder, NetworkConfig, dict[str, Any]]:
-    """Read back the encoder of a network, its settings and what was said about it."""
+    """Load the encoder of a network, its settings, and the record of what it is."""
     about = json.loads((folder / name).read_text(encoding="utf-8"))
     encoder = read_encoder(str(folder), str(folder), about["pooling"])
     config = NetworkConfig(**about["network"])
     encoder.name = config.encoder
-    encoder.identity = about.get("encoder_identity", "")  # not there in models that were saved before
+    encoder.identity = about.get("encoder_identity", "")  # models saved by early versions have none
     return encoder, config, about

@@ -1,4 +1,4 @@
-"""The network that says something of each word; what makes it an extractor is in `tagger`."""
+"""The network that scores words; `fresh.selection.tagger` makes an extractor of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,19 @@ from torch import Tensor
 
 from fresh.nn.batch import Batch, Layout
 from fresh.nn.config import NetworkConfig
-from fresh.nn.crf import LinearChainCRF
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import Encoder
 from fresh.nn.hardkuma import HardKuma
-from fresh.nn.heads import TokenHead, word_mask
+from fresh.nn.heads import LinearChainCRF, TokenHead, word_mask
 from fresh.nn.network import Network, load_parts
 
 Kind = Literal["words", "chain", "hardkuma"]
-"""How words are tagged: each by itself, beside each other, or with numbers from 0 to 1."""
+"""How words are scored: each by itself, with a linear chain over neighbors, or with a distribution from 0 to 1."""
 ABOUT = "tags.json"
 
 
 class TokenClassifier(Network):
-    """An encoder and a head that tags words."""
+    """An encoder and a head that scores words."""
 
     head: TokenHead
 
@@ -33,23 +32,23 @@ class TokenClassifier(Network):
         n_outputs = 2 if kind == "hardkuma" else 1
         chain = LinearChainCRF() if kind == "chain" else None
         head = TokenHead(encoder.width, n_outputs, config.dropout, config.long == "chunk", chain)
-        super().__init__(encoder, config, head, start_only=False)
+        super().__init__(encoder, config, head)
         self.kind = kind
 
     def forward(self, batch: Batch | tuple[Layout, Tensor]) -> tuple[Tensor, Tensor]:
-        """Tag a batch: what is said of each word (texts, pieces, outputs), and how many words there are (texts,)."""
-        layout, hidden, _ = self.read(batch)
+        """Score the words of a batch: outputs (texts, tokens, outputs), and how many words there are (texts,)."""
+        layout, hidden = self.encode(batch)
         outputs, n_words = self.head(hidden, layout)
         return outputs.float(), n_words
 
     def keep_logits(self, outputs: Tensor) -> Tensor:
-        """Say how much speaks for keeping each word, by itself. Shape: (texts, pieces)."""
+        """Compute the log-odds of keeping each word, by itself. Shape: (texts, tokens)."""
         if self.kind == "hardkuma":
             return torch.logit(1 - HardKuma.of(outputs).zero(), eps=1e-6)
         return outputs.squeeze(-1)
 
     def probabilities(self, outputs: Tensor, n_words: Tensor) -> Tensor:
-        """Say how much each word is to be kept, from 0 to 1; 0 where there is none. Shape: (texts, pieces)."""
+        """Compute how much to keep each word, from 0 to 1; 0 where there is no word. Shape: (texts, tokens)."""
         if self.kind == "hardkuma":
             found = HardKuma.of(outputs).mean()
         elif self.head.chain is not None:
@@ -59,12 +58,12 @@ class TokenClassifier(Network):
         return found * word_mask(n_words, found.shape[1])
 
     def save(self, folder: Path) -> None:
-        """Write everything needed to have it again."""
-        self.write_parts(folder, ABOUT, {"kind": self.kind})
+        """Save all that is needed to load it."""
+        self.save_parts(folder, ABOUT, {"kind": self.kind})
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> Self:
-        """Read it back."""
+        """Load a saved network."""
         encoder, config, about = load_parts(folder, ABOUT)
         return cls(encoder, about["kind"], config).load_head(folder).to(choose_device(device))
 
@@ -88,7 +87,7 @@ class WordValues:
 
     def take(self, numbers: Tensor, width: int) -> Tensor:
         """Put some texts side by side; 0 where there is no word. Shape: (texts, width)."""
-        there = word_mask(self.n_words[numbers], width)
+        is_word = word_mask(self.n_words[numbers], width)
         steps = torch.arange(width, device=self.values.device)
-        places = torch.where(there, self.starts[numbers].unsqueeze(1) + steps, 0)
-        return self.values[places] * there
+        places = torch.where(is_word, self.starts[numbers].unsqueeze(1) + steps, 0)
+        return self.values[places] * is_word

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fresh.attribution.registry import Scorer
+from fresh.attribution import Scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.document import Document, Example, Explanation, Mask, Saliency
 from fresh.selection.discretizers import Contiguous, Discretizer, TopK, budget

@@ -12,7 +12,7 @@ from torch.nn import functional
 from fresh.attribution.support_model import text_of
 from fresh.document import Document, Mask, Saliency
 from fresh.metrics.plausibility import token_f1
-from fresh.nn.batch import Batch, Gather, IntArray, Layout, TokenTable
+from fresh.nn.batch import Batch, Collator, IntArray, Layout, TokenTable
 from fresh.nn.batching import run_batches
 from fresh.nn.device import choose_device
 from fresh.nn.encoder import load_encoder
@@ -75,8 +75,8 @@ class Tagger:
 
     def score(self, documents: Sequence[Document]) -> list[Saliency]:
         """Return one score a word, from 0 to 1; they explain no label."""
-        table = self.network.words([text_of(document) for document in documents])
-        gather = Gather(table, self.network.device, self.network.padding)
+        table = self.network.tokenizer([text_of(document) for document in documents])
+        gather = Collator(table, self.network.device, self.network.padding)
         return _score_table(self.network, table, documents, gather)
 
 
@@ -102,7 +102,7 @@ def _score_table(
             found[number] = Saliency(whole, "", documents[number].id, n_read)
 
     with torch.no_grad():
-        run_batches(table.lengths, network.device, work, network.part)
+        run_batches(table.lengths, network.device, work, network.budget_share)
     return [found[number] for number in range(len(documents))]
 
 

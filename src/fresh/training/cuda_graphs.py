@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fresh.nn.batching import BatchSpec
-from fresh.nn.memory import is_out_of_memory
+from fresh.nn.device import is_out_of_memory
 from fresh.training.config import TrainConfig
 from fresh.training.distributed import ProcessGroup
 from fresh.training.step import Loss, TrainStep

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed
 
-from fresh.nn.device import is_one_of_several, shared_state
+from fresh.nn.device import is_one_of_several, process_state
 
 Item = TypeVar("Item")
 
@@ -58,4 +58,4 @@ def process_group() -> ProcessGroup:
     """Find the processes that this one was started with."""
     if not is_one_of_several():
         return ProcessGroup()
-    return ProcessGroup(shared_state().process_index, shared_state().num_processes)
+    return ProcessGroup(process_state().process_index, process_state().num_processes)

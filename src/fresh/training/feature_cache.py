@@ -222,43 +222,43 @@ def cache_inputs(
     network: Network, table: TokenTable, store: FeatureStore, dtype: torch.dtype, progress: Progress
 ) -> CachedInputs:
     """Put encoded texts where they are read, and run them through the frozen layers unless that was done before."""
-    tokens, halves = table.on(network.device, network.padding), network.halves
-    if halves is None or halves.n_below == 0 or store.place == "off":
+    tokens, split = table.to(network.device, network.padding), network.split
+    if split is None or split.n_lower == 0 or store.place == "off":
         return CachedInputs(table, tokens)
 
     def fill(rows: Tensor) -> None:
         with torch.inference_mode(), progress.task("frozen layers", len(table)) as advance:
 
             def work(numbers: IntArray) -> None:
-                _run_frozen_layers(halves, tokens, table.lengths[numbers], numbers, rows)
+                _run_frozen_layers(split, tokens, table.lengths[numbers], numbers, rows)
                 advance(len(numbers), "")
 
-            run_batches(table.lengths, network.device, work, network.part)
+            run_batches(table.lengths, network.device, work, network.budget_share)
 
-    shape = len(table.ids), int(halves.config.hidden_size)
-    features = store.fetch(_cache_key(halves, table, dtype), shape, dtype, network.device, fill)
+    shape = len(table.ids), int(split.config.hidden_size)
+    features = store.fetch(_cache_key(split, table, dtype), shape, dtype, network.device, fill)
     same_device = features.rows.device == tokens.ids.device
-    index = None if same_device else table.on(features.rows.device, network.padding)
+    index = None if same_device else table.to(features.rows.device, network.padding)
     return CachedInputs(table, tokens, features.rows, features.place, index)
 
 
 def _run_frozen_layers(
-    halves: SplitEncoder, tokens: TokenTensors, lengths: IntArray, numbers: IntArray, rows: Tensor
+    split: SplitEncoder, tokens: TokenTensors, lengths: IntArray, numbers: IntArray, rows: Tensor
 ) -> None:
     """Compute the output for some texts and write it to their rows."""
     width, chosen = int(lengths.max()), torch.from_numpy(numbers).to(tokens.ids.device)
-    hidden = halves.below(tokens.batch(chosen, width, bool((lengths == width).all())))
+    hidden = split.run_lower(tokens.batch(chosen, width, bool((lengths == width).all())))
     places, is_token = tokens.places(chosen, width)
     rows.index_copy_(0, places[is_token].to(rows.device), hidden[is_token].to(rows.device, rows.dtype))
 
 
-def _cache_key(halves: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
+def _cache_key(split: SplitEncoder, table: TokenTable, dtype: torch.dtype) -> str:
     """Digest all that the output depends on, so that other weights, texts or tokens never meet it."""
 
     def parts() -> Iterator[str | np.ndarray | Tensor]:
-        yield f"{dtype} {halves.n_below}"
-        yield halves.config.to_json_string()
-        for name, weight in halves.lower.state_dict().items():
+        yield f"{dtype} {split.n_lower}"
+        yield split.config.to_json_string()
+        for name, weight in split.lower.state_dict().items():
             yield name
             yield weight
         yield from (table.ids, table.types, table.positions, table.starts)

@@ -87,7 +87,7 @@ def _load_trained(data: TrainingPairs[Text], config: ClassifierConfig, context: 
     if not is_training_complete(path, train.epochs, train.patience):
         return None
     classifier = build(_labels(data), config)
-    if classifier.halves is not None and classifier.halves.n_below > 0:
+    if classifier.split is not None and classifier.split.n_lower > 0:
         return None
     load_finished(path, classifier, train.epochs, train.patience)
     return classifier
@@ -123,7 +123,7 @@ def prepare(
 def encode(network: Network, texts: Sequence[Text], config: TrainConfig, context: RunContext) -> CachedInputs:
     """Encode texts that training reads many times, and run the frozen layers over them once."""
     dtype = torch.bfloat16 if uses_bf16(config, network.device) else torch.float32
-    return cache_inputs(network, network.words(texts), context.store(config), dtype, context.progress)
+    return cache_inputs(network, network.tokenizer(texts), context.store(config), dtype, context.progress)
 
 
 class TextNumbers(NamedTuple):
@@ -170,7 +170,7 @@ def _make_validate(classifier: Classifier, inputs: CachedInputs, gold: Sequence[
             probabilities[places] = logits.double().softmax(-1).cpu().numpy()
 
         with torch.inference_mode():
-            run_batches(lengths, classifier.device, work, classifier.part)
+            run_batches(lengths, classifier.device, work, classifier.budget_share)
         if not np.isfinite(probabilities).all():
             raise ValueError("Training diverged: probabilities are not finite. Lower the learning_rate.")
         predicted = group.gather(probabilities.argmax(1).tolist())
@@ -182,8 +182,8 @@ def _make_validate(classifier: Classifier, inputs: CachedInputs, gold: Sequence[
 def describe(network: Network, inputs: CachedInputs, job: TrainingJob) -> str:
     """Say what is trained, how much of it is padding, and where the output of frozen layers is cached."""
     start = f"{job.context.name}: {len(job.lengths):,} texts, {job.padding:.1%} padding"
-    if inputs.states is None or network.halves is None:
-        reason = "" if network.halves else " (the layers of this encoder cannot be run separately)"
+    if inputs.states is None or network.split is None:
+        reason = "" if network.split else " (the layers of this encoder cannot be run separately)"
         return f"{start}; every step runs all layers{reason}."
     size = format_bytes(inputs.states.nbytes)
-    return f"{start}; {network.halves.n_below} frozen layers run once, their output ({size}) is kept in {inputs.place}."
+    return f"{start}; {network.split.n_lower} frozen layers run once, their output ({size}) is kept in {inputs.place}."

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from fresh.nn.attention import without_padding
 from fresh.nn.batch import IntArray
 from fresh.nn.batching import BatchSpec, bucketed_batches, padding_share
-from fresh.nn.memory import without_cudnn_attention
-from fresh.nn.varlen_attention import without_padding
+from fresh.nn.device import without_cudnn_attention
 from fresh.progress import SILENT, Advance, Progress
 from fresh.training.checkpoint import BestState, Checkpoint, Retention, checkpoint_writer, restore
 from fresh.training.config import TrainConfig

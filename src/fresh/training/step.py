@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from fresh.nn import memory as gpu
+from fresh.nn import device as gpu
 from fresh.nn.batching import BatchSpec
 from fresh.training.checkpoint import trained_parameters
 from fresh.training.config import TrainConfig

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import fresh
 from fresh._io import FIRST_DIGEST, atomic_write, check_output, hashed_line
-from fresh.attribution.registry import ScorerFactory
+from fresh.attribution import ScorerFactory
 from fresh.audit.certificates.format import Certificate, Maker
 from fresh.document import Document, Explanation
 from fresh.persistence import find_predictor, predictor_digest

@@ -183,7 +183,7 @@ def _groups(reader: Reader) -> Iterator[list[Numbered]]:
 def _recompute(group: Sequence[Numbered], predictor: Predictor, tally: _Tally) -> None:
     """Have the predictor predict again, and compare."""
     texts = [rationale_text(certificate.rationale) for _, certificate in group]
-    _, too_long = predictor.classifier.words.measure(texts)
+    _, too_long = predictor.classifier.tokenizer.measure(texts)
     for number, problem in too_long.items():
         tally.faults.add(group[number][0], f"the predictor cannot read it. {problem}")
     readable = [item for number, item in enumerate(group) if number not in too_long]

@@ -1,7 +1,9 @@
 """Scores against the same numbers computed in another way."""
 
 import itertools
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Literal
 
@@ -10,22 +12,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fresh.attribution.attention import Attention
-from fresh.attribution.attention_gradient import AttentionGradient, AttentionShift
-from fresh.attribution.gradient import Embeddings, Gradient
+from fresh.attribution import make_scorer
+from fresh.attribution.attention import Attention, AttentionGradient, AttentionReader, AttentionShift
+from fresh.attribution.gradient import Gradient
 from fresh.attribution.integrated_gradients import IntegratedGradients
 from fresh.attribution.occlusion import Occlusion
-from fresh.attribution.registry import make_scorer
 from fresh.attribution.support_model import SupportModel
 from fresh.attribution.surrogate import KernelShap, Lime
 from fresh.data.splits import Splits
 from fresh.document import Document
+from fresh.nn.batch import sum_by_word
+from fresh.nn.classifier import Classifier
 from fresh.nn.encoder import Pooling
 from fresh.nn.tokenizer import Text
-from shared_scorers import support_of
+from networks import assert_same, documents, support_of, trace
+from tiny import ARCHITECTURES
 
 ASKED = Document.from_words(("a", "good", "unheard-of", "film"), ("praise",), "asked")
-PIECES = (1, 1, 9, 1)  # u ##n ##h ##e ##a ##r ##d - of
+TOKENS = (1, 1, 9, 1)  # u ##n ##h ##e ##a ##r ##d - of
 
 
 def inputs(support: SupportModel, document: Document) -> dict[str, Tensor]:
@@ -38,8 +42,8 @@ def inputs(support: SupportModel, document: Document) -> dict[str, Tensor]:
 
 
 def by_word(values: Tensor) -> list[float]:
-    """Add up the pieces of the words of the document above; the start comes first."""
-    ends = np.cumsum((1, *PIECES))
+    """Add up the tokens of the words of the document above; the start comes first."""
+    ends = np.cumsum((1, *TOKENS))
     return [values[start:end].sum().item() for start, end in itertools.pairwise(ends)]
 
 
@@ -53,20 +57,25 @@ def untrained(request: pytest.FixtureRequest, encoders: dict[str, Path]) -> Supp
     return support_of(encoders["bert"], pooling)
 
 
+@contextmanager
+def eager(classifier: Classifier) -> Iterator[None]:
+    """Attend as the encoder's authors do, for as long as the block lasts."""
+    before = classifier.body.config._attn_implementation
+    classifier.body.config._attn_implementation = "eager"
+    yield
+    classifier.body.config._attn_implementation = before
+
+
 def eager_attentions(support: SupportModel, document: Document) -> tuple[Tensor, ...]:
-    model = support.classifier.encoder.model
-    model.set_attn_implementation("eager")
-    try:
-        with torch.no_grad():
-            attentions: tuple[Tensor, ...] = model(**inputs(support, document), output_attentions=True).attentions
-    finally:
-        model.set_attn_implementation("sdpa")
+    with eager(support.classifier), torch.no_grad():
+        model = support.classifier.encoder.model
+        attentions: tuple[Tensor, ...] = model(**inputs(support, document), output_attentions=True).attentions
     return attentions
 
 
 @pytest.mark.parametrize("layer", [-1, -2])
 def test_attention_is_what_the_head_reads(layer: int, untrained: SupportModel) -> None:
-    heads = eager_attentions(untrained, ASKED)[layer][0]  # (heads, pieces, pieces)
+    heads = eager_attentions(untrained, ASKED)[layer][0]  # (heads, tokens, tokens)
     rows = heads.mean(0)
     read = rows[0] if untrained.classifier.encoder.pooling == "start" else rows.mean(0)
     [saliency] = Attention(untrained, layer=layer).score([ASKED])
@@ -84,7 +93,7 @@ def test_the_layers_of_attention_differ(untrained: SupportModel) -> None:
 def test_a_layer_that_is_not_there_is_named(
     kind: type[Attention | AttentionGradient | AttentionShift], layer: int, support: SupportModel
 ) -> None:
-    with pytest.raises(ValueError, match=rf"^layer must lie between -2 and 1 for this encoder, got {layer}\.$"):
+    with pytest.raises(ValueError, match=rf"^layer must be between -2 and 1 for this encoder, got {layer}\.$"):
         kind(support, layer=layer).score([ASKED])
 
 
@@ -138,7 +147,7 @@ def test_whole_embeddings_count_positions_and_types(untrained: SupportModel) -> 
     assert gradient is not None
     untrained.classifier.zero_grad(set_to_none=True)
     expected = normal(by_word((embedded[0] * gradient)[0].sum(-1).abs().detach()))
-    kinds: tuple[Embeddings, ...] = ("whole", "words")
+    kinds: tuple[Literal["words", "whole"], ...] = ("whole", "words")
     [whole], [own] = (Gradient(untrained, embeddings=kind).score([ASKED]) for kind in kinds)
     np.testing.assert_allclose(whole.scores, expected, atol=1e-9)
     assert np.abs(whole.scores - own.scores).max() > 0.01
@@ -146,38 +155,91 @@ def test_whole_embeddings_count_positions_and_types(untrained: SupportModel) -> 
 
 @pytest.mark.parametrize("kind", [AttentionGradient, AttentionShift])
 @pytest.mark.parametrize("layer", [-1, -2, "all"])
-def test_scores_are_slopes_along_each_look(
+def test_scores_are_slopes_along_each_weight(
     kind: type[AttentionGradient] | type[AttentionShift], layer: int | Literal["all"], untrained: SupportModel
 ) -> None:
     """A step along a column, a factor of its weights or, for shifts, added before the softmax, changes the answer."""
     classifier = untrained.classifier
     [saliency] = kind(untrained, layer=layer).score([ASKED])
-    batch = classifier.collate(classifier.words([Text(ASKED.words, ASKED.query)]))
+    batch = classifier.collate(classifier.tokenizer([Text(ASKED.words, ASKED.query)]))
     target = target_of(untrained, ASKED)
     layers = classifier.encoder.layers if layer == "all" else [classifier.encoder.layers[layer]]
-    heads, n_pieces = 2, len(batch.ids[0])
+    heads, n_tokens = 2, len(batch.ids[0])
 
     def changed(word: int, step: float) -> float:
         more = step * (batch.word_of[0] == word).double()
         scale, shift = (1.0 + more, 0.0) if kind is AttentionGradient else (1.0, more)
 
-        def look(module: nn.Module, arguments: tuple[Tensor, ...], _output: object) -> tuple[Tensor, None]:
+        def attend(module: nn.Module, arguments: tuple[Tensor, ...], _output: object) -> tuple[Tensor, None]:
             hidden = arguments[0]
             query, key, value = (
-                module.get_submodule(name)(hidden).view(1, n_pieces, heads, -1).transpose(1, 2)
+                module.get_submodule(name)(hidden).view(1, n_tokens, heads, -1).transpose(1, 2)
                 for name in ("query", "key", "value")
             )
             weights = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + shift).softmax(-1)
-            return ((weights * scale) @ value).transpose(1, 2).reshape(1, n_pieces, -1), None
+            return ((weights * scale) @ value).transpose(1, 2).reshape(1, n_tokens, -1), None
 
         with ExitStack() as hooks, torch.no_grad():
             for each in layers:
-                hooks.enter_context(each.get_submodule("attention.self").register_forward_hook(look))
-            return float(classifier.show_attention(batch).logits.softmax(-1)[0, target])
+                hooks.enter_context(each.get_submodule("attention.self").register_forward_hook(attend))
+            return float(classifier(batch).logits.softmax(-1)[0, target])
 
-    n_read = 1 if classifier.encoder.pooling == "start" else n_pieces
+    n_read = 1 if classifier.encoder.pooling == "start" else n_tokens
     expected = [(changed(word, 1e-5) - changed(word, -1e-5)) / 2e-5 / heads / n_read for word in range(4)]
     np.testing.assert_allclose(saliency.scores, expected, rtol=1e-4, atol=1e-12)
+
+
+def all_layers_by_hand(support: SupportModel, document: Document) -> list[float]:
+    """Compute all attention as the encoder's authors do, differentiate it, and add up what each word gets."""
+    classifier = support.classifier
+    batch = classifier.collate(classifier.tokenizer([Text(document.words, document.query)]))
+    parts = {"attention_mask": batch.mask, "position_ids": batch.positions, "token_type_ids": batch.types}
+    accepted = signature(classifier.body.forward).parameters.keys()
+    with eager(classifier), torch.enable_grad():
+        given = {name: value for name, value in parts.items() if name in accepted}
+        output = classifier.body(batch.ids, output_attentions=True, **given)
+        logits = classifier.head(classifier._pool(output.last_hidden_state, batch.mask))
+        gradients = torch.autograd.grad(logits.softmax(-1).max(), output.attentions)
+    total = torch.zeros(batch.ids.shape, dtype=torch.float64)
+    for weights, gradient in zip(output.attentions, gradients, strict=True):
+        products = (weights * gradient).mean(1)  # (1, tokens, tokens)
+        total += products.sum(1) if classifier.encoder.pooling == "start" else products.mean(1)
+    found: list[float] = sum_by_word(total, batch)[0].tolist()
+    return found
+
+
+@pytest.mark.parametrize("layers", [0, 1, "all"])
+@pytest.mark.parametrize("pooling", ["start", "mean"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_all_layers_say_together_what_attention_in_the_open_says(
+    architecture: str, pooling: Pooling, layers: object, encoders: dict[str, Path]
+) -> None:
+    support = support_of(encoders[architecture], pooling, layers=layers)
+    support.classifier.requires_grad_(True)  # so that what is computed by hand has a gradient everywhere
+    items = documents(5)
+    expected = [all_layers_by_hand(support, document) for document in items]
+    for found, hand in zip(AttentionGradient(support, "all").score(items), expected, strict=True):
+        np.testing.assert_allclose(found.scores, hand, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_it_depends_on_no_neighbour_and_leaves_no_trace(architecture: str, encoders: dict[str, Path]) -> None:
+    support = support_of(encoders[architecture], layers=1)
+    items = documents(6)
+    scorer = make_scorer("attention_gradient", support, {"layer": "all"})
+    alone = [saliency for document in items for saliency in scorer.score([document])]
+    before = trace(support.classifier)
+    assert_same(scorer.score(items), alone, 1e-9)
+    assert trace(support.classifier) == before
+
+
+def test_what_is_above_the_frozen_layers(encoders: dict[str, Path]) -> None:
+    classifier = support_of(encoders["bert"], layers=1).classifier
+    assert AttentionReader(classifier, "all").layers == [0, 1]
+    assert AttentionReader(classifier, -2).layers == [0]
+    assert AttentionReader(classifier, -1).is_above_frozen()
+    assert not AttentionReader(classifier, -1).is_above_frozen(n_below=1)
+    assert not AttentionReader(classifier, "all").is_above_frozen()
 
 
 def test_integrated_gradients_add_up_to_what_the_words_add(support: SupportModel, toy: Splits) -> None:

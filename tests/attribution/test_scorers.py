@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from fresh.attribution import SCORERS, Scorer, make_scorer, needs_support, scorer_to_dict
 from fresh.attribution.config import ScorerConfig
-from fresh.attribution.occlusion import Occlusion, _grouped
-from fresh.attribution.registry import SCORERS, Scorer, make_scorer, needs_support, scorer_to_dict
+from fresh.attribution.occlusion import Occlusion, _group
 from fresh.attribution.support_model import SupportModel
 from fresh.data.splits import Splits
 from fresh.document import Document
@@ -19,7 +19,7 @@ from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling
 from fresh.selection.discretizers import TopK
 from fresh.training.config import ClassifierConfig, TrainConfig
-from shared_scorers import FEW, assert_same, documents, support_of, trace
+from networks import FEW, assert_same, documents, support_of, trace
 from tiny import ARCHITECTURES, WORDS
 from toy import DECIDING
 
@@ -210,9 +210,9 @@ def test_equal_words_side_by_side_tie_when_each_is_left_out(support: SupportMode
         assert all(scores[n] == scores[n + 1] for n in range(len(words) - 1) if words[n] == words[n + 1])
 
 
-def test_documents_are_grouped_by_what_their_variants_cost() -> None:
+def test_documents_are_group_by_what_their_variants_cost() -> None:
     items = [Document.from_words(["good"] * size) for size in (1500, 500, 49, 3000, 1)]
-    assert [[len(item.words) for item in group] for group in _grouped(items)] == [[1500, 500], [49], [3000], [1]]
+    assert [[len(item.words) for item in group] for group in _group(items)] == [[1500, 500], [49], [3000], [1]]
 
 
 def test_every_scorer_keeps_the_protocol(support: SupportModel) -> None:
@@ -222,17 +222,17 @@ def test_every_scorer_keeps_the_protocol(support: SupportModel) -> None:
 
 @pytest.mark.parametrize("name", ["attention", "attention_gradient", "attention_shift"])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_documents_of_training_score_the_same_without_being_read_again(
+def test_documents_of_training_score_the_same_without_running_frozen_layers_again(
     name: str, layers: int, toy: Splits, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = ClassifierConfig(NetworkConfig(str(encoders["bert"]), layers=layers), TrainConfig(epochs=1, device="cpu"))
     support = SupportModel.train(toy.train[:24], toy.dev, config)
     items = [example.document for example in toy.train[:24]]
     plain = make_scorer(name, SupportModel(support.classifier), {}).score(items)
-    halves = support.classifier.halves
-    assert halves is not None
-    if halves.n_below and not (name != "attention" and layers == 1):  # the others ask the last frozen layer
-        monkeypatch.setattr(halves, "below", lambda _batch: pytest.fail("read again"))
+    split = support.classifier.split
+    assert split is not None
+    if split.n_lower and not (name != "attention" and layers == 1):  # the others ask the last frozen layer
+        monkeypatch.setattr(split, "run_lower", lambda _batch: pytest.fail("run again"))
     for found, expected in zip(make_scorer(name, support, {}).score(items), plain, strict=True):
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
         assert found.target == expected.target

@@ -1,4 +1,4 @@
-"""What tests of scorers share with others."""
+"""Networks that were not trained, texts for them, and what tests compare."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +13,15 @@ from fresh.document import Document, Saliency
 from fresh.nn.classifier import Classifier
 from fresh.nn.config import NetworkConfig
 from fresh.nn.encoder import Pooling, load_encoder
-from fresh.nn.heads import AttentiveHead
+from fresh.nn.heads import RECURRENT_WIDTH, AttentiveHead, _Recurrent
+from fresh.nn.tokenizer import Text
 from fresh.selection.discretizers import TopK
 from tiny import WORDS
 
 FEW: dict[str, Any] = {"samples": 40, "steps": 4}
+"""Settings with which slow scorers are fast."""
+FIRST_POSITION = {"roberta": 2, "mpnet": 2}
+"""Where positions begin, for architectures where it is not 0."""
 
 
 def support_of(folder: Path, pooling: Pooling = "start", **settings: Any) -> SupportModel:
@@ -36,7 +40,22 @@ def last_matrix(classifier: Classifier) -> nn.Linear:
     return head
 
 
+def both_ways(recurrent: _Recurrent) -> nn.LSTM:
+    """Torch's own LSTM in both directions, with the same weights."""
+    lstm = nn.LSTM(recurrent.forwards.input_size, RECURRENT_WIDTH, batch_first=True, bidirectional=True)
+    back = {f"{name}_reverse": weight for name, weight in recurrent.backwards.state_dict().items()}
+    lstm.to(next(recurrent.parameters()).dtype).load_state_dict({**recurrent.forwards.state_dict(), **back})
+    return lstm
+
+
+def texts_of(*sizes: int, words: Sequence[str] = WORDS) -> list[Text]:
+    """Texts of so many words, those of an odd number with a query."""
+    generator = np.random.default_rng(1)
+    return [Text(tuple(generator.choice(words, size).tolist()), ("praise", "it") if size % 2 else ()) for size in sizes]
+
+
 def documents(n_documents: int, longest: int = 12) -> list[Document]:
+    """Documents of several lengths, every other one with a query."""
     generator = np.random.default_rng(1)
     return [
         Document.from_words(
@@ -47,6 +66,7 @@ def documents(n_documents: int, longest: int = 12) -> list[Document]:
 
 
 def assert_same(first: Sequence[Saliency], second: Sequence[Saliency], tolerance: float) -> None:
+    """Check that scores are nearly the same and are cut alike."""
     for one, other in zip(first, second, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=tolerance, rtol=0)
         assert (one.target, one.id) == (other.target, other.id)
